@@ -1,0 +1,33 @@
+"""ELMo for Keras 3: contextual word vectors from a bidirectional language model."""
+
+from keras_elmo.characters import encode_sentences
+from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.bilm_stack import BiLMStack
+from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.highway import Highway
+from keras_elmo.layers.projected_lstm import ProjectedLSTM
+from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
+from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.layers.word_embedding import WordEmbedding
+from keras_elmo.pretrained.catalog import get_model, list_models, register_model
+from keras_elmo.token_ids import encode_token_ids
+from keras_elmo.version import __version__
+
+__all__ = [
+    "BiLMStack",
+    "CharCNNEmbedding",
+    "ElmoConfig",
+    "ElmoLayer",
+    "Highway",
+    "ProjectedLSTM",
+    "UnicodeCharEncoder",
+    "WeightedLayerSum",
+    "WordEmbedding",
+    "__version__",
+    "encode_sentences",
+    "encode_token_ids",
+    "get_model",
+    "list_models",
+    "register_model",
+]

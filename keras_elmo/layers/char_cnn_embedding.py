@@ -1,0 +1,157 @@
+"""The token encoder: character ids to one vector a token, whatever its sentence."""
+
+import keras
+from keras import ops
+
+from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+from keras_elmo.layers.highway import Highway
+
+_ORIGINAL = ElmoConfig()
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class CharCNNEmbedding(keras.layers.Layer):
+    """Encodes tokens from their characters: convolutions, highway layers and a projection.
+
+    Args:
+        filters: Sequence of `(width, number)` pairs, one for each convolution.
+        char_embedding_dim: Size of a character's vector.
+        activation: `"relu"` or `"tanh"`, after the convolutions.
+        n_highway: Number of highway layers.
+        projection_dim: Size of a token's vector. Where it equals the number of filters there is no
+            projection.
+
+    Call arguments:
+        inputs: Character ids as `encode_sentences` makes them.
+
+    Input shape:
+        Integers `(..., C)`, values 0 to 261, 0 padding a sentence. C is at least the widest filter.
+
+    Output shape:
+        Floats `(..., projection_dim)`. The vectors of padding are not zero; the mask marks them.
+
+    Raises:
+        ValueError: if the arguments are bad, the ids are no integers or C is too small.
+
+    Example:
+
+    >>> ids = encode_sentences([["Hello", "world"]])
+    >>> CharCNNEmbedding(filters=((1, 8), (2, 16)), projection_dim=12)(ids).shape
+    (1, 4, 12)
+
+    Reference: Peters et al. 2018, section 3.4; BILM_TF.md, "Token encoder".
+    """
+
+    def __init__(
+        self,
+        filters=_ORIGINAL.filters,
+        char_embedding_dim=_ORIGINAL.char_embedding_dim,
+        activation=_ORIGINAL.activation,
+        n_highway=_ORIGINAL.n_highway,
+        projection_dim=_ORIGINAL.projection_dim,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        config = ElmoConfig(
+            filters=filters,
+            char_embedding_dim=char_embedding_dim,
+            activation=activation,
+            n_highway=n_highway,
+            projection_dim=projection_dim,
+            max_characters_per_token=max(50, *(width for width, _ in filters)),
+        )
+        self.filters = config.filters
+        self.char_embedding_dim = char_embedding_dim
+        self.activation = activation
+        self.n_highway = n_highway
+        self.projection_dim = projection_dim
+        self.supports_masking = True
+        # Keras would turn the ids into floats under mixed precision, and bfloat16 has no 261.
+        self.autocast = False
+        self.convolutions = [
+            self._convolution(i, width, number) for i, (width, number) in enumerate(self.filters)
+        ]
+        self.highways = [
+            Highway(dtype=self.dtype_policy, name=f"highway_{i}") for i in range(n_highway)
+        ]
+        self.projection = None
+        if config.n_filters != projection_dim:
+            self.projection = keras.layers.Dense(
+                projection_dim,
+                kernel_initializer=keras.initializers.RandomNormal(stddev=config.n_filters**-0.5),
+                dtype=self.dtype_policy,
+                name="projection",
+            )
+
+    def _convolution(self, i, width, number):
+        if self.activation == "relu":
+            initializer = keras.initializers.RandomUniform(-0.05, 0.05)
+        else:
+            stddev = (width * self.char_embedding_dim) ** -0.5
+            initializer = keras.initializers.RandomNormal(stddev=stddev)
+        return keras.layers.Conv1D(
+            number,
+            width,
+            kernel_initializer=initializer,
+            dtype=self.dtype_policy,
+            name=f"convolution_{i}",
+        )
+
+    def build(self, input_shape):
+        # The padding of a sentence, id 0, has the zero vector and no row of its own.
+        self.char_embedding = self.add_weight(
+            shape=(NUM_CHARACTERS, self.char_embedding_dim),
+            initializer=keras.initializers.RandomUniform(-1.0, 1.0),
+            name="char_embedding",
+        )
+        for convolution in self.convolutions:
+            convolution.build((None, input_shape[-1], self.char_embedding_dim))
+        n_filters = sum(number for _, number in self.filters)
+        for highway in self.highways:
+            highway.build((None, n_filters))
+        if self.projection is not None:
+            self.projection.build((None, n_filters))
+
+    def call(self, inputs):
+        self._check_inputs(inputs)
+        characters = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        table = ops.cast(self.char_embedding, self.compute_dtype)
+        x = ops.take(ops.pad(table, ((1, 0), (0, 0))), characters, axis=0)
+        # The activation is monotone: it commutes with the maximum, which leaves it less to do.
+        x = ops.concatenate([ops.max(conv(x), axis=1) for conv in self.convolutions], axis=-1)
+        x = ops.relu(x) if self.activation == "relu" else ops.tanh(x)
+        for highway in self.highways:
+            x = highway(x)
+        if self.projection is not None:
+            x = self.projection(x)
+        return ops.reshape(x, (*ops.shape(inputs)[:-1], self.projection_dim))
+
+    def _check_inputs(self, inputs):
+        if not keras.backend.is_int_dtype(inputs.dtype):
+            raise ValueError(
+                f"CharCNNEmbedding expects integer character ids (..., C), got dtype "
+                f"{keras.backend.standardize_dtype(inputs.dtype)} and shape {tuple(inputs.shape)}. "
+                "Make them with keras_elmo.encode_sentences or UnicodeCharEncoder."
+            )
+        widest = max(width for width, _ in self.filters)
+        if len(inputs.shape) < 2 or inputs.shape[-1] is None or inputs.shape[-1] < widest:
+            raise ValueError(
+                f"CharCNNEmbedding expects character ids (..., C) with a known C of at least "
+                f"{widest}, the widest filter; got shape {tuple(inputs.shape)}."
+            )
+
+    def compute_mask(self, inputs, mask=None):
+        return ops.any(ops.not_equal(inputs, 0), axis=-1) if mask is None else mask
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.projection_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "char_embedding_dim": self.char_embedding_dim,
+            "activation": self.activation,
+            "n_highway": self.n_highway,
+            "projection_dim": self.projection_dim,
+        }

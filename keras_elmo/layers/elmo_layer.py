@@ -1,0 +1,430 @@
+"""ELMo as one layer: sentences in, contextual word vectors out."""
+
+import os
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_elmo.characters import encode_sentences
+from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.bilm_stack import BiLMStack
+from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.unicode_char_encoder import (
+    UnicodeCharEncoder,
+    check_string_tensor,
+    is_python_strings,
+    token_lists,
+)
+from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.layers.word_embedding import WordEmbedding
+from keras_elmo.pretrained.catalog import model_files
+from keras_elmo.pretrained.hdf5_file import export_hdf5, load_hdf5, read_token_embeddings
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class ElmoLayer(keras.layers.Layer):
+    """ELMo: gives every word a vector that depends on its whole sentence.
+
+        Characters are encoded by a `CharCNNEmbedding`, read by a `BiLMStack` and its layers mixed by
+        one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. The
+        same sentence gets the same vectors whatever else is in the batch, unless `stateful` or
+    `layer_norm`.
+        In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
+        layer takes strings there; for character ids begin it with `keras.Input((None, 50),
+    dtype="int32")`.
+        Args:
+            model: What to load: a name of `list_models()`, a folder or zip file with options.json and
+                weights.hdf5, a pair `(options, weights)` of paths, or `None` for fresh weights.
+            config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
+            output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
+            num_mixes: Number of mixes, each with weights of its own. More than one give a list.
+            use_top_only: Whether a mix is the top layer alone, times gamma.
+            layer_norm: Whether mixes normalise the layers first, over the batch.
+            l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
+            dropout: Fraction of a mix's numbers to drop in training.
+            trainable_bilm: Whether the biLM is trained too. The mixes always are. Can be set later.
+            stateful: Whether the LSTMs go on from where the batch before ended, row by row, as bilm-tf
+                does. See `reset_states`.
+            max_batch_size: With `stateful`, the most sentences in a batch.
+            token_embeddings: Stored token vectors to use instead of the character encoder: the path of
+                a file of bilm-tf's `dump_token_embeddings`, or an array `(n_words, P)`. The inputs are
+                then token ids of `encode_token_ids`.
+            dtype: Dtype or dtype policy of the computation, such as `"mixed_bfloat16"`; Keras' global
+                one where `None`.
+
+        Call arguments:
+            inputs: Sentences, tokens or ids. Lists and NumPy arrays of strings are taken when the layer
+                is called directly; `fit` and `predict` want `tf.constant(...)` or a tf.data dataset.
+            training: Whether to apply the mixes' dropout.
+
+        Input shape:
+            Strings `(B,)`, sentences to be split at white space; strings `(B, T)`, tokens with `""` as
+            padding at the right; or int32 character ids `(B, T + 2, C)` of `encode_sentences`. Models
+            that read whole words take int32 token ids `(B, T + 2)`.
+
+        Output shape:
+            Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
+            `(B, L + 1, T, 2 * P)` for `output="layers"`. Masked positions are exactly 0, and the mask
+            `(B, T)` goes on to the next layer.
+
+        Raises:
+            FileNotFoundError: if a file is missing.
+            ValueError: if an argument or an input is bad, the model is unknown, or the weights are not
+                of the architecture in the options.
+
+        Example:
+
+        >>> elmo = ElmoLayer()
+        >>> elmo(["The cat sat on the mat .", "Hello"]).shape
+        TensorShape([2, 7, 256])
+
+        In a model, on the TensorFlow backend:
+
+        >>> model = keras.Sequential(
+        ...     [ElmoLayer(dropout=0.5), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(2)]
+        ... )
+        >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        >>> model.fit(tf.constant(["A joy .", "A bore ."]), tf.constant([1, 0]))
+
+        Reference: Peters et al. 2018, "Deep contextualized word representations"; BILM_TF.md.
+    """
+
+    def __init__(
+        self,
+        model="default",
+        *,
+        config=None,
+        output="mix",
+        num_mixes=1,
+        use_top_only=False,
+        layer_norm=False,
+        l2=None,
+        dropout=0.0,
+        trainable_bilm=False,
+        stateful=False,
+        max_batch_size=128,
+        token_embeddings=None,
+        dtype=None,
+        **kwargs,
+    ):
+        # A Sequential model takes its input's dtype from here; the parts compute in another one.
+        input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
+        super().__init__(dtype=input_dtype, autocast=False, **kwargs)
+        _check_arguments(model, config, output, num_mixes, max_batch_size)
+        self.bilm_dtype_policy = (
+            keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
+        )
+        self.model = model
+        self.output_kind = output
+        self.num_mixes = num_mixes
+        self.use_top_only = use_top_only
+        self.layer_norm = layer_norm
+        self.l2 = l2
+        self.dropout = dropout
+        self.stateful = stateful
+        self.max_batch_size = max_batch_size
+        self.supports_masking = True
+        # XLA has no strings; on other backends there are none either.
+        self.supports_jit = keras.backend.backend() != "tensorflow"
+        if model is None:
+            config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)
+            self._set_up(config, token_embeddings)
+        else:
+            with model_files(model) as (options, weights):
+                stored = ElmoConfig.from_json(options)
+                self._set_up(stored, token_embeddings)
+                load_hdf5(self, stored, weights, without_token_encoder=token_embeddings is not None)
+        self.trainable_bilm = trainable_bilm
+
+    def _set_up(self, config, token_embeddings):
+        """Makes and builds the parts, whose shapes follow from the config alone."""
+        if token_embeddings is not None:
+            token_embeddings = _token_vectors(token_embeddings, config.projection_dim)
+            config = config.with_word_input(len(token_embeddings))
+        self.config = config
+        self.char_encoder = None
+        if config.reads_characters:
+            self.char_encoder = UnicodeCharEncoder(config.max_characters_per_token)
+        self.token_encoder = self._token_encoder(config)
+        self.bilm = BiLMStack(
+            lstm_dim=config.lstm_dim,
+            projection_dim=config.projection_dim,
+            n_layers=config.n_layers,
+            cell_clip=config.cell_clip,
+            proj_clip=config.proj_clip,
+            use_skip_connections=config.use_skip_connections,
+            bidirectional=config.bidirectional,
+            dtype=self.bilm_dtype_policy,
+            name="bilm",
+        )
+        self.mixes = [
+            WeightedLayerSum(
+                use_top_only=self.use_top_only,
+                layer_norm=self.layer_norm,
+                l2=self.l2,
+                dropout=self.dropout,
+                dtype=self.bilm_dtype_policy,
+                name=f"mix_{i}",
+            )
+            for i in range(self.num_mixes if self.output_kind == "mix" else 0)
+        ]
+        self.build()
+        if token_embeddings is not None:
+            self.token_encoder.embedding.assign(token_embeddings)
+
+    def _token_encoder(self, config):
+        if not config.reads_characters:
+            return WordEmbedding(
+                config.n_tokens_vocab,
+                config.projection_dim,
+                dtype=self.bilm_dtype_policy,
+                name="token_encoder",
+            )
+        return CharCNNEmbedding(
+            filters=config.filters,
+            char_embedding_dim=config.char_embedding_dim,
+            activation=config.activation,
+            n_highway=config.n_highway,
+            projection_dim=config.projection_dim,
+            dtype=self.bilm_dtype_policy,
+            name="token_encoder",
+        )
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        config = self.config
+        self.token_encoder.build((None, None, config.max_characters_per_token))
+        self.bilm.build((None, None, config.projection_dim))
+        for mix in self.mixes:
+            mix.build((None, config.n_layers + 1, None, config.output_dim))
+        if self.stateful:
+            self.hidden_state = self._state("hidden_state", config.projection_dim)
+            self.cell_state = self._state("cell_state", config.lstm_dim)
+
+    def _state(self, name, dim):
+        return self.add_weight(
+            shape=(self.max_batch_size, self.config.n_directions, self.config.n_layers, dim),
+            initializer="zeros",
+            dtype="float32",
+            trainable=False,
+            autocast=False,
+            name=name,
+        )
+
+    @property
+    def trainable_bilm(self):
+        """Whether the biLM, token encoder included, is trained. Kept when a model is saved."""
+        return self._trainable_bilm
+
+    @trainable_bilm.setter
+    def trainable_bilm(self, value):
+        self._trainable_bilm = bool(value)
+        self.token_encoder.trainable = self._trainable_bilm
+        self.bilm.trainable = self._trainable_bilm
+
+    def __call__(self, inputs, *args, **kwargs):
+        if is_python_strings(inputs):
+            inputs = self._encode(inputs)
+        elif isinstance(inputs, (list, tuple)):
+            inputs = np.asarray(inputs)
+        self._check_inputs(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def call(self, inputs, training=None):
+        ids = self.char_encoder(inputs) if _is_string(inputs) else ops.cast(inputs, "int32")
+        mask = self._mask_with_boundaries(ids)
+        layers = self._run_bilm(self.token_encoder(ids), mask)
+        # Sentence boundaries go: the begin is at the first position, the end at the last valid one.
+        mask = mask[:, 2:]
+        valid = ops.expand_dims(ops.expand_dims(mask, 1), -1)
+        layers = layers[:, :, 1:-1]
+        layers = ops.where(valid, layers, ops.zeros_like(layers))
+        if self.output_kind == "layers":
+            return layers
+        mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
+        return mixed[0] if self.num_mixes == 1 else mixed
+
+    def _run_bilm(self, tokens, mask):
+        if not self.stateful:
+            return self.bilm(tokens, mask=mask)
+        batch_size = ops.shape(tokens)[0]
+        if isinstance(batch_size, int) and batch_size > self.max_batch_size:
+            raise ValueError(
+                f"A batch of {batch_size} sentences is more than max_batch_size="
+                f"{self.max_batch_size}, the rows of the state that is kept."
+            )
+        variables = (self.hidden_state, self.cell_state)
+        layers, states = self.bilm(
+            tokens,
+            mask=mask,
+            initial_state=tuple(state[:batch_size] for state in variables),
+            return_state=True,
+        )
+        for variable, state in zip(variables, states):
+            rest = variable[batch_size:]
+            variable.assign(ops.concatenate([ops.cast(state, "float32"), rest]))
+        return layers
+
+    def reset_states(self):
+        """Sets the state that a stateful layer carries from batch to batch to zero.
+
+        Raises:
+            ValueError: if the layer is not stateful.
+        """
+        if not self.stateful:
+            raise ValueError("This ElmoLayer carries no state; make it with stateful=True.")
+        for state in (self.hidden_state, self.cell_state):
+            state.assign(ops.zeros_like(state))
+
+    def export_hdf5(self, folder):
+        """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
+
+        The mixes belong to the model around them and are not part of these files.
+
+        Args:
+            folder: Where to; made if there is none. Files of those names are replaced.
+
+        Example:
+
+        >>> elmo.export_hdf5("my_elmo")
+        >>> ElmoLayer("my_elmo")
+        """
+        os.makedirs(folder, exist_ok=True)
+        export_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
+        self.config.to_json(os.path.join(folder, "options.json"))
+
+    def compute_mask(self, inputs, mask=None):
+        if isinstance(inputs, keras.KerasTensor):
+            return None  # strings have no symbolic operations; the mask comes with the data
+        if _is_string(inputs):
+            mask = self.char_encoder.compute_mask(inputs)
+        else:
+            mask = self._mask_with_boundaries(inputs)
+        mask = mask[:, 2:]
+        n_outputs = self.num_mixes if self.output_kind == "mix" else 1
+        return mask if n_outputs == 1 else [mask] * n_outputs
+
+    def _mask_with_boundaries(self, ids):
+        return ops.any(ids != 0, axis=-1) if self.config.reads_characters else ids != 0
+
+    def compute_output_shape(self, input_shape):
+        is_string = self.config.reads_characters and len(input_shape) < 3
+        if len(input_shape) == 1 or input_shape[1] is None:
+            n_tokens = None
+        else:
+            n_tokens = input_shape[1] if is_string else input_shape[1] - 2
+        batch_size, dim = input_shape[0], self.config.output_dim
+        if self.output_kind == "layers":
+            return (batch_size, self.config.n_layers + 1, n_tokens, dim)
+        shape = (batch_size, n_tokens, dim)
+        return shape if self.num_mixes == 1 else [shape] * self.num_mixes
+
+    def compute_output_spec(self, inputs, training=None):
+        def spec(shape):
+            return keras.KerasTensor(shape, self.bilm_dtype_policy.compute_dtype)
+
+        shape = self.compute_output_shape(inputs.shape)
+        return [spec(one) for one in shape] if isinstance(shape, list) else spec(shape)
+
+    def _encode(self, strings):
+        if not self.config.reads_characters:
+            raise ValueError(
+                "This ElmoLayer reads token ids (B, T + 2), not strings. Make them with "
+                "keras_elmo.encode_token_ids(sentences, vocabulary)."
+            )
+        ids = encode_sentences(token_lists(strings), self.config.max_characters_per_token)
+        return ops.convert_to_tensor(ids)
+
+    def _check_inputs(self, inputs):
+        shape, dtype = getattr(inputs, "shape", None), getattr(inputs, "dtype", None)
+        if shape is None or dtype is None:
+            raise ValueError(
+                f"{self._expected_inputs()}; got {type(inputs).__name__}. In fit and predict, wrap "
+                "lists of strings in tf.constant."
+            )
+        if _is_string(inputs) and self.config.reads_characters:
+            if len(shape) == 3:
+                raise ValueError(
+                    f"{self._expected_inputs()}; got strings of shape {tuple(shape)}. A Sequential "
+                    "model on character ids must begin with keras.Input((None, "
+                    f"{self.config.max_characters_per_token}), dtype='int32')."
+                )
+            check_string_tensor(inputs, "ElmoLayer")
+            return
+        if not self._is_ids(inputs):
+            raise ValueError(
+                f"{self._expected_inputs()}; got dtype {keras.backend.standardize_dtype(dtype)} "
+                f"and shape {tuple(shape)}."
+            )
+
+    def _is_ids(self, inputs):
+        shape = inputs.shape
+        if _is_string(inputs) or not keras.backend.is_int_dtype(inputs.dtype):
+            return False
+        if len(shape) != (3 if self.config.reads_characters else 2):
+            return False
+        if self.config.reads_characters and shape[2] != self.config.max_characters_per_token:
+            return False
+        return shape[1] is None or shape[1] >= 2
+
+    def _expected_inputs(self):
+        if not self.config.reads_characters:
+            return (
+                "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
+                "keras_elmo.encode_token_ids"
+            )
+        return (
+            "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
+            f"{self.config.max_characters_per_token}) from keras_elmo.encode_sentences"
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            # The weights travel with the model: a reloaded one needs the architecture, no files.
+            "model": None,
+            "config": self.config.to_dict(),
+            "output": self.output_kind,
+            "num_mixes": self.num_mixes,
+            "use_top_only": self.use_top_only,
+            "layer_norm": self.layer_norm,
+            "l2": self.l2,
+            "dropout": self.dropout,
+            "trainable_bilm": self.trainable_bilm,
+            "stateful": self.stateful,
+            "max_batch_size": self.max_batch_size,
+            "dtype": keras.dtype_policies.serialize(self.bilm_dtype_policy),
+        }
+
+
+def _is_string(x):
+    return keras.backend.standardize_dtype(x.dtype) == "string"
+
+
+def _token_vectors(token_embeddings, projection_dim):
+    if isinstance(token_embeddings, (str, os.PathLike)):
+        return read_token_embeddings(token_embeddings, projection_dim)
+    token_embeddings = np.asarray(token_embeddings, "float32")
+    if token_embeddings.ndim != 2 or token_embeddings.shape[1] != projection_dim:
+        raise ValueError(
+            f"token_embeddings must be a path or an array (n_words, {projection_dim}); got shape "
+            f"{token_embeddings.shape}."
+        )
+    return token_embeddings
+
+
+def _check_arguments(model, config, output, num_mixes, max_batch_size):
+    if model is None and config is None:
+        raise ValueError("ElmoLayer(model=None) needs a config: the architecture of fresh weights.")
+    if model is not None and config is not None:
+        raise ValueError(
+            f"ElmoLayer got both model={model!r}, which brings its architecture, and a config. For "
+            "fresh weights of that config pass model=None."
+        )
+    if output not in ("mix", "layers"):
+        raise ValueError(f"output must be 'mix' or 'layers'; got {output!r}.")
+    for name, value in (("num_mixes", num_mixes), ("max_batch_size", max_batch_size)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")

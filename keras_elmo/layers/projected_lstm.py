@@ -1,0 +1,177 @@
+"""One direction of one LSTM layer, with projection and clips, over a whole sequence."""
+
+import keras
+from keras import ops
+
+from keras_elmo.layers.time_loop import scan_time
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class ProjectedLSTM(keras.layers.Layer):
+    """An LSTM whose output is projected to a smaller size, both cell and output clipped.
+
+    With gates i, j, f, o (the order of the stored weights) from `x W + h R + b`:
+    `c' = clip(sigmoid(f + 1) * c + sigmoid(i) * tanh(j), cell_clip)` and
+    `h' = clip((sigmoid(o) * tanh(c')) W_P, proj_clip)`. The 1 is added when running and not stored.
+
+    The product `x W + b` is taken for all time steps at once, before the loop. Under mixed
+    precision the products run in the compute dtype, while gates and cell are kept in float32.
+
+    Args:
+        units: Size of the cell.
+        projection_dim: Size of the output. Where it equals `units` there is no projection.
+        cell_clip: Bound on the cell's values, or `None`.
+        proj_clip: Bound on the projected output, or `None`.
+        reverse: Whether to run from the last token to the first. Outputs keep their places.
+
+    Call arguments:
+        inputs: The sequence.
+        mask: Booleans `(B, T)`, or `None`. Where it is `False` the output is 0 and the state stays.
+        initial_state: Tuple `(h, c)` of floats `(B, projection_dim)` and `(B, units)`; zeros where
+            `None`.
+        return_state: Whether to return the state after the last step too.
+
+    Input shape:
+        Floats `(B, T, D)`.
+
+    Output shape:
+        Floats `(B, T, projection_dim)`; with `return_state` a tuple of that and `(h, c)`.
+
+    Example:
+
+    >>> ProjectedLSTM(units=16, projection_dim=4)(np.ones((2, 5, 4), "float32")).shape
+    (2, 5, 4)
+
+    Reference: BILM_TF.md, "LSTM with projection"; Sak et al. 2014.
+    """
+
+    def __init__(
+        self,
+        units,
+        projection_dim,
+        cell_clip=None,
+        proj_clip=None,
+        reverse=False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.units = units
+        self.projection_dim = projection_dim
+        self.cell_clip = cell_clip
+        self.proj_clip = proj_clip
+        self.reverse = reverse
+        self.supports_masking = True
+        self._is_projected = units != projection_dim
+
+    def build(self, input_shape):
+        input_dim, gates = input_shape[-1], 4 * self.units
+        # The file has both kernels in one array: glorot's bound is that of the whole.
+        limit = (6.0 / (input_dim + self.projection_dim + gates)) ** 0.5
+        self.kernel = self.add_weight(
+            shape=(input_dim, gates),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+            name="kernel",
+        )
+        self.recurrent_kernel = self.add_weight(
+            shape=(self.projection_dim, gates),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+            name="recurrent_kernel",
+        )
+        self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
+        self.projection_kernel = None
+        if self._is_projected:
+            self.projection_kernel = self.add_weight(
+                shape=(self.units, self.projection_dim),
+                initializer="glorot_uniform",
+                name="projection_kernel",
+            )
+
+    def call(self, inputs, mask=None, initial_state=None, return_state=False):
+        if mask is None:
+            mask = attached_mask(inputs)
+        batch_size = ops.shape(inputs)[0]
+        if initial_state is None:
+            initial_state = self._zero_state(batch_size)
+        state = tuple(ops.cast(x, self.state_dtype) for x in initial_state)
+        sequences = (ops.matmul(inputs, self.kernel) + self.bias,)
+        if mask is not None:
+            sequences = (*sequences, ops.expand_dims(ops.cast(mask, "bool"), -1))
+        recurrent_kernel = ops.convert_to_tensor(self.recurrent_kernel, self.compute_dtype)
+        projection_kernel = self.projection_kernel
+        if projection_kernel is not None:
+            projection_kernel = ops.convert_to_tensor(projection_kernel, self.compute_dtype)
+
+        def step(state, inputs):
+            z, *step_mask = inputs
+            return self._step(state, z, step_mask, recurrent_kernel, projection_kernel)
+
+        state, outputs = scan_time(step, state, sequences, self.reverse)
+        outputs = ops.cast(outputs, self.compute_dtype)
+        return (outputs, state) if return_state else outputs
+
+    def _step(self, state, z, step_mask, recurrent_kernel, projection_kernel):
+        h, c = state
+        z = z + ops.matmul(ops.cast(h, self.compute_dtype), recurrent_kernel)
+        i, j, f, o = ops.split(ops.cast(z, self.state_dtype), 4, axis=-1)
+        new_c = ops.sigmoid(f + 1.0) * c + ops.sigmoid(i) * ops.tanh(j)
+        new_c = _clip(new_c, self.cell_clip)
+        new_h = ops.sigmoid(o) * ops.tanh(new_c)
+        if projection_kernel is not None:
+            new_h = ops.matmul(ops.cast(new_h, self.compute_dtype), projection_kernel)
+            new_h = _clip(ops.cast(new_h, self.state_dtype), self.proj_clip)
+        if not step_mask:
+            return (new_h, new_c), new_h
+        (valid,) = step_mask
+        output = ops.where(valid, new_h, ops.zeros_like(new_h))
+        return (ops.where(valid, new_h, h), ops.where(valid, new_c, c)), output
+
+    def _zero_state(self, batch_size):
+        return (
+            ops.zeros((batch_size, self.projection_dim), self.state_dtype),
+            ops.zeros((batch_size, self.units), self.state_dtype),
+        )
+
+    @property
+    def state_dtype(self):
+        """Dtype of the state: the compute dtype, but no less than float32."""
+        # A cell sums over the whole sentence: half precision would lose what it adds.
+        half = self.compute_dtype in ("float16", "bfloat16")
+        return "float32" if half else self.compute_dtype
+
+    def compute_mask(self, inputs, mask=None):
+        return mask
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.projection_dim)
+
+    def compute_output_spec(self, inputs, mask=None, initial_state=None, return_state=False):
+        shape = self.compute_output_shape(inputs.shape)
+        outputs = keras.KerasTensor(shape, self.compute_dtype)
+        if not return_state:
+            return outputs
+        h = keras.KerasTensor((shape[0], self.projection_dim), self.state_dtype)
+        c = keras.KerasTensor((shape[0], self.units), self.state_dtype)
+        return outputs, (h, c)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "projection_dim": self.projection_dim,
+            "cell_clip": self.cell_clip,
+            "proj_clip": self.proj_clip,
+            "reverse": self.reverse,
+        }
+
+
+def attached_mask(x):
+    """The mask that an earlier layer left on `x`, or `None`.
+
+    Keras hands it over as `mask` only where `x` is the one tensor of a call, not beside an
+    `initial_state`.
+    """
+    return getattr(x, "_keras_mask", None)
+
+
+def _clip(x, bound):
+    return x if bound is None else ops.clip(x, -bound, bound)

@@ -1,0 +1,127 @@
+"""The learned weighted sum of a biLM's layers."""
+
+import keras
+from keras import ops
+
+# bilm-tf's epsilon, far below half precision: the normalisation runs in float32.
+_LAYER_NORM_EPSILON = 1e-12
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class WeightedLayerSum(keras.layers.Layer):
+    """Mixes the layers of a biLM into one vector a token: `gamma * sum_j softmax(w)_j h_j`.
+
+    Args:
+        use_top_only: Whether to take the top layer alone, times gamma.
+        layer_norm: Whether to bring every layer to mean 0 and variance 1 first, taken over all
+            unmasked tokens of the batch. Vectors then depend on the rest of the batch.
+        l2: Weight of the penalty `l2 * sum(w ** 2)` on the raw layer weights, added to the model's
+            losses; `None` for none. The paper's lambda.
+        dropout: Fraction of the mixed vectors' numbers to drop in training.
+
+    Call arguments:
+        inputs: The vectors of every layer.
+        mask: Booleans `(B, T)`. Masked positions of the output are exactly 0.
+        training: Whether to apply the dropout.
+
+    Input shape:
+        Floats `(B, L + 1, T, D)`.
+
+    Output shape:
+        Floats `(B, T, D)`.
+
+    Raises:
+        ValueError: if the inputs are not of rank 4, or an argument is out of its range.
+
+    Example:
+
+    >>> mix = WeightedLayerSum()
+    >>> mix(np.ones((2, 3, 5, 8), "float32")).shape
+    (2, 5, 8)
+    >>> np.round(mix.normalized_weights, 2)
+    array([0.33, 0.33, 0.33], dtype=float32)
+
+    Reference: Peters et al. 2018, equation 1; BILM_TF.md, "Layers and mix".
+    """
+
+    def __init__(self, use_top_only=False, layer_norm=False, l2=None, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if l2 is not None and not l2 >= 0:
+            raise ValueError(f"l2 must be a number of at least 0, or None; got {l2!r}.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and less than 1; got {dropout!r}.")
+        self.use_top_only = use_top_only
+        self.layer_norm = layer_norm
+        self.l2 = l2
+        self.dropout = dropout
+        self.supports_masking = True
+        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        if len(input_shape) != 4 or input_shape[1] is None:
+            raise ValueError(
+                "WeightedLayerSum expects the layers of a biLM, (B, L + 1, T, D) with a known "
+                f"number of layers; got shape {tuple(input_shape)}."
+            )
+        self.n_mixed_layers = input_shape[1]
+        self.layer_weights = None
+        if not self.use_top_only:
+            self.layer_weights = self.add_weight(
+                shape=(self.n_mixed_layers,),
+                initializer="zeros",
+                regularizer=keras.regularizers.L2(self.l2) if self.l2 else None,
+                name="layer_weights",
+            )
+        self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma")
+        self.dropout_layer.build((input_shape[0], *input_shape[2:]))
+
+    def call(self, inputs, mask=None, training=None):
+        valid = None if mask is None else ops.expand_dims(ops.cast(mask, "bool"), -1)
+        if self.use_top_only:
+            mixed = self._normalized(inputs[:, -1:], valid)[:, 0]
+        else:
+            weights = ops.cast(self._softmax(), inputs.dtype)
+            mixed = ops.einsum("l,bltd->btd", weights, self._normalized(inputs, valid))
+        mixed = self.dropout_layer(ops.cast(self.gamma, mixed.dtype) * mixed, training=training)
+        return mixed if valid is None else ops.where(valid, mixed, ops.zeros_like(mixed))
+
+    def _softmax(self):
+        weights = ops.cast(self.layer_weights, "float32")
+        # bilm-tf's 1/n: the softmax does not feel it, its rounding does.
+        return ops.softmax(weights + 1.0 / self.n_mixed_layers)
+
+    def _normalized(self, inputs, valid):
+        if not self.layer_norm:
+            return inputs
+        x = ops.cast(inputs, "float32")
+        if valid is None:
+            valid = ops.ones_like(x[:, 0, :, :1], dtype="bool")
+        weight = ops.cast(ops.expand_dims(valid, 1), "float32")
+        # A batch of nothing but padding has no mean; 1 in its place keeps it free of NaN.
+        count = ops.maximum(ops.sum(weight) * x.shape[-1], 1.0)
+        axes = (0, 2, 3)
+        mean = ops.sum(x * weight, axis=axes, keepdims=True) / count
+        variance = ops.sum(ops.square((x - mean) * weight), axis=axes, keepdims=True) / count
+        return ops.cast((x - mean) * ops.rsqrt(variance + _LAYER_NORM_EPSILON), inputs.dtype)
+
+    @property
+    def normalized_weights(self):
+        """The share of each layer in the mix, a NumPy array `(L + 1,)` that sums to 1."""
+        if self.use_top_only:
+            return keras.ops.convert_to_numpy(ops.eye(self.n_mixed_layers)[-1])
+        return keras.ops.convert_to_numpy(self._softmax())
+
+    def compute_mask(self, inputs, mask=None):
+        return mask
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], *input_shape[2:])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "use_top_only": self.use_top_only,
+            "layer_norm": self.layer_norm,
+            "l2": self.l2,
+            "dropout": self.dropout,
+        }

@@ -1,0 +1,73 @@
+"""A table of whole-word vectors in the place of the character encoder."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class WordEmbedding(keras.layers.Layer):
+    """Looks up the vectors of whole words: models without characters, or stored token vectors.
+
+    Args:
+        n_tokens_vocab: Rows of the table.
+        projection_dim: Size of a token's vector.
+
+    Call arguments:
+        inputs: Token ids as `encode_token_ids` makes them: the row in the table plus 1, and 0 for
+            padding, whose vector is 0.
+
+    Input shape:
+        Integers `(B, T)`.
+
+    Output shape:
+        Floats `(B, T, projection_dim)`.
+
+    Raises:
+        ValueError: if the ids are no integers.
+
+    Example:
+
+    >>> WordEmbedding(n_tokens_vocab=10, projection_dim=4)(np.array([[1, 5, 2, 0]])).shape
+    (1, 4, 4)
+
+    Reference: BILM_TF.md, "Files" (`dump_token_embeddings`); bilm-tf `TokenBatcher`.
+    """
+
+    def __init__(self, n_tokens_vocab, projection_dim, **kwargs):
+        super().__init__(**kwargs)
+        self.n_tokens_vocab = n_tokens_vocab
+        self.projection_dim = projection_dim
+        self.supports_masking = True
+        self.autocast = False
+
+    def build(self, input_shape=None):
+        self.embedding = self.add_weight(
+            shape=(self.n_tokens_vocab, self.projection_dim),
+            initializer=keras.initializers.RandomUniform(-1.0, 1.0),
+            name="embedding",
+        )
+
+    def call(self, inputs):
+        if not keras.backend.is_int_dtype(inputs.dtype):
+            raise ValueError(
+                "WordEmbedding expects integer token ids, got dtype "
+                f"{keras.backend.standardize_dtype(inputs.dtype)}. Make them with "
+                "keras_elmo.encode_token_ids."
+            )
+        # The table is large: padding is blanked afterwards rather than given a row before it.
+        x = ops.take(self.embedding, ops.maximum(inputs - 1, 0), axis=0)
+        x = ops.cast(x, self.compute_dtype)
+        return ops.where(ops.expand_dims(inputs > 0, -1), x, ops.zeros_like(x))
+
+    def compute_mask(self, inputs, mask=None):
+        return ops.not_equal(inputs, 0) if mask is None else mask
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape, self.projection_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "n_tokens_vocab": self.n_tokens_vocab,
+            "projection_dim": self.projection_dim,
+        }

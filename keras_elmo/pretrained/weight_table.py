@@ -1,0 +1,99 @@
+"""The one table of a biLM's arrays: where each stands in a file and in the layers."""
+
+import dataclasses
+
+from keras_elmo.config import NUM_CHARACTERS
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightEntry:
+    """One array of a weights file.
+
+    Args:
+        name: The array's name in a bilm-tf hdf5 file.
+        shape: Its shape there.
+        variables: Paths of the layers' variables that hold it, from the owner of `token_encoder`
+            and `bilm`. Joined along their first axis and reshaped to `shape`, they are the array.
+    """
+
+    name: str
+    shape: tuple
+    variables: tuple
+
+    @property
+    def size(self):
+        """Numbers in the array."""
+        size = 1
+        for dim in self.shape:
+            size *= dim
+        return size
+
+
+def weight_table(config):
+    """Every array of a biLM, in the order of the network.
+
+    Args:
+        config: The model's `ElmoConfig`.
+
+    Returns:
+        List of `WeightEntry`.
+
+    Reference: BILM_TF.md, "Files".
+    """
+    encoder = _character_entries(config) if config.reads_characters else [_word_entry(config)]
+    return encoder + _lstm_entries(config)
+
+
+def count_parameters(config):
+    """Numbers in the weights of a biLM; its softmax, which is not stored, is not counted."""
+    return sum(entry.size for entry in weight_table(config))
+
+
+def _character_entries(config):
+    dim, n_filters = config.char_embedding_dim, config.n_filters
+    entries = [WeightEntry("char_embed", (NUM_CHARACTERS, dim), ("token_encoder.char_embedding",))]
+    for i, (width, number) in enumerate(config.filters):
+        layer = f"token_encoder.convolutions.{i}"
+        entries += [
+            WeightEntry(f"CNN/W_cnn_{i}", (1, width, dim, number), (f"{layer}.kernel",)),
+            WeightEntry(f"CNN/b_cnn_{i}", (number,), (f"{layer}.bias",)),
+        ]
+    for i in range(config.n_highway):
+        for part, attribute in (("carry", "gate"), ("transform", "transform")):
+            layer = f"token_encoder.highways.{i}.{attribute}"
+            entries += _dense_entries(f"CNN_high_{i}", part, (n_filters, n_filters), layer)
+    if n_filters != config.projection_dim:
+        shape = (n_filters, config.projection_dim)
+        entries += _dense_entries("CNN_proj", "proj", shape, "token_encoder.projection")
+    return entries
+
+
+def _dense_entries(group, part, shape, layer):
+    return [
+        WeightEntry(f"{group}/W_{part}", shape, (f"{layer}.kernel",)),
+        WeightEntry(f"{group}/b_{part}", shape[1:], (f"{layer}.bias",)),
+    ]
+
+
+def _word_entry(config):
+    shape = (config.n_tokens_vocab, config.projection_dim)
+    return WeightEntry("embedding", shape, ("token_encoder.embedding",))
+
+
+def _lstm_entries(config):
+    units, dim = config.lstm_dim, config.projection_dim
+    entries = []
+    for d, direction in enumerate(("forward", "backward")[: config.n_directions]):
+        for i in range(config.n_layers):
+            cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
+            lstm = f"bilm.{direction}_lstms.{i}"
+            # The file joins the kernels of input and of h; gates are in the same order, i j f o.
+            kernels = (f"{lstm}.kernel", f"{lstm}.recurrent_kernel")
+            entries += [
+                WeightEntry(f"{cell}/W_0", (2 * dim, 4 * units), kernels),
+                WeightEntry(f"{cell}/B", (4 * units,), (f"{lstm}.bias",)),
+            ]
+            if units != dim:
+                projection = (f"{lstm}.projection_kernel",)
+                entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), projection))
+    return entries
