@@ -26,68 +26,70 @@ from keras_elmo.pretrained.hdf5_file import export_hdf5, load_hdf5, read_token_e
 class ElmoLayer(keras.layers.Layer):
     """ELMo: gives every word a vector that depends on its whole sentence.
 
-        Characters are encoded by a `CharCNNEmbedding`, read by a `BiLMStack` and its layers mixed by
-        one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. The
-        same sentence gets the same vectors whatever else is in the batch, unless `stateful` or
+    Characters are encoded by a `CharCNNEmbedding`, read by a `BiLMStack` and its layers mixed by
+    one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. The
+    same sentence gets the same vectors whatever else is in the batch, unless `stateful` or
     `layer_norm`.
-        In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
-        layer takes strings there; for character ids begin it with `keras.Input((None, 50),
-    dtype="int32")`.
-        Args:
-            model: What to load: a name of `list_models()`, a folder or zip file with options.json and
-                weights.hdf5, a pair `(options, weights)` of paths, or `None` for fresh weights.
-            config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
-            output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
-            num_mixes: Number of mixes, each with weights of its own. More than one give a list.
-            use_top_only: Whether a mix is the top layer alone, times gamma.
-            layer_norm: Whether mixes normalise the layers first, over the batch.
-            l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
-            dropout: Fraction of a mix's numbers to drop in training.
-            trainable_bilm: Whether the biLM is trained too. The mixes always are. Can be set later.
-            stateful: Whether the LSTMs go on from where the batch before ended, row by row, as bilm-tf
-                does. See `reset_states`.
-            max_batch_size: With `stateful`, the most sentences in a batch.
-            token_embeddings: Stored token vectors to use instead of the character encoder: the path of
-                a file of bilm-tf's `dump_token_embeddings`, or an array `(n_words, P)`. The inputs are
-                then token ids of `encode_token_ids`.
-            dtype: Dtype or dtype policy of the computation, such as `"mixed_bfloat16"`; Keras' global
-                one where `None`.
 
-        Call arguments:
-            inputs: Sentences, tokens or ids. Lists and NumPy arrays of strings are taken when the layer
-                is called directly; `fit` and `predict` want `tf.constant(...)` or a tf.data dataset.
-            training: Whether to apply the mixes' dropout.
+    In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
+    layer takes strings there; for character ids begin it with
+    `keras.Input((None, 50), dtype="int32")`.
 
-        Input shape:
-            Strings `(B,)`, sentences to be split at white space; strings `(B, T)`, tokens with `""` as
-            padding at the right; or int32 character ids `(B, T + 2, C)` of `encode_sentences`. Models
-            that read whole words take int32 token ids `(B, T + 2)`.
+    Args:
+        model: What to load: a name of `list_models()`, a folder or zip file with options.json and
+            weights.hdf5, a pair `(options, weights)` of paths, or `None` for fresh weights.
+        config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
+        output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
+        num_mixes: Number of mixes, each with weights of its own. More than one give a list.
+        use_top_only: Whether a mix is the top layer alone, times gamma.
+        layer_norm: Whether mixes normalise the layers first, over the batch.
+        l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
+        dropout: Fraction of a mix's numbers to drop in training.
+        trainable_bilm: Whether the biLM is trained too. The mixes always are. Can be set later.
+        stateful: Whether the LSTMs go on from where the batch before ended, row by row, as bilm-tf
+            does. See `reset_states`.
+        max_batch_size: With `stateful`, the most sentences in a batch.
+        token_embeddings: Stored token vectors to use instead of the character encoder: the path of
+            a file of bilm-tf's `dump_token_embeddings`, or an array `(n_words, P)`. The inputs are
+            then token ids of `encode_token_ids`.
+        dtype: Dtype or dtype policy of the computation, such as `"mixed_bfloat16"`; Keras' global
+            one where `None`.
 
-        Output shape:
-            Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
-            `(B, L + 1, T, 2 * P)` for `output="layers"`. Masked positions are exactly 0, and the mask
-            `(B, T)` goes on to the next layer.
+    Call arguments:
+        inputs: Sentences, tokens or ids. Lists and NumPy arrays of strings are taken when the layer
+            is called directly; `fit` and `predict` want `tf.constant(...)` or a tf.data dataset.
+        training: Whether to apply the mixes' dropout.
 
-        Raises:
-            FileNotFoundError: if a file is missing.
-            ValueError: if an argument or an input is bad, the model is unknown, or the weights are not
-                of the architecture in the options.
+    Input shape:
+        Strings `(B,)`, sentences to be split at white space; strings `(B, T)`, tokens with `""` as
+        padding at the right; or int32 character ids `(B, T + 2, C)` of `encode_sentences`. Models
+        that read whole words take int32 token ids `(B, T + 2)`.
 
-        Example:
+    Output shape:
+        Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
+        `(B, L + 1, T, 2 * P)` for `output="layers"`. Masked positions are exactly 0, and the mask
+        `(B, T)` goes on to the next layer.
 
-        >>> elmo = ElmoLayer()
-        >>> elmo(["The cat sat on the mat .", "Hello"]).shape
-        TensorShape([2, 7, 256])
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if an argument or an input is bad, the model is unknown, or the weights are not
+            of the architecture in the options.
 
-        In a model, on the TensorFlow backend:
+    Example:
 
-        >>> model = keras.Sequential(
-        ...     [ElmoLayer(dropout=0.5), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(2)]
-        ... )
-        >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        >>> model.fit(tf.constant(["A joy .", "A bore ."]), tf.constant([1, 0]))
+    >>> elmo = ElmoLayer()
+    >>> elmo(["The cat sat on the mat .", "Hello"]).shape
+    TensorShape([2, 7, 256])
 
-        Reference: Peters et al. 2018, "Deep contextualized word representations"; BILM_TF.md.
+    In a model, on the TensorFlow backend:
+
+    >>> model = keras.Sequential(
+    ...     [ElmoLayer(dropout=0.5), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(2)]
+    ... )
+    >>> model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    >>> model.fit(tf.constant(["A joy .", "A bore ."]), tf.constant([1, 0]))
+
+    Reference: Peters et al. 2018, "Deep contextualized word representations"; BILM_TF.md.
     """
 
     def __init__(

@@ -7,21 +7,21 @@ import keras
 class Highway(keras.layers.Layer):
     """Lets each number of a vector through, or replaces it by a transformed one.
 
-        `y = g * relu(x W_t + b_t) + (1 - g) * x` with the gate `g = sigmoid(x W_c + b_c)`. bilm-tf
-        calls the gate's weights "carry"; they start at a bias of -2, so that a fresh layer mostly
-    copies.
-        Input shape:
-            Floats `(..., D)`.
+    `y = g * relu(x W_t + b_t) + (1 - g) * x` with the gate `g = sigmoid(x W_c + b_c)`. bilm-tf
+    calls the gate's weights "carry"; their bias starts at -2, so that a fresh layer mostly copies.
 
-        Output shape:
-            Floats `(..., D)`.
+    Input shape:
+        Floats `(..., D)`.
 
-        Example:
+    Output shape:
+        Floats `(..., D)`.
 
-        >>> Highway()(np.ones((2, 8), "float32")).shape
-        (2, 8)
+    Example:
 
-        Reference: BILM_TF.md, "Token encoder"; Srivastava et al. 2015, "Highway Networks".
+    >>> Highway()(np.ones((2, 8), "float32")).shape
+    (2, 8)
+
+    Reference: BILM_TF.md, "Token encoder"; Srivastava et al. 2015, "Highway Networks".
     """
 
     def __init__(self, **kwargs):
