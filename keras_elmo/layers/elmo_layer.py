@@ -134,9 +134,9 @@ class ElmoLayer(keras.layers.Layer):
             self._set_up(config, token_embeddings)
         else:
             with model_files(model) as (options, weights):
-                stored = ElmoConfig.from_json(options)
-                self._set_up(stored, token_embeddings)
-                load_hdf5(self, stored, weights, without_token_encoder=token_embeddings is not None)
+                self._set_up(ElmoConfig.from_json(options), token_embeddings)
+                lstms_alone = token_embeddings is not None
+                load_hdf5(self, self.config, weights, without_token_encoder=lstms_alone)
         self.trainable_bilm = trainable_bilm
 
     def _set_up(self, config, token_embeddings):

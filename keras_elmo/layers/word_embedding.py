@@ -23,7 +23,7 @@ class WordEmbedding(keras.layers.Layer):
         Floats `(B, T, projection_dim)`.
 
     Raises:
-        ValueError: if the ids are no integers.
+        ValueError: if the number of words is not known, or the ids are no integers.
 
     Example:
 
@@ -35,6 +35,11 @@ class WordEmbedding(keras.layers.Layer):
 
     def __init__(self, n_tokens_vocab, projection_dim, **kwargs):
         super().__init__(**kwargs)
+        if n_tokens_vocab is None:
+            raise ValueError(
+                "A model that reads whole words needs to know how many: the option n_tokens_vocab "
+                "is missing."
+            )
         self.n_tokens_vocab = n_tokens_vocab
         self.projection_dim = projection_dim
         self.supports_masking = True

@@ -76,6 +76,11 @@ def _dense_entries(group, part, shape, layer):
 
 
 def _word_entry(config):
+    if config.n_tokens_vocab is None:
+        raise ValueError(
+            "The options have no n_tokens_vocab: the size of a model that reads whole words is not "
+            "known without it."
+        )
     shape = (config.n_tokens_vocab, config.projection_dim)
     return WeightEntry("embedding", shape, ("token_encoder.embedding",))
 

@@ -1,0 +1,407 @@
+"""The command line: `keras-elmo`."""
+
+import argparse
+import itertools
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+from keras_elmo.characters import encode_sentences, split_tokens
+from keras_elmo.config import ElmoConfig
+from keras_elmo.embedding.store import check_suffix, save_vectors
+from keras_elmo.pretrained.catalog import get_model, list_models, model_files
+from keras_elmo.pretrained.weight_table import count_parameters, weight_table
+from keras_elmo.version import __version__
+
+_MAX_SHOWN = 20
+_BYTES_PER_PARAMETER = 4
+
+
+def main(argv=None):
+    """Runs `keras-elmo` with the given arguments, or those of the process.
+
+    Returns:
+        The exit code: 0, or 1 after an error that was reported in one line. Wrong usage leaves with
+        `SystemExit(2)`.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        arguments.run(arguments, parser)
+        return 0
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; nothing may be written to it any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("keras-elmo: interrupted", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if getattr(arguments, "debug", False):
+            traceback.print_exc()
+        print(f"keras-elmo: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+
+
+def _parser():
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--debug",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="show the whole traceback of an error",
+    )
+    parser = argparse.ArgumentParser(
+        prog="keras-elmo",
+        description="ELMo: word vectors that depend on the whole sentence.",
+        epilog='Begin with: keras-elmo embed "The bank raised its rates ." "We sat on the bank ."',
+        parents=[common],
+    )
+    parser.add_argument("--version", action="version", version=f"keras-elmo {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_embed(commands, common)
+    _add_info(commands, common)
+    _add_models(commands, common)
+    return parser
+
+
+def _add_embed(commands, common):
+    command = commands.add_parser(
+        "embed",
+        parents=[common],
+        help="turn sentences into word vectors",
+        description="Turns tokenised sentences into word vectors: shows the first numbers of each "
+        "word's vector and the words of the input with the nearest ones, or writes all vectors to "
+        "a file. Tokens are separated by white space, also from punctuation.",
+    )
+    command.add_argument("sentences", nargs="*", metavar="SENTENCE", help="a sentence, in quotes")
+    command.add_argument(
+        "--input",
+        metavar="FILE",
+        help="read sentences from a UTF-8 text file, one a line; '-' is the standard input, which "
+        "is also read when there is no sentence",
+    )
+    command.add_argument("--model", default="default", help=_MODEL_HELP)
+    command.add_argument(
+        "--vectors",
+        choices=("mix", "layers", "top"),
+        default="mix",
+        help="the mean of all layers (mix, what a fresh ElmoLayer gives), every layer, as bilm-tf "
+        "stores them, or the top layer (default: %(default)s)",
+    )
+    command.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the vectors to FILE.h5, one dataset for each sentence named 0, 1, ... as "
+        "bilm-tf does, or to FILE.npz; nothing is shown then",
+    )
+    command.add_argument(
+        "--batch-size", type=_positive, default=32, metavar="N", help="default: %(default)s"
+    )
+    command.add_argument(
+        "--neighbours",
+        type=_positive,
+        default=3,
+        metavar="N",
+        help="nearest words to show for each word (default: %(default)s)",
+    )
+    command.set_defaults(run=_embed)
+
+
+def _add_info(commands, common):
+    command = commands.add_parser(
+        "info",
+        parents=[common],
+        help="show a model's architecture, size and layers",
+        description="Shows a model's architecture, parameters, memory and the shapes of its "
+        "layers. Downloads nothing.",
+    )
+    command.add_argument("model", nargs="?", default="default", help=_MODEL_HELP)
+    command.set_defaults(run=_info)
+
+
+def _add_models(commands, common):
+    command = commands.add_parser(
+        "models",
+        parents=[common],
+        help="list the models known by name",
+        description="Lists the models that are known by name.",
+    )
+    command.set_defaults(run=_models)
+
+
+_MODEL_HELP = (
+    "a name from `keras-elmo models`, or a folder or zip file with options.json and weights.hdf5 "
+    "(default: %(default)s)"
+)
+
+
+def _positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _embed(arguments, parser):
+    if arguments.output is None and arguments.vectors == "layers":
+        parser.error("--vectors layers needs --output: a table shows one vector for each word")
+    if arguments.output is not None:
+        try:
+            check_suffix(arguments.output)
+        except ValueError as error:
+            parser.error(str(error))
+    if arguments.sentences and arguments.input:
+        parser.error("give sentences or --input, not both")
+    sentences = _read_sentences(arguments, parser)
+    if arguments.output is not None:
+        vectors = (vectors for _, vectors in _vectors(sentences, arguments))
+        count = save_vectors(arguments.output, vectors)
+        print(f"Wrote the vectors of {count:,} sentences to {arguments.output}")
+        return
+    shown = list(itertools.islice(sentences, _MAX_SHOWN))
+    if not shown:
+        raise ValueError("The input is empty: there is no sentence to embed.")
+    _show_vectors(list(_vectors(shown, arguments)), arguments.neighbours)
+    if next(iter(sentences), None) is not None:
+        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
+
+
+def _read_sentences(arguments, parser):
+    """Iterator over lists of tokens."""
+    if arguments.sentences:
+        return iter([split_tokens(sentence) for sentence in arguments.sentences])
+    if arguments.input in (None, "-"):
+        if sys.stdin is None or (arguments.input is None and sys.stdin.isatty()):
+            parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
+        return (split_tokens(line) for line in sys.stdin.buffer)
+    return _read_lines(arguments.input)
+
+
+def _read_lines(path):
+    file = open(path, "rb")  # noqa: SIM115 (closed by the generator, opened now to fail now)
+
+    def lines():
+        with file:
+            for line in file:
+                yield split_tokens(line)
+
+    return lines()
+
+
+def _vectors(sentences, arguments):
+    """Yields (tokens, vectors) for each sentence, the vectors without padding."""
+    import keras
+
+    from keras_elmo.layers.elmo_layer import ElmoLayer
+
+    layers = arguments.vectors == "layers"
+    elmo = ElmoLayer(
+        arguments.model,
+        output="layers" if layers else "mix",
+        use_top_only=arguments.vectors == "top",
+    )
+    width = elmo.config.max_characters_per_token
+    ids = keras.Input((None, width), dtype="int32")
+    model = keras.Model(ids, elmo(ids))
+    sentences = iter(sentences)
+    while batch := list(itertools.islice(sentences, arguments.batch_size)):
+        outputs = model.predict_on_batch(encode_sentences(batch, width))
+        for tokens, output in zip(batch, outputs):
+            yield tokens, output[..., : len(tokens), :]
+
+
+def _show_vectors(embedded, n_neighbours):
+    from rich.table import Table
+
+    words = [
+        (number, _text(token))
+        for number, (tokens, _) in enumerate(embedded, start=1)
+        for token in tokens
+    ]
+    if not words:
+        raise ValueError("The input holds no words, only white space.")
+    vectors = np.concatenate([vectors for _, vectors in embedded])
+    table = Table()
+    for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
+        table.add_column(column, overflow="fold")
+    neighbours = _nearest(vectors, n_neighbours)
+    for i, (number, word) in enumerate(words):
+        new_sentence = i == 0 or words[i - 1][0] != number
+        if new_sentence and i:
+            table.add_section()
+        values = " ".join(f"{value:6.3f}" for value in vectors[i, :3])
+        near = ", ".join(
+            f"{words[j][1]}{_sentence_mark(words[j][0], number)} {similarity:.2f}"
+            for j, similarity in neighbours[i]
+        )
+        table.add_row(str(number) if new_sentence else "", _escaped(word), f"{values} ...", near)
+    _console().print(table)
+    print("Nearest by cosine, among the words above; (n) is another sentence.")
+
+
+def _nearest(vectors, count):
+    """For each vector the places and cosines of the `count` others nearest to it."""
+    norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    similarity = (vectors / norms) @ (vectors / norms).T
+    np.fill_diagonal(similarity, -np.inf)
+    order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
+    return [[(j, similarity[i, j]) for j in row] for i, row in enumerate(order)]
+
+
+def _sentence_mark(number, own):
+    return "" if number == own else f" ({number})"
+
+
+def _text(token):
+    return token.decode("utf-8", "replace") if isinstance(token, bytes) else token
+
+
+def _escaped(text):
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _console():
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _info(arguments, _):
+    config, facts = _model_facts(arguments.model)
+    for name, value in facts + _architecture(config):
+        print(f"{name + ':':<16}{value}")
+    _show_layers(config)
+
+
+def _model_facts(model):
+    """The config of a model and what is known of its files, without a download."""
+    known = get_model(model) if model in list_models() else None
+    if known is not None and not known.is_local:
+        if known.config is None:
+            raise ValueError(
+                f"The architecture of {model!r} is known only from its files, which are at "
+                f"{known.locations[0]}. Load it once with ElmoLayer({model!r})."
+            )
+        address = f"{known.locations[0]}/{known.weights_file}"
+        return known.config, [*_known_facts(known), ("address", address)]
+    with model_files(model) as (options, weights):
+        config = ElmoConfig.from_json(options)
+        files = [("options file", options), ("weights file", _file_size(weights))]
+    return config, [*(_known_facts(known) if known else [("model", model)]), *files]
+
+
+def _known_facts(known):
+    return [
+        ("model", known.name),
+        ("description", known.description),
+        ("tokenisation", known.tokenisation),
+        ("licence", known.licence),
+    ]
+
+
+def _file_size(path):
+    return f"{path} ({Path(path).stat().st_size / 1e6:.1f} MB)"
+
+
+def _architecture(config):
+    parameters = count_parameters(config)
+    rows = []
+    if config.reads_characters:
+        filters = ", ".join(f"{number} of width {width}" for width, number in config.filters)
+        rows += [
+            (
+                "characters",
+                f"{config.char_embedding_dim} numbers each, at most "
+                f"{config.max_characters_per_token} a token",
+            ),
+            ("convolutions", f"{filters}; {config.activation}"),
+            ("highway layers", config.n_highway),
+        ]
+    else:
+        rows.append(("words", f"{config.n_tokens_vocab:,} in the vocabulary"))
+    directions = "forward and backward" if config.bidirectional else "forward"
+    clips = f"cell {_number(config.cell_clip)}, projection {_number(config.proj_clip)}"
+    return [
+        *rows,
+        (
+            "LSTM",
+            f"{config.n_layers} layers of {config.lstm_dim} units, projected to "
+            f"{config.projection_dim}, {directions}",
+        ),
+        ("clips", clips),
+        (
+            "skip",
+            "layers after the first add their input" if config.use_skip_connections else "none",
+        ),
+        ("parameters", f"{parameters:,}"),
+        ("memory", f"{parameters * _BYTES_PER_PARAMETER / 1e6:.1f} MB in float32"),
+        ("word vector", f"{config.output_dim} numbers, in each of {config.n_layers + 1} layers"),
+    ]
+
+
+def _number(clip):
+    return "none" if clip is None else f"{clip:g}"
+
+
+def _show_layers(config):
+    from rich.table import Table
+
+    sizes = {"token_encoder": 0, "bilm": 0}
+    for entry in weight_table(config):
+        sizes[entry.variables[0].split(".")[0]] += entry.size
+    width, dim = config.max_characters_per_token, config.projection_dim
+    depth = config.n_layers + 1
+    ids = f"(B, T+2, {width})" if config.reads_characters else "(B, T+2)"
+    encoder = "CharCNNEmbedding" if config.reads_characters else "WordEmbedding"
+    layers = f"(B, {depth}, T+2, {config.output_dim})"
+    rows = [
+        (encoder, ids, f"(B, T+2, {dim})", sizes["token_encoder"]),
+        ("BiLMStack", f"(B, T+2, {dim})", layers, sizes["bilm"]),
+        ("WeightedLayerSum", layers.replace("T+2", "T"), f"(B, T, {config.output_dim})", depth + 1),
+    ]
+    if config.reads_characters:
+        rows.insert(0, ("UnicodeCharEncoder", "strings (B,) or (B, T)", ids, 0))
+    table = Table()
+    for column in ("layer", "input", "output"):
+        table.add_column(column, overflow="fold")
+    table.add_column("parameters", justify="right")
+    for layer, source, target, size in rows:
+        table.add_row(layer, source, target, f"{size:,}")
+    _console().print(table)
+    print("B sentences of T tokens; the two more are a sentence's boundaries.")
+
+
+def _models(*_):
+    from rich.table import Table
+
+    table = Table()
+    table.add_column("model", no_wrap=True)
+    table.add_column("parameters", justify="right", no_wrap=True)
+    table.add_column("download", justify="right", no_wrap=True)
+    table.add_column("description", overflow="fold")
+    for name in list_models():
+        model = get_model(name)
+        download = "none" if model.is_local else _download_size(model)
+        table.add_row(name, _parameters(model), download, model.description)
+    _console().print(table)
+    print("Tokenisation, licence, address and layers of one: keras-elmo info MODEL")
+
+
+def _parameters(model):
+    if model.is_local:
+        with model_files(model.name) as (options, _):
+            return f"{count_parameters(ElmoConfig.from_json(options)):,}"
+    return f"{count_parameters(model.config):,}" if model.config else "unknown"
+
+
+def _download_size(model):
+    if model.weights_bytes:
+        return f"{model.weights_bytes / 1e6:.0f} MB"
+    if model.config:
+        return f"{count_parameters(model.config) * _BYTES_PER_PARAMETER / 1e6:.0f} MB"
+    return "unknown"
