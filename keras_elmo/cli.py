@@ -237,7 +237,7 @@ def _show_vectors(embedded, n_neighbours):
             f"{words[j][1]}{_sentence_mark(words[j][0], number)} {similarity:.2f}"
             for j, similarity in neighbours[i]
         )
-        table.add_row(str(number) if new_sentence else "", _escaped(word), f"{values} ...", near)
+        table.add_row(str(number) if new_sentence else "", word, f"{values} ...", near)
     _console().print(table)
     print("Nearest by cosine, among the words above; (n) is another sentence.")
 
@@ -256,19 +256,16 @@ def _sentence_mark(number, own):
 
 
 def _text(token):
-    return token.decode("utf-8", "replace") if isinstance(token, bytes) else token
-
-
-def _escaped(text):
-    from rich.markup import escape
-
-    return escape(text)
+    """A token as it can be shown: control characters would move the cursor."""
+    text = token.decode("utf-8", "replace") if isinstance(token, bytes) else token
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _console():
     from rich.console import Console
 
-    return Console(highlight=False)
+    # Words are shown as they are, [b] and :smile: too.
+    return Console(markup=False, emoji=False, highlight=False)
 
 
 def _info(arguments, _):

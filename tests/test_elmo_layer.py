@@ -35,7 +35,7 @@ def on_ids(elmo):
     "arguments, trainable",
     [
         ({}, 2),
-        ({"trainable_bilm": True}, 33),
+        ({"trainable_bilm": True}, 37),
         ({"use_top_only": True}, 1),
         ({"layer_norm": True, "l2": 0.1, "dropout": 0.5}, 2),
     ],
@@ -45,7 +45,7 @@ def test_layer(arguments, trainable):
     check_layer(
         lambda **kwargs: ElmoLayer(None, config=config, **arguments, **kwargs),
         IDS,
-        expected_weights=33,
+        expected_weights=37,
         expected_trainable=trainable,
     )
 
@@ -156,6 +156,13 @@ def test_masks_of_several_mixes_go_on():
     np.testing.assert_allclose(second, expected, atol=1e-5)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX is slow without its compiler")
+def test_jax_compiles_a_model_as_a_whole():
+    model = on_ids(ElmoLayer(TINY))
+    model.compile("sgd", "mse")
+    assert model.jit_compile
+
+
 # --- two models, state, freezing --------------------------------------------------------------
 
 
@@ -200,7 +207,7 @@ def test_freezing_survives_reload(tmp_path, trainable_bilm):
     assert (
         len(again.trainable_weights)
         == len(model.trainable_weights)
-        == (33 if trainable_bilm else 2)
+        == (37 if trainable_bilm else 2)
     )
     np.testing.assert_allclose(
         again.predict(IDS, verbose=0), model.predict(IDS, verbose=0), atol=1e-6

@@ -49,14 +49,13 @@ model.export("exported", verbose=False)
 SERVE = """
 import sys, json, numpy as np, tensorflow as tf
 strings = tf.constant(json.loads(sys.argv[1]))
-outputs = tf.saved_model.load("exported").serve(strings)
-np.testing.assert_allclose(outputs, np.load("outputs.npy"), atol=1e-5)
-assert "keras_elmo" not in sys.modules and "keras" not in sys.modules
+served = tf.saved_model.load("exported")
+np.testing.assert_allclose(served.serve(strings), np.load("outputs.npy"), atol=1e-5)
+assert "keras_elmo" not in sys.modules
 """
 
 
-@pytest.mark.parametrize("name", [None], ids=["default"])
-def test_fit_save_reload_and_export_each_in_its_own_process(tmp_path, name):
+def test_fit_save_reload_and_export_each_in_its_own_process(tmp_path):
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     root = Path(__file__).parent.parent
     environment["PYTHONPATH"] = f"{root}{os.pathsep}{environment.get('PYTHONPATH', '')}"
@@ -99,7 +98,7 @@ def test_a_data_pipeline_of_strings():
     dataset = tf.data.Dataset.from_tensor_slices((STRINGS, [0.0, 1.0, 2.0])).repeat(2).batch(2)
     model = keras.Sequential([ElmoLayer(TINY), keras.layers.LSTM(3), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    history = model.fit(dataset, epochs=2, verbose=0)
+    history = model.fit(dataset, epochs=2, shuffle=False, verbose=0)
     assert history.history["loss"][1] < history.history["loss"][0]
 
 

@@ -127,7 +127,7 @@ class ElmoLayer(keras.layers.Layer):
         self.stateful = stateful
         self.max_batch_size = max_batch_size
         self.supports_masking = True
-        # XLA has no strings; on other backends there are none either.
+        # XLA has no strings; a model of another backend never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
             config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)

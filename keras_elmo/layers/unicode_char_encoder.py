@@ -63,7 +63,8 @@ class UnicodeCharEncoder(keras.layers.Layer):
             )
         self.max_characters_per_token = max_characters_per_token
         self.supports_masking = True
-        self.supports_jit = False  # XLA has no strings
+        # XLA has no strings; a model of another backend never gets any.
+        self.supports_jit = keras.backend.backend() != "tensorflow"
 
     def build(self, input_shape=None):
         """Has no weights."""
