@@ -9,8 +9,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers import tensorflow_only
 
+from helpers import tensorflow_only
 from keras_elmo import CharCNNEmbedding, ElmoLayer, UnicodeCharEncoder
 
 pytestmark = tensorflow_only

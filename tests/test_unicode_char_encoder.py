@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from helpers import tensorflow_only
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import tensorflow_only
 from keras_elmo import UnicodeCharEncoder, encode_sentences
 from keras_elmo.characters import split_tokens
 

@@ -197,6 +197,8 @@ class ElmoLayer(keras.layers.Layer):
         if self.built:
             return
         config = self.config
+        if self.char_encoder is not None:
+            self.char_encoder.build()
         self.token_encoder.build((None, None, config.max_characters_per_token))
         self.bilm.build((None, None, config.projection_dim))
         for mix in self.mixes:
@@ -278,7 +280,7 @@ class ElmoLayer(keras.layers.Layer):
         if not self.stateful:
             raise ValueError("This ElmoLayer carries no state; make it with stateful=True.")
         for state in (self.hidden_state, self.cell_state):
-            state.assign(ops.zeros_like(state))
+            state.assign(ops.zeros(state.shape, state.dtype))
 
     def export_hdf5(self, folder):
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.

@@ -1,0 +1,25 @@
+"""Marks and conversions that several tests share."""
+
+import keras
+import numpy as np
+import pytest
+
+tensorflow_only = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="strings inside a model need the TensorFlow backend",
+)
+
+
+def to_numpy(x):
+    """A tensor of any backend as a NumPy array, floats of any precision as float32."""
+    if keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype)):
+        x = keras.ops.cast(x, "float32")
+    return keras.ops.convert_to_numpy(x)
+
+
+def assert_close(actual, expected, tolerance=2e-6):
+    """Compares relative to the largest expected magnitude, or 1."""
+    actual = np.asarray(actual, "float64")
+    assert actual.shape == expected.shape
+    scale = max(1.0, np.abs(expected).max(initial=0))
+    assert np.abs(actual - expected).max(initial=0) <= tolerance * scale
