@@ -1,5 +1,7 @@
 """One direction of one LSTM layer, with projection and clips, over a whole sequence."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
@@ -96,34 +98,14 @@ class ProjectedLSTM(keras.layers.Layer):
         sequences = (ops.matmul(inputs, self.kernel) + self.bias,)
         if mask is not None:
             sequences = (*sequences, ops.expand_dims(ops.cast(mask, "bool"), -1))
-        recurrent_kernel = ops.convert_to_tensor(self.recurrent_kernel, self.compute_dtype)
-        projection_kernel = self.projection_kernel
-        if projection_kernel is not None:
-            projection_kernel = ops.convert_to_tensor(projection_kernel, self.compute_dtype)
-
-        def step(state, inputs):
-            z, *step_mask = inputs
-            return self._step(state, z, step_mask, recurrent_kernel, projection_kernel)
-
-        state, outputs = scan_time(step, state, sequences, self.reverse)
+        kernels = (self.recurrent_kernel,)
+        if self.projection_kernel is not None:
+            kernels = (*kernels, self.projection_kernel)
+        kernels = tuple(ops.convert_to_tensor(kernel, self.compute_dtype) for kernel in kernels)
+        step = _Step(self.cell_clip, self.proj_clip, self.compute_dtype, self.state_dtype)
+        state, outputs = scan_time(step, state, sequences, kernels, self.reverse)
         outputs = ops.cast(outputs, self.compute_dtype)
         return (outputs, state) if return_state else outputs
-
-    def _step(self, state, z, step_mask, recurrent_kernel, projection_kernel):
-        h, c = state
-        z = z + ops.matmul(ops.cast(h, self.compute_dtype), recurrent_kernel)
-        i, j, f, o = ops.split(ops.cast(z, self.state_dtype), 4, axis=-1)
-        new_c = ops.sigmoid(f + 1.0) * c + ops.sigmoid(i) * ops.tanh(j)
-        new_c = _clip(new_c, self.cell_clip)
-        new_h = ops.sigmoid(o) * ops.tanh(new_c)
-        if projection_kernel is not None:
-            new_h = ops.matmul(ops.cast(new_h, self.compute_dtype), projection_kernel)
-            new_h = _clip(ops.cast(new_h, self.state_dtype), self.proj_clip)
-        if not step_mask:
-            return (new_h, new_c), new_h
-        (valid,) = step_mask
-        output = ops.where(valid, new_h, ops.zeros_like(new_h))
-        return (ops.where(valid, new_h, h), ops.where(valid, new_c, c)), output
 
     def _zero_state(self, batch_size):
         return (
@@ -162,6 +144,33 @@ class ProjectedLSTM(keras.layers.Layer):
             "proj_clip": self.proj_clip,
             "reverse": self.reverse,
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """One time step of the LSTM."""
+
+    cell_clip: float | None
+    proj_clip: float | None
+    compute_dtype: str
+    state_dtype: str
+
+    def __call__(self, state, inputs, kernels):
+        (h, c), (z, *mask) = state, inputs
+        recurrent_kernel, *projection_kernel = kernels
+        z = z + ops.matmul(ops.cast(h, self.compute_dtype), recurrent_kernel)
+        i, j, f, o = ops.split(ops.cast(z, self.state_dtype), 4, axis=-1)
+        new_c = ops.sigmoid(f + 1.0) * c + ops.sigmoid(i) * ops.tanh(j)
+        new_c = _clip(new_c, self.cell_clip)
+        new_h = ops.sigmoid(o) * ops.tanh(new_c)
+        if projection_kernel:
+            new_h = ops.matmul(ops.cast(new_h, self.compute_dtype), projection_kernel[0])
+            new_h = _clip(ops.cast(new_h, self.state_dtype), self.proj_clip)
+        if not mask:
+            return (new_h, new_c), new_h
+        (valid,) = mask
+        output = ops.where(valid, new_h, ops.zeros_like(new_h))
+        return (ops.where(valid, new_h, h), ops.where(valid, new_c, c)), output
 
 
 def attached_mask(x):
