@@ -1,0 +1,170 @@
+"""ElmoConfig: every options.json of bilm-tf, and clear errors for bad ones."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from keras_elmo import ElmoConfig
+
+GOLDEN = Path(__file__).parent / "golden" / "inference"
+OPTIONS = json.loads((GOLDEN / "default" / "options.json").read_text())
+
+
+def changed(path, *value):
+    """The options with the field at a dotted path set to a value, or without it."""
+    options = copy.deepcopy(OPTIONS)
+    *sections, field = path.split(".")
+    section = options
+    for name in sections:
+        section = section[name]
+    if value:
+        section[field] = value[0]
+    else:
+        del section[field]
+    return options
+
+
+def test_fields_of_an_inference_file():
+    config = ElmoConfig.from_json(GOLDEN / "default" / "options.json")
+    assert config == ElmoConfig(
+        filters=((1, 4), (2, 8), (3, 12), (4, 16)),
+        char_embedding_dim=6,
+        activation="relu",
+        max_characters_per_token=50,
+        n_highway=2,
+        lstm_dim=24,
+        projection_dim=12,
+        n_layers=2,
+        cell_clip=3.0,
+        proj_clip=3.0,
+        use_skip_connections=True,
+    )
+    assert (config.n_filters, config.n_directions, config.output_dim) == (40, 2, 24)
+
+
+@pytest.mark.parametrize(
+    "options, field, expected",
+    [
+        (changed("char_cnn.n_characters", 261), "n_filters", 40),
+        (changed("char_cnn.n_characters"), "n_filters", 40),
+        (changed("char_cnn.activation", "tanh"), "activation", "tanh"),
+        (changed("char_cnn.n_highway", 0), "n_highway", 0),
+        (changed("char_cnn.n_highway"), "n_highway", 0),
+        (changed("char_cnn.n_highway", None), "n_highway", 0),
+        (changed("char_cnn.filters", [[7, 3]]), "filters", ((7, 3),)),
+        (changed("char_cnn.max_characters_per_token", 12), "max_characters_per_token", 12),
+        (changed("lstm.n_layers"), "n_layers", 1),
+        (changed("lstm.n_layers", 4), "n_layers", 4),
+        (changed("lstm.cell_clip"), "cell_clip", None),
+        (changed("lstm.cell_clip", None), "cell_clip", None),
+        (changed("lstm.proj_clip"), "proj_clip", None),
+        (changed("lstm.proj_clip", 2.5), "proj_clip", 2.5),
+        (changed("lstm.use_skip_connections"), "use_skip_connections", False),
+        (changed("lstm.dim", 12), "lstm_dim", 12),
+        (changed("char_cnn"), "reads_characters", False),
+        (changed("char_cnn", None), "reads_characters", False),
+        ({**OPTIONS, "bidirectional": False}, "n_directions", 1),
+        ({**OPTIONS, "n_tokens_vocab": 83}, "n_tokens_vocab", 83),
+    ],
+)
+def test_every_kind_of_options_is_read_and_written_again(options, field, expected):
+    given = copy.deepcopy(options)
+    config = ElmoConfig.from_json(options)
+    assert getattr(config, field) == expected
+    assert options == given, "the dict that was passed must stay as it was"
+    assert ElmoConfig.from_json(config.to_dict()) == config
+
+
+def test_training_options_are_kept():
+    options = {**OPTIONS, "dropout": 0.1, "unroll_steps": 20, "n_negative_samples_batch": 8192}
+    config = ElmoConfig.from_json(options)
+    assert config.training_options == {
+        "dropout": 0.1,
+        "unroll_steps": 20,
+        "n_negative_samples_batch": 8192,
+    }
+    assert config.to_dict() == options
+
+
+def test_written_options_are_those_of_an_inference_file(tmp_path):
+    config = ElmoConfig.from_json(changed("char_cnn.n_characters", 261))
+    config.to_json(tmp_path / "options.json")
+    assert json.loads((tmp_path / "options.json").read_text()) == OPTIONS
+    assert ElmoConfig.from_json(str(tmp_path / "options.json")) == config
+
+
+def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
+    path = tmp_path / "options.json"
+    path.write_text("old")
+    config = ElmoConfig(training_options={"cannot be JSON": object()})
+    with pytest.raises(TypeError):
+        config.to_json(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["options.json"]
+    assert path.read_text() == "old"
+
+
+def test_word_input_from_a_character_model():
+    config = ElmoConfig.from_json(OPTIONS).with_word_input(83)
+    assert (config.reads_characters, config.n_tokens_vocab, config.n_filters) == (False, 83, 0)
+    assert "char_cnn" not in config.to_dict()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (changed("lstm"), "lstm = None: expected an object with the fields cell_clip, dim"),
+        (changed("lstm.dim"), r"no field lstm\.dim; found lstm = "),
+        (changed("lstm.projection_dim"), r"no field lstm\.projection_dim"),
+        (changed("lstm.dim", "4096"), "lstm_dim = '4096': expected an integer of at least 1"),
+        (changed("lstm.dim", True), "lstm_dim = True: expected an integer"),
+        (changed("lstm.n_layers", 0), "n_layers = 0: expected an integer of at least 1"),
+        (changed("lstm.cell_clip", 0), "cell_clip = 0: expected a positive number, or null"),
+        (changed("lstm.proj_clip", float("nan")), "proj_clip = nan: expected a positive number"),
+        (
+            changed("lstm.use_skip_connections", "yes"),
+            "use_skip_connections = 'yes': expected true",
+        ),
+        (
+            changed("lstm.dimension", 3),
+            r"Unknown field lstm\.dimension = 3 .* known fields of lstm",
+        ),
+        (changed("char_cnn.activation", "elu"), "activation = 'elu': expected 'relu' or 'tanh'"),
+        (
+            changed("char_cnn.n_characters", 260),
+            r"char_cnn\.n_characters = 260: expected 261 or 262",
+        ),
+        (changed("char_cnn.filters", []), r"filters = \[\]: expected a list of \[width, number\]"),
+        (changed("char_cnn.filters", [[1, 0]]), r"filters = \[\[1, 0\]\]: expected a list of"),
+        (changed("char_cnn.filters", 32), "filters = 32: expected a list of"),
+        (changed("char_cnn.filters"), r"no field char_cnn\.filters"),
+        (
+            changed("char_cnn.embedding", 16),
+            r"char_cnn\.embedding = 16: expected an object such as",
+        ),
+        (changed("char_cnn.n_highway", -1), "n_highway = -1: expected an integer of at least 0"),
+        (changed("char_cnn.max_characters_per_token", 2), "max_characters_per_token = 2: expected"),
+        (
+            changed("char_cnn.max_characters_per_token", 3),
+            r"filters = .*\[4, 16\]\]: expected widths of at most max_characters_per_token=3",
+        ),
+        ({**OPTIONS, "n_tokens_vocab": 0}, "n_tokens_vocab = 0: expected an integer of at least 1"),
+        ({**OPTIONS, "bidirectional": 1}, "bidirectional = 1: expected true or false"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        ElmoConfig.from_json(options)
+
+
+def test_bad_files_are_named(tmp_path):
+    path = tmp_path / "options.json"
+    with pytest.raises(FileNotFoundError, match=r"options\.json"):
+        ElmoConfig.from_json(path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match=r"options\.json is not a JSON file: "):
+        ElmoConfig.from_json(path)
+    path.write_text("[1]")
+    with pytest.raises(ValueError, match=r"options\.json must hold a JSON object, found list"):
+        ElmoConfig.from_json(path)
