@@ -42,7 +42,7 @@ def load_hdf5(owner, config, path, without_token_encoder=False):
         for entry in entries:
             if without_token_encoder and _is_token_encoder(entry.name):
                 continue
-            _assign(owner, entry, _as_float32(found[entry.name]))
+            _assign(owner, entry, found[entry.name])
 
 
 def export_hdf5(owner, config, path):
@@ -169,9 +169,9 @@ def _check_arrays(path, entries, found, skip):
         )
 
 
-def _as_float32(dataset):
+def _as_float32(dataset, rows=()):
     try:
-        return dataset.astype("float32")[()]
+        return dataset.astype("float32")[rows]
     except OSError as error:
         raise ValueError(
             f"The array {dataset.name} in {dataset.file.filename} cannot be read: the file is "
@@ -179,13 +179,17 @@ def _as_float32(dataset):
         ) from None
 
 
-def _assign(owner, entry, array):
-    variables = [_variable(owner, name) for name in entry.variables]
-    rows = 0
-    array = array.reshape((-1, *variables[0].shape[1:]))
-    for variable in variables:
-        variable.assign(array[rows : rows + variable.shape[0]])
-        rows += variable.shape[0]
+def _assign(owner, entry, dataset):
+    if len(entry.variables) == 1:
+        variable = _variable(owner, entry.variables[0])
+        variable.assign(_as_float32(dataset).reshape(variable.shape))
+        return
+    stop = 0
+    for name in entry.variables:
+        variable = _variable(owner, name)
+        start, stop = stop, stop + variable.shape[0]
+        # Each part is read by itself: a view would keep the whole array in memory on JAX.
+        variable.assign(_as_float32(dataset, slice(start, stop)))
 
 
 def _variable(owner, path):
