@@ -43,7 +43,7 @@ strings = tf.constant(json.loads(sys.argv[1]))
 model = keras.models.load_model("model.keras")
 np.testing.assert_allclose(model.predict(strings, verbose=0), np.load("outputs.npy"), atol=1e-5)
 assert not model.layers[0].trainable_bilm
-model.export("exported", verbose=False)
+model.export("exported")
 """
 
 SERVE = """

@@ -6,7 +6,7 @@ import pytest
 
 import numpy_reference as reference
 from helpers import assert_close, to_numpy
-from keras_elmo import WeightedLayerSum
+from keras_elmo import BiLMStack, WeightedLayerSum
 from layer_checks import check_layer
 
 MASK = np.arange(5) < np.array([5, 2, 4])[:, None]
@@ -83,13 +83,15 @@ def test_dropout_is_for_training_alone(layers):
     np.testing.assert_array_equal(to_numpy(mix(layers, training=False)), still)
 
 
-def test_the_mask_goes_on(layers):
-    mix = WeightedLayerSum()
-    np.testing.assert_array_equal(mix.compute_mask(layers, MASK), MASK)
-    outputs = mix(layers, mask=MASK)
-    pooled = keras.layers.GlobalAveragePooling1D()(outputs)
-    expected = to_numpy(outputs).sum(1) / MASK.sum(1, keepdims=True)
-    np.testing.assert_allclose(to_numpy(pooled), expected, rtol=1e-5)
+def test_the_mask_goes_on_to_the_next_layer(rng):
+    tokens = rng.normal(size=(3, 5, 4)).astype("float32")
+    tokens[~MASK] = 0
+    bilm, mix = BiLMStack(lstm_dim=6, projection_dim=4), WeightedLayerSum()
+    symbolic = keras.Input((5, 4))
+    vectors = mix(bilm(keras.layers.Masking()(symbolic)))
+    model = keras.Model(symbolic, keras.layers.GlobalAveragePooling1D()(vectors))
+    expected = to_numpy(mix(bilm(tokens, mask=MASK), mask=MASK)).sum(1) / MASK.sum(1, keepdims=True)
+    np.testing.assert_allclose(model.predict(tokens, verbose=0), expected, atol=1e-6)
 
 
 def test_bad_input_is_named():
