@@ -4,7 +4,8 @@ import dataclasses
 import json
 import math
 import os
-import tempfile
+
+from keras_elmo.files import replacing
 
 NUM_CHARACTERS = 261
 """Character ids of a token: 256 bytes, four boundary marks and the padding inside a word."""
@@ -199,19 +200,13 @@ class ElmoConfig:
 
         Args:
             path: The file to write; an existing one is replaced.
+
+        Raises:
+            FileNotFoundError: if its folder does not exist.
         """
-        path = os.fspath(path)
-        folder = os.path.dirname(os.path.abspath(path))
-        handle, partial = tempfile.mkstemp(dir=folder, prefix=".options-", suffix=".json")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(self.to_dict(), file, indent=1)
-                file.write("\n")
-            os.chmod(partial, 0o644)
-            os.replace(partial, path)
-        except BaseException:
-            os.unlink(partial)
-            raise
+        with replacing(path) as partial, open(partial, "w", encoding="utf-8") as file:
+            json.dump(self.to_dict(), file, indent=1)
+            file.write("\n")
 
     @property
     def reads_characters(self):

@@ -165,6 +165,7 @@ def test_wrong_usage_leaves_with_2(capsys, arguments, message):
     [
         (("embed", "a", "--model", "smal"), "Did you mean 'small'"),
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
+        (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "no folder /no/such"),
         (("embed", " ", "--model", TINY), "holds no words"),
         (("info", "/no/such/folder"), "no folder or zip file /no/such/folder"),
     ],

@@ -6,9 +6,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
-from helpers import tensorflow_only
+from helpers import tensorflow_only, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
 from layer_checks import check_layer
 
@@ -16,10 +15,6 @@ GOLDEN = Path(__file__).parent / "golden" / "inference"
 TINY = GOLDEN / "default"
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
 IDS = encode_sentences(SENTENCES[:4])
-
-
-def numpy(x):
-    return ops.convert_to_numpy(x)
 
 
 def on_ids(elmo):
@@ -56,9 +51,9 @@ def test_layer(arguments, weights, trainable):
 
 def test_a_sentence_has_the_same_vectors_whatever_else_is_in_the_batch():
     elmo = ElmoLayer(TINY, output="layers")
-    together = numpy(elmo(SENTENCES))
+    together = to_numpy(elmo(SENTENCES))
     for order in (np.arange(len(SENTENCES))[::-1], [3, 3, 0], [5]):
-        for i, vectors in zip(order, numpy(elmo([SENTENCES[i] for i in order]))):
+        for i, vectors in zip(order, to_numpy(elmo([SENTENCES[i] for i in order]))):
             n_tokens = len(SENTENCES[i])
             np.testing.assert_allclose(
                 vectors[:, :n_tokens], together[i, :, :n_tokens], atol=1e-5, rtol=0
@@ -68,9 +63,9 @@ def test_a_sentence_has_the_same_vectors_whatever_else_is_in_the_batch():
 def test_padding_changes_nothing():
     elmo = ElmoLayer(TINY)
     padded = np.pad(IDS, ((0, 2), (0, 9), (0, 0)))
-    vectors = numpy(elmo(padded))
+    vectors = to_numpy(elmo(padded))
     n_tokens = IDS.shape[1] - 2
-    np.testing.assert_allclose(vectors[:4, :n_tokens], numpy(elmo(IDS)), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(vectors[:4, :n_tokens], to_numpy(elmo(IDS)), atol=1e-5, rtol=0)
     assert not vectors[4:].any()
     assert not vectors[:, n_tokens:].any()
 
@@ -84,9 +79,9 @@ def test_batch_size_of_predict_changes_nothing():
 def test_empty_sentences():
     elmo = ElmoLayer(TINY)
     assert elmo([[], []]).shape == (2, 0, 24)
-    vectors = numpy(elmo([[], ["a"]]))
+    vectors = to_numpy(elmo([[], ["a"]]))
     assert not vectors[0].any()
-    np.testing.assert_allclose(vectors[1], numpy(elmo([["a"]]))[0], atol=1e-5, rtol=0)
+    np.testing.assert_allclose(vectors[1], to_numpy(elmo([["a"]]))[0], atol=1e-5, rtol=0)
 
 
 # --- outputs ----------------------------------------------------------------------------------
@@ -108,14 +103,14 @@ def test_several_mixes_in_one_pass():
     for mix, output in zip(elmo.mixes, outputs):
         alone = ElmoLayer(TINY)
         alone.mixes[0].layer_weights.assign(mix.layer_weights)
-        np.testing.assert_allclose(numpy(output), numpy(alone(IDS)), atol=1e-6)
-    assert not np.allclose(numpy(outputs[0]), numpy(outputs[2]), atol=1e-3)
+        np.testing.assert_allclose(to_numpy(output), to_numpy(alone(IDS)), atol=1e-6)
+    assert not np.allclose(to_numpy(outputs[0]), to_numpy(outputs[2]), atol=1e-3)
     assert [output.shape for output in on_ids(elmo).predict(IDS, verbose=0)] == [(4, 24, 24)] * 3
 
 
 def test_mix_is_the_mean_of_the_layers_at_first():
-    layers = numpy(ElmoLayer(TINY, output="layers")(IDS))
-    np.testing.assert_allclose(numpy(ElmoLayer(TINY)(IDS)), layers.mean(1), atol=1e-6)
+    layers = to_numpy(ElmoLayer(TINY, output="layers")(IDS))
+    np.testing.assert_allclose(to_numpy(ElmoLayer(TINY)(IDS)), layers.mean(1), atol=1e-6)
 
 
 def test_forward_language_model_alone():
@@ -123,10 +118,10 @@ def test_forward_language_model_alone():
         filters=((1, 4), (2, 8)), lstm_dim=8, projection_dim=4, n_highway=0, bidirectional=False
     )
     elmo = ElmoLayer(None, config=config, output="layers")
-    vectors = numpy(elmo([["a", "b", "c"]]))
+    vectors = to_numpy(elmo([["a", "b", "c"]]))
     assert vectors.shape == (1, 3, 3, 4)
     # What comes later does not reach a forward model.
-    np.testing.assert_allclose(vectors[:, :, :1], numpy(elmo([["a", "z"]]))[:, :, :1], atol=1e-6)
+    np.testing.assert_allclose(vectors[:, :, :1], to_numpy(elmo([["a", "z"]]))[:, :, :1], atol=1e-6)
 
 
 def test_word_input():
@@ -140,7 +135,7 @@ def test_the_mask_goes_on_to_the_next_layer():
     elmo = ElmoLayer(TINY)
     inputs = keras.Input((None, 50), dtype="int32")
     model = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(elmo(inputs)))
-    vectors = numpy(elmo(IDS))
+    vectors = to_numpy(elmo(IDS))
     lengths = np.array([len(sentence) for sentence in SENTENCES[:4]])
     expected = vectors.sum(1) / lengths[:, None]
     np.testing.assert_allclose(model.predict(IDS, verbose=0), expected, atol=1e-5)
@@ -152,7 +147,7 @@ def test_masks_of_several_mixes_go_on():
         keras.layers.GlobalAveragePooling1D()(x) for x in ElmoLayer(TINY, num_mixes=2)(inputs)
     ]
     first, second = keras.Model(inputs, pooled).predict(IDS, verbose=0)
-    expected = numpy(ElmoLayer(TINY)(IDS)).sum(1) / [[10], [1], [24], [1]]
+    expected = to_numpy(ElmoLayer(TINY)(IDS)).sum(1) / [[10], [1], [24], [1]]
     np.testing.assert_allclose(first, expected, atol=1e-5)
     np.testing.assert_allclose(second, expected, atol=1e-5)
 
@@ -178,7 +173,7 @@ def test_two_models_in_one_process():
         golden = np.load(GOLDEN / name / "outputs.npz")
         valid = golden["mask"][:, None, :, None]
         np.testing.assert_allclose(
-            numpy(elmo(SENTENCES)), golden["lm_embeddings"] * valid, atol=1e-5
+            to_numpy(elmo(SENTENCES)), golden["lm_embeddings"] * valid, atol=1e-5
         )
 
 
@@ -186,7 +181,7 @@ def test_state_is_carried_in_predict_and_only_the_first_rows_change():
     elmo = ElmoLayer(TINY, stateful=True, max_batch_size=6)
     model = on_ids(elmo)
     first = model.predict_on_batch(IDS)
-    hidden = numpy(elmo.hidden_state)
+    hidden = to_numpy(elmo.hidden_state)
     assert hidden[:4].any(axis=(1, 2, 3)).all()
     assert not hidden[4:].any()
     second = model.predict_on_batch(IDS)
@@ -220,11 +215,20 @@ def test_freezing_survives_reload(tmp_path, trainable_bilm):
     )
 
 
+def test_freezing_and_thawing_a_whole_model_leaves_a_frozen_bilm_frozen():
+    for trainable_bilm, weights in ((False, 2), (True, 37)):
+        model = on_ids(ElmoLayer(TINY, trainable_bilm=trainable_bilm))
+        model.trainable = False
+        assert model.trainable_weights == []
+        model.trainable = True
+        assert len(model.trainable_weights) == weights
+
+
 def test_training_a_frozen_bilm_changes_the_mix_alone():
     elmo = ElmoLayer(TINY)
-    before = [numpy(weight).copy() for weight in elmo.weights]
+    before = [to_numpy(weight).copy() for weight in elmo.weights]
     fit_once(elmo)
-    changed = [not np.array_equal(old, numpy(new)) for old, new in zip(before, elmo.weights)]
+    changed = [not np.array_equal(old, to_numpy(new)) for old, new in zip(before, elmo.weights)]
     assert [weight.name for weight, c in zip(elmo.weights, changed) if c] == [
         "layer_weights",
         "gamma",
@@ -233,10 +237,10 @@ def test_training_a_frozen_bilm_changes_the_mix_alone():
 
 def test_training_reaches_every_weight():
     elmo = ElmoLayer(TINY, trainable_bilm=True)
-    before = [numpy(weight).copy() for weight in elmo.weights]
+    before = [to_numpy(weight).copy() for weight in elmo.weights]
     fit_once(elmo)
     for old, weight in zip(before, elmo.weights):
-        assert not np.array_equal(old, numpy(weight)), weight.path
+        assert not np.array_equal(old, to_numpy(weight)), weight.path
 
 
 def fit_once(elmo):
@@ -261,13 +265,12 @@ float64 = pytest.param(
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float16", float64])
 def test_precision_is_that_of_the_policy(policy):
-    exact = numpy(ElmoLayer(TINY)(IDS))
+    exact = to_numpy(ElmoLayer(TINY)(IDS))
     elmo = ElmoLayer(TINY, dtype=policy)
     vectors = elmo(IDS)
     assert keras.backend.standardize_dtype(vectors.dtype) == policy.removeprefix("mixed_")
     bound = {"mixed_bfloat16": 5e-2, "float64": 1e-5}.get(policy, 5e-3)
-    vectors = numpy(ops.cast(vectors, "float32"))
-    assert np.abs(vectors - exact).max() <= bound * np.abs(exact).max()
+    assert np.abs(to_numpy(vectors) - exact).max() <= bound * np.abs(exact).max()
     assert on_ids(elmo).output.dtype == policy.removeprefix("mixed_")
 
 
@@ -354,6 +357,15 @@ def test_bad_inputs_of_word_models_are_named():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         ElmoLayer(**arguments)
+
+
+def test_tensors_of_strings_on_every_backend():
+    tf = pytest.importorskip("tensorflow")
+    elmo = ElmoLayer(TINY)
+    vectors = to_numpy(elmo(tf.constant(["a b", "c"])))
+    np.testing.assert_allclose(vectors, to_numpy(elmo(["a b", "c"])), atol=1e-6)
+    tokens = tf.constant([["a", "b"], ["c", ""]])
+    np.testing.assert_allclose(to_numpy(elmo(tokens)), vectors, atol=1e-6)
 
 
 @tensorflow_only

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from keras_elmo.pretrained.hdf5_file import replacing
+from keras_elmo.files import replacing
 
 SUFFIXES = (".h5", ".hdf5", ".npz")
 """Endings of the files that `save_vectors` can write."""
@@ -26,6 +26,7 @@ def save_vectors(path, vectors):
         The number of arrays written.
 
     Raises:
+        FileNotFoundError: if the folder does not exist.
         ValueError: if the ending is another one.
 
     Example:

@@ -45,7 +45,8 @@ class ElmoLayer(keras.layers.Layer):
         layer_norm: Whether mixes normalise the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
         dropout: Fraction of a mix's numbers to drop in training.
-        trainable_bilm: Whether the biLM is trained too. The mixes always are. Can be set later.
+        trainable_bilm: Whether the biLM is trained too; the mixes are in any case. Can be set
+            later. Setting `trainable = True` leaves a frozen biLM frozen.
         stateful: Whether the LSTMs go on from where the batch before ended, row by row, as bilm-tf
             does. See `reset_states`.
         max_batch_size: With `stateful`, the most sentences in a batch.
@@ -225,10 +226,21 @@ class ElmoLayer(keras.layers.Layer):
     @trainable_bilm.setter
     def trainable_bilm(self, value):
         self._trainable_bilm = bool(value)
-        self.token_encoder.trainable = self._trainable_bilm
-        self.bilm.trainable = self._trainable_bilm
+        self._freeze_or_thaw_bilm()
+
+    @keras.layers.Layer.trainable.setter
+    def trainable(self, value):
+        # Keras sets every part alike: thawing a model must not thaw a biLM that is to stay frozen.
+        keras.layers.Layer.trainable.fset(self, value)
+        self._freeze_or_thaw_bilm()
+
+    def _freeze_or_thaw_bilm(self):
+        for part in (self.token_encoder, self.bilm):
+            part.trainable = self._trainable_bilm and self.trainable
 
     def __call__(self, inputs, *args, **kwargs):
+        if _is_foreign_string_tensor(inputs):
+            inputs = inputs.numpy()
         if is_python_strings(inputs):
             inputs = self._encode(inputs)
         elif isinstance(inputs, (list, tuple)):
@@ -405,6 +417,13 @@ class ElmoLayer(keras.layers.Layer):
 
 def _is_string(x):
     return keras.backend.standardize_dtype(x.dtype) == "string"
+
+
+def _is_foreign_string_tensor(x):
+    """Whether `x` is a string tensor of TensorFlow's, at hand, on another backend."""
+    if keras.backend.backend() == "tensorflow" or not hasattr(x, "numpy"):
+        return False
+    return getattr(getattr(x, "dtype", None), "name", None) == "string"
 
 
 def _token_vectors(token_embeddings, projection_dim):

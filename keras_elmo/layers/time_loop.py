@@ -12,15 +12,15 @@ def scan_time(step, carry, inputs, constants, reverse=False):
 
     Args:
         step: `(carry, inputs at one time, constants) -> (new carry, output)`, with carries and
-            inputs tuples of tensors `(B, ...)` and the output one tensor shaped like the first
+            inputs tuples of tensors `(B, N)` and the output one tensor shaped like the first
             carry. Hashable by value, for JAX keeps what it compiled for an equal one.
         carry: Tuple of tensors, the carry before the first step.
-        inputs: Tuple of tensors `(B, T, ...)`.
+        inputs: Tuple of tensors `(B, T, N)`.
         constants: Tuple of tensors that are the same at all times.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.
 
     Returns:
-        The last carry, and the outputs `(B, T, ...)`.
+        The last carry, and the outputs `(B, T, N)`.
     """
     backend = keras.backend.backend()
     loop = {"tensorflow": _tensorflow_loop, "jax": _jax_loop}.get(backend, _python_loop)
@@ -30,7 +30,7 @@ def scan_time(step, carry, inputs, constants, reverse=False):
 def _tensorflow_loop(step, carry, inputs, constants, reverse):
     import tensorflow as tf
 
-    time_major = [tf.experimental.numpy.swapaxes(x, 0, 1) for x in inputs]
+    time_major = [tf.transpose(x, [1, 0, 2]) for x in inputs]
     n_steps = tf.shape(time_major[0])[0]
     arrays = [tf.TensorArray(x.dtype, n_steps).unstack(x) for x in time_major]
     outputs = tf.TensorArray(carry[0].dtype, n_steps, element_shape=carry[0].shape)
@@ -43,7 +43,7 @@ def _tensorflow_loop(step, carry, inputs, constants, reverse):
     _, carry, outputs = tf.while_loop(
         lambda i, *_: i < n_steps, body, (0, tuple(carry), outputs), maximum_iterations=n_steps
     )
-    outputs = tf.experimental.numpy.swapaxes(outputs.stack(), 0, 1)
+    outputs = tf.transpose(outputs.stack(), [1, 0, 2])
     return carry, tf.ensure_shape(outputs, [*inputs[0].shape[:2], *carry[0].shape[1:]])
 
 

@@ -3,10 +3,10 @@
 import contextlib
 import functools
 import os
-import tempfile
 
 import numpy as np
 
+from keras_elmo.files import replacing
 from keras_elmo.pretrained.weight_table import weight_table
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
@@ -108,23 +108,6 @@ def open_hdf5(path):
         ) from None
     with file:
         yield file
-
-
-@contextlib.contextmanager
-def replacing(path):
-    """Gives the name of a temporary file that takes the place of `path` when all went well."""
-    path = os.path.abspath(os.fspath(path))
-    handle, partial = tempfile.mkstemp(
-        dir=os.path.dirname(path), prefix=".partial-", suffix=os.path.splitext(path)[1]
-    )
-    os.close(handle)
-    try:
-        yield partial
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
 
 
 def _datasets(file):
