@@ -144,11 +144,15 @@ def get_model(name):
     Raises:
         ValueError: if there is no such name; the message shows close ones.
     """
-    if name in _MODELS:
-        return _MODELS[name]
+    if name not in _MODELS:
+        raise _unknown_name(name)
+    return _MODELS[name]
+
+
+def _unknown_name(name):
     close = difflib.get_close_matches(str(name), _MODELS, n=3, cutoff=0.4)
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise ValueError(
+    return ValueError(
         f"Unknown model {str(name)!r}: no model of that name, and no folder or zip file.{hint} "
         f"Known models: {', '.join(list_models())}."
     )
@@ -178,32 +182,27 @@ def model_files(model):
     """
     if isinstance(model, (tuple, list)):
         yield _checked_pair(model)
-    elif isinstance(model, str) and model in _MODELS:
-        yield _fetch(_MODELS[model])
-    elif isinstance(model, (str, os.PathLike)) and os.path.isdir(model):
-        yield _files_in(Path(model), model)
-    elif isinstance(model, (str, os.PathLike)) and zipfile.is_zipfile(model):
-        with tempfile.TemporaryDirectory() as folder:
-            yield _unpack(model, Path(folder))
-    elif isinstance(model, os.PathLike) or (isinstance(model, str) and _looks_like_path(model)):
-        raise FileNotFoundError(_no_such_place(model))
-    else:
-        raise _unknown(model)
-
-
-def _unknown(model):
-    if not isinstance(model, str):
-        return ValueError(
+    elif not isinstance(model, (str, os.PathLike)):
+        raise ValueError(
             "Expected a model name, a folder or zip file, or a pair (options, weights) of paths; "
             f"got {model!r}."
         )
-    try:
-        get_model(model)
-    except ValueError as error:
-        return error
+    elif model in _MODELS:
+        yield _fetch(_MODELS[model])
+    elif os.path.isdir(model):
+        yield _files_in(Path(model), model)
+    elif zipfile.is_zipfile(model):
+        with tempfile.TemporaryDirectory() as folder:
+            yield _unpack(model, Path(folder))
+    elif _looks_like_path(model):
+        raise FileNotFoundError(_no_such_place(model))
+    else:
+        raise _unknown_name(model)
 
 
 def _looks_like_path(model):
+    if isinstance(model, os.PathLike) or os.path.exists(model):
+        return True
     return os.sep in model or model.startswith((".", "~")) or model.endswith((".zip", ".hdf5"))
 
 
