@@ -99,5 +99,8 @@ def test_bad_input_is_named():
         layer(np.zeros((2, 3), "int32"))
     with pytest.raises(ValueError, match="activation = 'gelu': expected 'relu' or 'tanh'"):
         CharCNNEmbedding(activation="gelu")
-    with pytest.raises(ValueError, match="filters"):
-        CharCNNEmbedding(filters=((0, 3),))
+    for filters in (((0, 3),), (), 3):
+        with pytest.raises(ValueError, match=r"filters = .*expected a list of \[width, number\]"):
+            CharCNNEmbedding(filters=filters)
+    with pytest.raises(ValueError, match="needs filters"):
+        CharCNNEmbedding(filters=None)

@@ -164,6 +164,13 @@ def test_jax_compiles_a_model_as_a_whole():
     assert model.jit_compile
 
 
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="there it takes strings")
+def test_a_sequential_model_that_begins_with_the_layer_takes_ids():
+    model = keras.Sequential([ElmoLayer(TINY), keras.layers.GlobalAveragePooling1D()])
+    expected = to_numpy(ElmoLayer(TINY)(IDS)).sum(1) / [[10], [1], [24], [1]]
+    np.testing.assert_allclose(model.predict(IDS, verbose=0), expected, atol=1e-5)
+
+
 # --- two models, state, freezing --------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.highway import Highway
 
 _ORIGINAL = ElmoConfig()
+_ANY_LENGTH = 1 << 30  # the layer learns the length of tokens from its inputs
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -58,8 +59,10 @@ class CharCNNEmbedding(keras.layers.Layer):
             activation=activation,
             n_highway=n_highway,
             projection_dim=projection_dim,
-            max_characters_per_token=max(50, *(width for width, _ in filters)),
+            max_characters_per_token=_ANY_LENGTH,
         )
+        if not config.reads_characters:
+            raise ValueError("CharCNNEmbedding needs filters: (width, number) pairs; got None.")
         self.filters = config.filters
         self.char_embedding_dim = char_embedding_dim
         self.activation = activation
