@@ -6,7 +6,7 @@ import pytest
 
 import numpy_reference as reference
 from helpers import assert_close, to_numpy
-from keras_elmo import BiLMStack
+from keras_elmo import BiLMStack, ProjectedLSTM
 from layer_checks import check_layer
 from test_projected_lstm import LENGTHS, MASK, set_weights
 
@@ -135,3 +135,22 @@ def test_bad_input_is_named():
         BiLMStack(n_layers=0)
     with pytest.raises(ValueError, match="cell_clip = -1: expected a positive number"):
         BiLMStack(cell_clip=-1)
+
+
+@pytest.mark.parametrize("make_layer", ["stack", "lstm"])
+def test_an_earlier_mask_counts_beside_an_initial_state_in_a_compiled_model(rng, make_layer):
+    layer = (
+        BiLMStack(lstm_dim=6, projection_dim=4)
+        if make_layer == "stack"
+        else ProjectedLSTM(6, 4, reverse=True)
+    )
+    dims = (2, 2) if make_layer == "stack" else ()
+    x = rng.normal(size=(3, 5, 4)).astype("float32")
+    x[1, 2:] = 0
+    state = tuple(rng.normal(size=(3, *dims, n)).astype("float32") for n in (4, 6))
+    inputs, h, c = keras.Input((5, 4)), keras.Input((*dims, 4)), keras.Input((*dims, 6))
+    outputs = layer(keras.layers.Masking()(inputs), initial_state=(h, c))
+    model = keras.Model([inputs, h, c], outputs)
+    expected = layer(x, mask=x.any(-1), initial_state=state)
+    np.testing.assert_allclose(model.predict([x, *state], verbose=0), to_numpy(expected), atol=1e-6)
+    assert np.abs(to_numpy(layer(x, initial_state=state)) - to_numpy(expected)).max() > 0.01

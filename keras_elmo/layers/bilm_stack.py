@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.projected_lstm import ProjectedLSTM, attached_mask
+from keras_elmo.layers.projected_lstm import ProjectedLSTM
 
 _ORIGINAL = ElmoConfig()
 
@@ -108,10 +108,9 @@ class BiLMStack(keras.layers.Layer):
             for lstm in lstms:
                 lstm.build((None, None, self.projection_dim))
 
-    def call(self, inputs, mask=None, initial_state=None, return_state=False):
+    def call(self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None):
         self._check_inputs(inputs)
-        if mask is None:
-            mask = attached_mask(inputs)
+        mask = inputs_mask if mask is None else mask
         if mask is not None:
             valid = ops.expand_dims(ops.cast(mask, "bool"), -1)
             inputs = ops.where(valid, inputs, ops.zeros_like(inputs))
@@ -153,7 +152,11 @@ class BiLMStack(keras.layers.Layer):
         batch_size, n_tokens = input_shape[:2]
         return (batch_size, self.n_layers + 1, n_tokens, n_directions * self.projection_dim)
 
-    def compute_output_spec(self, inputs, mask=None, initial_state=None, return_state=False):
+    # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
+    # tensor too, and as `mask` without one.
+    def compute_output_spec(
+        self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None
+    ):
         shape = self.compute_output_shape(inputs.shape)
         outputs = keras.KerasTensor(shape, self.compute_dtype)
         if not return_state:

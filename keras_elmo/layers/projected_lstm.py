@@ -29,6 +29,7 @@ class ProjectedLSTM(keras.layers.Layer):
     Call arguments:
         inputs: The sequence.
         mask: Booleans `(B, T)`, or `None`. Where it is `False` the output is 0 and the state stays.
+            The mask of an earlier layer is used by itself.
         initial_state: Tuple `(h, c)` of floats `(B, projection_dim)` and `(B, units)`; zeros where
             `None`.
         return_state: Whether to return the state after the last step too.
@@ -88,9 +89,8 @@ class ProjectedLSTM(keras.layers.Layer):
                 name="projection_kernel",
             )
 
-    def call(self, inputs, mask=None, initial_state=None, return_state=False):
-        if mask is None:
-            mask = attached_mask(inputs)
+    def call(self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None):
+        mask = inputs_mask if mask is None else mask
         batch_size = ops.shape(inputs)[0]
         if initial_state is None:
             initial_state = self._zero_state(batch_size)
@@ -126,7 +126,11 @@ class ProjectedLSTM(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.projection_dim)
 
-    def compute_output_spec(self, inputs, mask=None, initial_state=None, return_state=False):
+    # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
+    # tensor too, and as `mask` without one.
+    def compute_output_spec(
+        self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None
+    ):
         shape = self.compute_output_shape(inputs.shape)
         outputs = keras.KerasTensor(shape, self.compute_dtype)
         if not return_state:
@@ -171,15 +175,6 @@ class _Step:
         (valid,) = mask
         output = ops.where(valid, new_h, ops.zeros_like(new_h))
         return (ops.where(valid, new_h, h), ops.where(valid, new_c, c)), output
-
-
-def attached_mask(x):
-    """The mask that an earlier layer left on `x`, or `None`.
-
-    Keras hands it over as `mask` only where `x` is the one tensor of a call, not beside an
-    `initial_state`.
-    """
-    return getattr(x, "_keras_mask", None)
 
 
 def _clip(x, bound):
