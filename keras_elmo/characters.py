@@ -57,6 +57,31 @@ def encode_sentences(sentences, max_characters_per_token=50):
     return ids
 
 
+def trim_characters(ids, widest_filter, multiple=8):
+    """Cuts the padding behind the longest word, as far as no result of the encoder changes.
+
+    Windows of padding alone are all alike and the encoder takes the maximum: one is enough.
+
+    Args:
+        ids: Integer character ids `(..., C)` of `encode_sentences`.
+        widest_filter: Width of the widest convolution over characters.
+        multiple: What the new C is a multiple of, unless all C are needed. Compiled models are
+            compiled anew for each C.
+
+    Returns:
+        The ids `(..., C')` with C' at most C.
+
+    Example:
+
+    >>> trim_characters(encode_sentences([["Hello"]]), widest_filter=5).shape
+    (1, 3, 16)
+    """
+    inside = (ids != WORD_PADDING) & (ids != 0)
+    longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
+    needed = (longest[-1] + 1 if len(longest) else 0) + widest_filter
+    return ids[..., : -(-needed // multiple) * multiple]
+
+
 def boundary_row(mark, max_characters_per_token):
     """The character ids `(C,)` of a sentence's beginning or end, as a NumPy int32 array."""
     row = np.full(max_characters_per_token, WORD_PADDING, np.int32)

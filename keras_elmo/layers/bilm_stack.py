@@ -24,6 +24,8 @@ class BiLMStack(keras.layers.Layer):
         proj_clip: Bound on the projected outputs, or `None`.
         use_skip_connections: Whether layers after the first add their input to their output.
         bidirectional: Whether there is a backward direction; D is 2 if so, else 1.
+        dropout: Fraction of the numbers to drop in training, from the input of every LSTM and from
+            the top layer. An LSTM that adds its input to its output adds what is left of it.
 
     Call arguments:
         inputs: Token vectors, sentence boundaries included.
@@ -33,6 +35,7 @@ class BiLMStack(keras.layers.Layer):
             where `None`.
         return_state: Whether to return the state after the last step of each direction too. The
             backward direction ends at the first token.
+        training: Whether to apply the dropout.
 
     Input shape:
         Floats `(B, T, P)`.
@@ -61,9 +64,12 @@ class BiLMStack(keras.layers.Layer):
         proj_clip=_ORIGINAL.proj_clip,
         use_skip_connections=_ORIGINAL.use_skip_connections,
         bidirectional=_ORIGINAL.bidirectional,
+        dropout=0.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}.")
         ElmoConfig(
             lstm_dim=lstm_dim,
             projection_dim=projection_dim,
@@ -80,6 +86,8 @@ class BiLMStack(keras.layers.Layer):
         self.proj_clip = proj_clip
         self.use_skip_connections = use_skip_connections
         self.bidirectional = bidirectional
+        self.dropout = dropout
+        self.seed_generator = keras.random.SeedGenerator() if dropout else None
         self.supports_masking = True
         self.forward_lstms = self._lstms("forward", reverse=False)
         self.backward_lstms = self._lstms("backward", reverse=True) if bidirectional else []
@@ -108,7 +116,15 @@ class BiLMStack(keras.layers.Layer):
             for lstm in lstms:
                 lstm.build((None, None, self.projection_dim))
 
-    def call(self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None):
+    def call(
+        self,
+        inputs,
+        mask=None,
+        initial_state=None,
+        return_state=False,
+        training=None,
+        inputs_mask=None,
+    ):
         self._check_inputs(inputs)
         mask = inputs_mask if mask is None else mask
         if mask is not None:
@@ -116,7 +132,7 @@ class BiLMStack(keras.layers.Layer):
             inputs = ops.where(valid, inputs, ops.zeros_like(inputs))
         layers, states = [], []
         for d, lstms in enumerate(self.directions):
-            outputs, state = self._run(lstms, inputs, mask, initial_state, d)
+            outputs, state = self._run(lstms, inputs, mask, initial_state, d, training)
             layers.append(outputs)
             states.append(state)
         outputs = ops.stack([ops.concatenate(layer, axis=-1) for layer in zip(*layers)], axis=1)
@@ -124,10 +140,37 @@ class BiLMStack(keras.layers.Layer):
             return outputs
         return outputs, _stack_states([_stack_states(state) for state in states])
 
-    def _run(self, lstms, x, mask, initial_state, direction):
+    def read_streams(self, streams, initial_state, training=False):
+        """Runs each direction over words of its own, as a language model is trained.
+
+        The backward direction reads a stream of reversed sentences, both from first to last, so
+        that windows can follow each other with carried state.
+
+        Args:
+            streams: Token vectors for each direction, a list of D floats `(B, T, P)`.
+            initial_state: Tuple `(h, c)`, as for `call`.
+            training: Whether to apply the dropout.
+
+        Returns:
+            The top layer of each direction, a list of D floats `(B, T, P)`, and the state `(h, c)`
+            after the last word.
+
+        Reference: BILM_TF.md, "Language-model training".
+        """
+        tops, states = [], []
+        for d, (lstms, x) in enumerate(zip(self.directions, streams)):
+            # A backward LSTM runs from the last place to the first.
+            x = ops.flip(x, axis=1) if lstms[0].reverse else x
+            outputs, state = self._run(lstms, x, None, initial_state, d, training)
+            tops.append(ops.flip(outputs[-1], axis=1) if lstms[0].reverse else outputs[-1])
+            states.append(state)
+        return tops, _stack_states([_stack_states(state) for state in states])
+
+    def _run(self, lstms, x, mask, initial_state, direction, training):
         """One direction: the vectors of every layer, and the final (h, c) of every LSTM."""
         outputs, states = [x], []
         for layer, lstm in enumerate(lstms):
+            x = self._drop(x, training)
             state = None
             if initial_state is not None:
                 state = tuple(part[:, direction, layer] for part in initial_state)
@@ -135,7 +178,13 @@ class BiLMStack(keras.layers.Layer):
             x = y + x if layer > 0 and self.use_skip_connections else y
             outputs.append(x)
             states.append(state)
+        outputs[-1] = self._drop(x, training)
         return outputs, states
+
+    def _drop(self, x, training):
+        if not training or not self.dropout:
+            return x
+        return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
     def _check_inputs(self, inputs):
         if len(inputs.shape) != 3 or inputs.shape[-1] != self.projection_dim:
@@ -155,7 +204,13 @@ class BiLMStack(keras.layers.Layer):
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
     # tensor too, and as `mask` without one.
     def compute_output_spec(
-        self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None
+        self,
+        inputs,
+        mask=None,
+        initial_state=None,
+        return_state=False,
+        training=None,
+        inputs_mask=None,
     ):
         shape = self.compute_output_shape(inputs.shape)
         outputs = keras.KerasTensor(shape, self.compute_dtype)
@@ -177,6 +232,7 @@ class BiLMStack(keras.layers.Layer):
             "proj_clip": self.proj_clip,
             "use_skip_connections": self.use_skip_connections,
             "bidirectional": self.bidirectional,
+            "dropout": self.dropout,
         }
 
 

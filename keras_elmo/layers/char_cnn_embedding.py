@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.highway import Highway
+from keras_elmo.layers.table_rows import take_rows
 
 _ORIGINAL = ElmoConfig()
 _ANY_LENGTH = 1 << 30  # the layer learns the length of tokens from its inputs
@@ -117,9 +118,9 @@ class CharCNNEmbedding(keras.layers.Layer):
 
     def call(self, inputs):
         self._check_inputs(inputs)
-        characters = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        characters = ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
         table = ops.cast(self.char_embedding, self.compute_dtype)
-        x = ops.take(ops.pad(table, ((1, 0), (0, 0))), characters, axis=0)
+        x = take_rows(ops.pad(table, ((1, 0), (0, 0))), characters)
         # The activation is monotone: it commutes with the maximum, which leaves it less to do.
         x = ops.concatenate([ops.max(conv(x), axis=1) for conv in self.convolutions], axis=-1)
         x = ops.relu(x) if self.activation == "relu" else ops.tanh(x)
@@ -137,9 +138,9 @@ class CharCNNEmbedding(keras.layers.Layer):
                 "Make them with keras_elmo.encode_sentences or UnicodeCharEncoder."
             )
         widest = max(width for width, _ in self.filters)
-        if len(inputs.shape) < 2 or inputs.shape[-1] is None or inputs.shape[-1] < widest:
+        if len(inputs.shape) < 2 or (inputs.shape[-1] or widest) < widest:
             raise ValueError(
-                f"CharCNNEmbedding expects character ids (..., C) with a known C of at least "
+                f"CharCNNEmbedding expects character ids (..., C) with C of at least "
                 f"{widest}, the widest filter; got shape {tuple(inputs.shape)}."
             )
 

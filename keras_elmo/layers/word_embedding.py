@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_elmo.layers.table_rows import take_rows
+
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class WordEmbedding(keras.layers.Layer):
@@ -60,7 +62,7 @@ class WordEmbedding(keras.layers.Layer):
                 "keras_elmo.encode_token_ids."
             )
         # The table is large: padding is blanked afterwards rather than given a row before it.
-        x = ops.take(self.embedding, ops.maximum(inputs - 1, 0), axis=0)
+        x = take_rows(self.embedding, ops.maximum(inputs - 1, 0))
         x = ops.cast(x, self.compute_dtype)
         return ops.where(ops.expand_dims(inputs > 0, -1), x, ops.zeros_like(x))
 

@@ -1,0 +1,1 @@
+"""Training a biLM: vocabulary, corpus, model, checkpoints and perplexity."""

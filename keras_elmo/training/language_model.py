@@ -1,0 +1,412 @@
+"""A biLM as a Keras model that is trained to predict words."""
+
+import time
+
+import keras
+from keras import ops
+
+from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.bilm_stack import BiLMStack
+from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.table_rows import take_rows
+from keras_elmo.layers.word_embedding import WordEmbedding
+from keras_elmo.training.corpus import LanguageModelCorpus
+from keras_elmo.training.perplexity_metric import Perplexity
+from keras_elmo.training.word_softmax import WordSoftmax
+
+SUFFIXES = ("", "_reverse")
+"""Ends of the names of a batch's arrays: of the forward stream and of the backward one."""
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class BidirectionalLanguageModel(keras.Model):
+    """Predicts each word from the words before it, and from those behind it.
+
+    The layers are those of `ElmoLayer`; a softmax over the vocabulary, shared by both directions,
+    stands on top. Trained on the batches of a `LanguageModelCorpus`: targets are among the inputs
+    and no loss is given to `compile`. The loss is the mean of both directions' mean negative log
+    probability, in nats.
+
+    Args:
+        config: The architecture, an `ElmoConfig`, or a dict of bilm-tf's options.
+        vocabulary_size: Words V that can be predicted, boundaries included.
+        batch_size: Rows B of a batch: how many LSTM states are carried.
+        unroll_steps: Words T of a window.
+        dropout: Fraction of the numbers to drop in training, from the input of every LSTM and from
+            the top layer.
+        n_negative_samples: Words drawn for the sampled softmax of the training, for each direction;
+            `None` trains with the full softmax. So does a number that is not below the vocabulary's
+            size. Evaluation is always in full.
+        share_embedding_softmax: Whether the softmax's table is the token encoder's (models that
+            read whole words).
+        carry_state: Whether the LSTMs go on from window to window, as bilm-tf's do, or start each
+            window from zero.
+
+    Call arguments:
+        inputs: A batch of a `LanguageModelCorpus`.
+        training: Whether to apply the dropout.
+
+    Input shape:
+        Dict of int32 `(B, T)` and character ids; see `LanguageModelCorpus`.
+
+    Output shape:
+        List of one float tensor `(B, T, P)` for each direction: the top layer.
+
+    Raises:
+        ValueError: if an argument is bad, or a batch is not of this batch size.
+
+    Example:
+
+    >>> model = BidirectionalLanguageModel(config, len(vocabulary), n_negative_samples=1024)
+    >>> model.compile()
+    >>> model.fit(LanguageModelCorpus("shards/*", vocabulary, batch_size=128, unroll_steps=20))
+    >>> model.export_hdf5("my_elmo")
+    >>> elmo = ElmoLayer("my_elmo")
+
+    Reference: Peters et al. 2018, section 3.1; BILM_TF.md, "Language-model training".
+    """
+
+    def __init__(
+        self,
+        config,
+        vocabulary_size,
+        *,
+        batch_size=128,
+        unroll_steps=20,
+        dropout=0.1,
+        n_negative_samples=8192,
+        share_embedding_softmax=False,
+        carry_state=True,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)
+        _check_arguments(config, vocabulary_size, share_embedding_softmax)
+        if not config.reads_characters:
+            config = config.with_word_input(vocabulary_size)
+        self.config = config
+        self.vocabulary_size = vocabulary_size
+        self.batch_size = batch_size
+        self.unroll_steps = unroll_steps
+        self.dropout = dropout
+        self.n_negative_samples = n_negative_samples
+        self.share_embedding_softmax = share_embedding_softmax
+        self.carry_state = carry_state
+        self.token_encoder = self._token_encoder()
+        self.bilm = BiLMStack(
+            lstm_dim=config.lstm_dim,
+            projection_dim=config.projection_dim,
+            n_layers=config.n_layers,
+            cell_clip=config.cell_clip,
+            proj_clip=config.proj_clip,
+            use_skip_connections=config.use_skip_connections,
+            bidirectional=config.bidirectional,
+            dropout=dropout,
+            dtype=self.dtype_policy,
+            name="bilm",
+        )
+        self.softmax = WordSoftmax(
+            vocabulary_size,
+            n_negative_samples=n_negative_samples if self.is_sampled else None,
+            has_kernel=not share_embedding_softmax,
+            dtype=self.dtype_policy,
+            name="softmax",
+        )
+        self.perplexity = Perplexity(n_directions=config.n_directions, name="perplexity")
+        self.build()
+
+    def _token_encoder(self):
+        config, policy = self.config, self.dtype_policy
+        if not config.reads_characters:
+            return WordEmbedding(
+                self.vocabulary_size, config.projection_dim, dtype=policy, name="token_encoder"
+            )
+        return CharCNNEmbedding(
+            filters=config.filters,
+            char_embedding_dim=config.char_embedding_dim,
+            activation=config.activation,
+            n_highway=config.n_highway,
+            projection_dim=config.projection_dim,
+            dtype=policy,
+            name="token_encoder",
+        )
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        config = self.config
+        self.token_encoder.build((None, None, config.max_characters_per_token))
+        self.bilm.build((None, None, config.projection_dim))
+        self.softmax.build((None, config.projection_dim))
+        # One state for training and one for evaluation, which must not disturb the other.
+        self.training_state = self._state("training") if self.carry_state else None
+        self.evaluation_state = self._state("evaluation") if self.carry_state else None
+        self.built = True
+
+    def _state(self, name):
+        dims = (self.batch_size, self.config.n_directions, self.config.n_layers)
+        return [
+            self.add_weight(
+                shape=(*dims, dim),
+                initializer="zeros",
+                dtype="float32",
+                trainable=False,
+                autocast=False,
+                name=f"{name}_{part}",
+            )
+            for part, dim in (("h", self.config.projection_dim), ("c", self.config.lstm_dim))
+        ]
+
+    @property
+    def is_sampled(self):
+        """Whether training compares each word with a sample of the others, not with all."""
+        n = self.n_negative_samples
+        return n is not None and n < self.vocabulary_size
+
+    @property
+    def tied_kernel(self):
+        """The token encoder's table where it serves the softmax too, else `None`."""
+        return self.token_encoder.embedding if self.share_embedding_softmax else None
+
+    def call(self, inputs, training=False):
+        streams = self._streams(inputs)
+        variables = self.training_state if training else self.evaluation_state
+        if variables is None:
+            tops, _ = self.bilm.read_streams(
+                streams, self.zero_state(ops.shape(streams[0])[0]), training
+            )
+            return tops
+        if streams[0].shape[0] not in (None, self.batch_size):
+            raise ValueError(
+                f"A batch of {streams[0].shape[0]} rows does not fit the {self.batch_size} states "
+                "that this model carries: make model and corpus with the same batch_size."
+            )
+        # Copies: PyTorch needs the old values for the gradient when the new ones are in place.
+        tops, state = self.bilm.read_streams(streams, tuple(map(ops.copy, variables)), training)
+        for variable, one in zip(variables, state):
+            variable.assign(ops.stop_gradient(ops.cast(one, "float32")))
+        return tops
+
+    def _streams(self, inputs):
+        """Token vectors (B, T, P) of each direction."""
+        suffixes = SUFFIXES[: self.config.n_directions]
+        if not self.config.reads_characters:
+            return [self.token_encoder(inputs[f"token_ids{suffix}"] + 1) for suffix in suffixes]
+        if "word_characters" in inputs:
+            words = self.token_encoder(inputs["word_characters"])
+            return [take_rows(words, inputs[f"word_index{suffix}"]) for suffix in suffixes]
+        return [self.token_encoder(inputs[f"tokens_characters{suffix}"]) for suffix in suffixes]
+
+    def zero_state(self, batch_size):
+        """The state (h, c) of LSTMs that have read nothing."""
+        dims = (batch_size, self.config.n_directions, self.config.n_layers)
+        return tuple(ops.zeros((*dims, n)) for n in (self.config.projection_dim, self.config.lstm_dim))
+
+    def word_losses(self, inputs, tops, sampled=False):
+        """Negative log probabilities of the words that came, in nats.
+
+        Args:
+            inputs: The batch.
+            tops: What `call` gave for it.
+            sampled: Whether to compare with a sample of the vocabulary.
+
+        Returns:
+            List of float32 `(B, T)`, one for each direction.
+        """
+        losses = []
+        for suffix, top in zip(SUFFIXES, tops):
+            targets = inputs[f"next_token_id{suffix}"]
+            loss = self.softmax(
+                ops.reshape(top, (-1, self.config.projection_dim)),
+                targets=ops.reshape(targets, (-1,)),
+                sampled=sampled,
+                kernel=self.tied_kernel,
+            )
+            losses.append(ops.reshape(loss, ops.shape(targets)))
+        return losses
+
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True, **kwargs
+    ):
+        losses = self.word_losses(x, y_pred, sampled=training and self.is_sampled)
+        weights = x.get("weights")
+        if weights is None:
+            weights = ops.ones_like(losses[0])
+        self.perplexity.update_state(losses, weights)
+        total = ops.maximum(ops.sum(weights), 1.0)
+        loss = sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total)
+        return loss
+
+    def compile(self, optimizer=None, **kwargs):
+        """Configures the training; without arguments as bilm-tf trains.
+
+        Args:
+            optimizer: Any Keras optimizer; `None` for `bilm_tf_optimizer(unroll_steps)`.
+            **kwargs: Other arguments of `keras.Model.compile`; no loss is needed.
+        """
+        if optimizer is None:
+            optimizer = bilm_tf_optimizer(self.unroll_steps)
+        super().compile(optimizer=optimizer, **kwargs)
+
+    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, **kwargs):
+        """Trains on a `LanguageModelCorpus`, or on a dataset of its batches.
+
+        With a corpus an epoch is `corpus.batches_per_epoch` batches of its endless stream, unless
+        `steps_per_epoch` says otherwise. The carried LSTM state starts from zero in each epoch.
+
+        Args:
+            x: A `LanguageModelCorpus`, or what `keras.Model.fit` takes.
+            epochs: Epochs to train.
+            verbose: As for `keras.Model.fit`.
+            callbacks: List of Keras callbacks. A `TrainingCheckpoint` among them makes training go
+                on where it was stopped.
+            **kwargs: Other arguments of `keras.Model.fit`. `validation_data` may be a corpus too,
+                made with `remainder="pad"`.
+
+        Returns:
+            A `keras.callbacks.History`.
+        """
+        callbacks = _callback_list(callbacks)
+        corpus = x if isinstance(x, LanguageModelCorpus) else None
+        validation = kwargs.pop("validation_data", None)
+        if isinstance(validation, LanguageModelCorpus):
+            kwargs.setdefault("validation_steps", None)
+            validation = _as_data(validation, repeat=False)
+        if corpus is not None:
+            first_batch = corpus.n_batches
+            kwargs.setdefault("steps_per_epoch", corpus.batches_per_epoch)
+            x = _as_data(corpus, repeat=True)
+        steps = _Steps()
+        try:
+            return super().fit(
+                x,
+                y,
+                batch_size=batch_size,
+                epochs=epochs,
+                verbose=verbose,
+                callbacks=[_ResetStates(), *callbacks, steps],
+                validation_data=validation,
+                **kwargs,
+            )
+        finally:
+            if corpus is not None:
+                # What was read ahead and not used comes again.
+                corpus.restore(corpus.state(first_batch + steps.count))
+
+    def evaluate(self, x=None, *args, callbacks=None, **kwargs):
+        """The loss and perplexities of a corpus, or a dataset of its batches, by the full softmax.
+
+        The LSTM state starts from zero and is carried from batch to batch. For scores that do not
+        depend on the batch size see `perplexity`.
+
+        Args:
+            x: A `LanguageModelCorpus`, best made with `remainder="pad"`, or what
+                `keras.Model.evaluate` takes.
+            *args, callbacks, **kwargs: As for `keras.Model.evaluate`.
+        """
+        if isinstance(x, LanguageModelCorpus):
+            x = _as_data(x, repeat=False)
+        if not isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks = [_ResetStates(), *_callback_list(callbacks)]
+        return super().evaluate(x, *args, callbacks=callbacks, **kwargs)
+
+    def reset_states(self):
+        """Sets the LSTM state that training carries from window to window to zero."""
+        _set_zero(self.training_state)
+
+    def reset_evaluation_states(self):
+        """Sets the LSTM state that evaluation carries from window to window to zero."""
+        _set_zero(self.evaluation_state)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "config": self.config.to_dict(),
+            "vocabulary_size": self.vocabulary_size,
+            "batch_size": self.batch_size,
+            "unroll_steps": self.unroll_steps,
+            "dropout": self.dropout,
+            "n_negative_samples": self.n_negative_samples,
+            "share_embedding_softmax": self.share_embedding_softmax,
+            "carry_state": self.carry_state,
+        }
+
+
+def bilm_tf_optimizer(unroll_steps=20, learning_rate=0.2, clip_norm=10.0):
+    """The optimizer of bilm-tf: Adagrad, after clipping by the global norm.
+
+    bilm-tf takes the gradient of the loss times `unroll_steps`. Adagrad does not care for a factor
+    but against its initial accumulator: dividing that by the factor's square, and the norm's bound
+    by the factor, trains alike with the plain loss.
+
+    Args:
+        unroll_steps: Words of a window.
+        learning_rate: A float, or a Keras schedule.
+        clip_norm: Bound on the global norm of bilm-tf's scaled gradient, or `None`.
+
+    Returns:
+        A `keras.optimizers.Adagrad`.
+
+    Reference: BILM_TF.md, "Language-model training"; Duchi et al. 2011.
+    """
+    return keras.optimizers.Adagrad(
+        learning_rate=learning_rate,
+        initial_accumulator_value=1.0 / unroll_steps**2,
+        epsilon=0.0,
+        global_clipnorm=None if clip_norm is None else clip_norm / unroll_steps,
+    )
+
+
+class _ResetStates(keras.callbacks.Callback):
+    """Every epoch and every evaluation starts from zero; training shows its speed."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.model.reset_states()
+        self._started, self._steps = time.monotonic(), 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._steps += 1
+        if logs is None:
+            return
+        # The model itself is not asked for: on JAX that would bring all variables back.
+        tokens = self._model.batch_size * self._model.unroll_steps * self._steps
+        logs["tokens_per_second"] = tokens / (time.monotonic() - self._started)
+
+    def on_test_begin(self, logs=None):
+        self.model.reset_evaluation_states()
+
+
+class _Steps(keras.callbacks.Callback):
+    """Counts the batches that training has used."""
+
+    count = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.count += 1
+
+
+def _callback_list(callbacks):
+    if callbacks is None:
+        return []
+    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+
+def _as_data(corpus, repeat):
+    if keras.backend.backend() == "tensorflow":
+        return corpus.dataset(repeat=repeat)
+    return corpus.prefetched(repeat=repeat)
+
+
+def _set_zero(variables):
+    for variable in variables or ():
+        variable.assign(ops.zeros(variable.shape, variable.dtype))
+
+
+def _check_arguments(config, vocabulary_size, share_embedding_softmax):
+    if share_embedding_softmax and config.reads_characters:
+        raise ValueError(
+            "share_embedding_softmax=True needs a model that reads whole words (a config with "
+            "filters=None): one that reads characters has no table of words to share."
+        )
+    if vocabulary_size < 4:
+        raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")

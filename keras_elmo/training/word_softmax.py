@@ -1,0 +1,128 @@
+"""The softmax over words, in full or on a sample of them."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_elmo.layers.table_rows import take_rows
+
+_NEVER = -1e30
+"""Logit of a word that is not to be there."""
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class WordSoftmax(keras.layers.Layer):
+    """The probability of every word of the vocabulary after a context, as losses.
+
+    Args:
+        vocabulary_size: Words V, boundaries included.
+        n_negative_samples: Words to draw for a sampled loss; `None` for full losses alone.
+
+    Call arguments:
+        inputs: Contexts, the top layer of the biLM.
+        targets: Ids of the words that came.
+        sampled: Whether to compare each target with one set of drawn words, the same for all
+            contexts, instead of all words. Words are drawn by rank, log-uniformly and each once;
+            a target among them does not count; logits are corrected by what is expected to be
+            drawn.
+        kernel: The table `(V, P)` where it belongs to the token encoder (tied weights).
+
+    Input shape:
+        Floats `(N, P)`, targets integers `(N,)`.
+
+    Output shape:
+        float32 `(N,)`: the negative log probabilities, in nats.
+
+    Example:
+
+    >>> softmax = WordSoftmax(vocabulary_size=10)
+    >>> softmax.build((None, 4))
+    >>> softmax(np.zeros((2, 4), "float32"), targets=np.array([3, 5]))  # log(10)
+    array([2.3025851, 2.3025851], dtype=float32)
+
+    Reference: BILM_TF.md, "Language-model training"; Jean et al. 2015, "On Using Very Large Target
+    Vocabulary"; Efraimidis and Spirakis 2006 on weighted sampling without replacement.
+    """
+
+    def __init__(self, vocabulary_size, n_negative_samples=None, has_kernel=True, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.n_negative_samples = n_negative_samples
+        self.has_kernel = has_kernel
+        self.seed_generator = keras.random.SeedGenerator() if n_negative_samples else None
+
+    def build(self, input_shape):
+        dim = input_shape[-1]
+        self.kernel = None
+        if self.has_kernel:
+            self.kernel = self.add_weight(
+                shape=(self.vocabulary_size, dim),
+                initializer=keras.initializers.RandomNormal(stddev=dim**-0.5),
+                name="kernel",
+            )
+        self.bias = self.add_weight(
+            shape=(self.vocabulary_size,), initializer="zeros", name="bias"
+        )
+
+    def call(self, inputs, targets, sampled=False, kernel=None):
+        kernel = self.kernel if kernel is None else kernel
+        if not sampled:
+            logits = ops.matmul(inputs, ops.transpose(ops.cast(kernel, self.compute_dtype)))
+            logits = ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
+            return keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+        candidates, expected_targets, expected = self.draw(targets)
+        return self._sampled_loss(inputs, targets, kernel, candidates, expected_targets, expected)
+
+    def _sampled_loss(self, inputs, targets, kernel, candidates, expected_targets, expected):
+        n_targets = ops.shape(targets)[0]
+        # One lookup for both: its gradient is a whole table.
+        ids = ops.concatenate([ops.cast(targets, "int32"), ops.cast(candidates, "int32")])
+        rows = ops.cast(take_rows(kernel, ids), self.compute_dtype)
+        biases = ops.cast(take_rows(ops.expand_dims(self.bias, -1), ids)[:, 0], "float32")
+        positive = ops.sum(ops.cast(inputs * rows[:n_targets], "float32"), axis=-1)
+        positive = positive + biases[:n_targets] - ops.log(expected_targets)
+        negative = ops.cast(ops.matmul(inputs, ops.transpose(rows[n_targets:])), "float32")
+        negative = negative + (biases[n_targets:] - ops.log(expected))
+        is_target = ops.expand_dims(ids[:n_targets], 1) == ids[n_targets:]
+        negative = ops.where(is_target, _NEVER, negative)
+        logits = ops.concatenate([ops.expand_dims(positive, 1), negative], axis=1)
+        return ops.logsumexp(logits, axis=1) - positive
+
+    def draw(self, targets):
+        """Draws words log-uniformly by rank, each at most once.
+
+        Each word's first arrival in a Poisson process is exponential with its probability as rate;
+        the earliest are what drawing with repetitions until there are enough would have found.
+
+        Args:
+            targets: Integer ids `(N,)`.
+
+        Returns:
+            Drawn ids int32 `(n_negative_samples,)`, and the expected counts, float32, of the
+            targets `(N,)` and of the drawn ids.
+        """
+        ranks = np.arange(self.vocabulary_size, dtype="float64")
+        rates = np.log1p(1 / (ranks + 1)) / np.log1p(self.vocabulary_size)
+        rates = ops.convert_to_tensor(rates.astype("float32"))
+        uniform = keras.random.uniform(
+            (self.vocabulary_size,), minval=1e-30, dtype="float32", seed=self.seed_generator
+        )
+        arrival = -ops.log(uniform) / rates
+        earliest, candidates = ops.top_k(-arrival, self.n_negative_samples)
+        time = -earliest[-1]
+
+        def expected(ids):
+            return -ops.expm1(-ops.take(rates, ids) * time)
+
+        return candidates, expected(targets), expected(candidates)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0],)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "n_negative_samples": self.n_negative_samples,
+            "has_kernel": self.has_kernel,
+        }
