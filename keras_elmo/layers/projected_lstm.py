@@ -1,11 +1,9 @@
 """One direction of one LSTM layer, with projection and clips, over a whole sequence."""
 
-import dataclasses
-
 import keras
 from keras import ops
 
-from keras_elmo.layers.time_loop import scan_time
+from keras_elmo.layers.lstm_recurrence import LSTMRecurrence
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -95,17 +93,29 @@ class ProjectedLSTM(keras.layers.Layer):
         if initial_state is None:
             initial_state = self._zero_state(batch_size)
         state = tuple(ops.cast(x, self.state_dtype) for x in initial_state)
-        sequences = (ops.matmul(inputs, self.kernel) + self.bias,)
+        z = ops.matmul(_swap_batch_and_time(inputs), self.kernel) + self.bias
+        valid = None
         if mask is not None:
-            sequences = (*sequences, ops.expand_dims(ops.cast(mask, "bool"), -1))
-        kernels = (self.recurrent_kernel,)
-        if self.projection_kernel is not None:
-            kernels = (*kernels, self.projection_kernel)
-        kernels = tuple(ops.convert_to_tensor(kernel, self.compute_dtype) for kernel in kernels)
-        step = _Step(self.cell_clip, self.proj_clip, self.compute_dtype, self.state_dtype)
-        state, outputs = scan_time(step, state, sequences, kernels, self.reverse)
-        outputs = ops.cast(outputs, self.compute_dtype)
-        return (outputs, state) if return_state else outputs
+            valid = _swap_batch_and_time(ops.expand_dims(ops.cast(mask, "bool"), -1))
+        kernels = (self.recurrent_kernel, self.projection_kernel)
+        kernels = (
+            None if kernel is None else ops.convert_to_tensor(kernel, self.compute_dtype)
+            for kernel in kernels
+        )
+        outputs, h, c = self._recurrence()(z, valid, *state, *kernels)
+        outputs = _swap_batch_and_time(ops.cast(outputs, self.compute_dtype))
+        return (outputs, (h, c)) if return_state else outputs
+
+    def _recurrence(self):
+        return LSTMRecurrence(
+            units=self.units,
+            projection_dim=self.projection_dim,
+            cell_clip=self.cell_clip,
+            proj_clip=self.proj_clip,
+            reverse=self.reverse,
+            compute_dtype=self.compute_dtype,
+            state_dtype=self.state_dtype,
+        )
 
     def _zero_state(self, batch_size):
         return (
@@ -150,32 +160,5 @@ class ProjectedLSTM(keras.layers.Layer):
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Step:
-    """One time step of the LSTM."""
-
-    cell_clip: float | None
-    proj_clip: float | None
-    compute_dtype: str
-    state_dtype: str
-
-    def __call__(self, state, inputs, kernels):
-        (h, c), (z, *mask) = state, inputs
-        recurrent_kernel, *projection_kernel = kernels
-        z = z + ops.matmul(ops.cast(h, self.compute_dtype), recurrent_kernel)
-        i, j, f, o = ops.split(ops.cast(z, self.state_dtype), 4, axis=-1)
-        new_c = ops.sigmoid(f + 1.0) * c + ops.sigmoid(i) * ops.tanh(j)
-        new_c = _clip(new_c, self.cell_clip)
-        new_h = ops.sigmoid(o) * ops.tanh(new_c)
-        if projection_kernel:
-            new_h = ops.matmul(ops.cast(new_h, self.compute_dtype), projection_kernel[0])
-            new_h = _clip(ops.cast(new_h, self.state_dtype), self.proj_clip)
-        if not mask:
-            return (new_h, new_c), new_h
-        (valid,) = mask
-        output = ops.where(valid, new_h, ops.zeros_like(new_h))
-        return (ops.where(valid, new_h, h), ops.where(valid, new_c, c)), output
-
-
-def _clip(x, bound):
-    return x if bound is None else ops.clip(x, -bound, bound)
+def _swap_batch_and_time(x):
+    return ops.transpose(x, (1, 0, 2))

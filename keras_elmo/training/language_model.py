@@ -200,7 +200,9 @@ class BidirectionalLanguageModel(keras.Model):
     def zero_state(self, batch_size):
         """The state (h, c) of LSTMs that have read nothing."""
         dims = (batch_size, self.config.n_directions, self.config.n_layers)
-        return tuple(ops.zeros((*dims, n)) for n in (self.config.projection_dim, self.config.lstm_dim))
+        return tuple(
+            ops.zeros((*dims, n)) for n in (self.config.projection_dim, self.config.lstm_dim)
+        )
 
     def word_losses(self, inputs, tops, sampled=False):
         """Negative log probabilities of the words that came, in nats.
@@ -248,7 +250,9 @@ class BidirectionalLanguageModel(keras.Model):
             optimizer = bilm_tf_optimizer(self.unroll_steps)
         super().compile(optimizer=optimizer, **kwargs)
 
-    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, **kwargs):
+    def fit(
+        self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, **kwargs
+    ):
         """Trains on a `LanguageModelCorpus`, or on a dataset of its batches.
 
         With a corpus an epoch is `corpus.batches_per_epoch` batches of its endless stream, unless

@@ -282,7 +282,9 @@ def _check(words):
 
 
 def _listing(items):
-    return ", ".join(map(str, items[:5])) + (f" and {len(items) - 5} more" if len(items) > 5 else "")
+    return ", ".join(map(str, items[:5])) + (
+        f" and {len(items) - 5} more" if len(items) > 5 else ""
+    )
 
 
 def _warn(message):

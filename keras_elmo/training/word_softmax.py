@@ -60,9 +60,7 @@ class WordSoftmax(keras.layers.Layer):
                 initializer=keras.initializers.RandomNormal(stddev=dim**-0.5),
                 name="kernel",
             )
-        self.bias = self.add_weight(
-            shape=(self.vocabulary_size,), initializer="zeros", name="bias"
-        )
+        self.bias = self.add_weight(shape=(self.vocabulary_size,), initializer="zeros", name="bias")
 
     def call(self, inputs, targets, sampled=False, kernel=None):
         kernel = self.kernel if kernel is None else kernel
