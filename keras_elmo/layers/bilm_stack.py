@@ -1,5 +1,7 @@
 """The bidirectional language model: token vectors to every layer's vectors."""
 
+import random
+
 import keras
 from keras import ops
 
@@ -87,7 +89,10 @@ class BiLMStack(keras.layers.Layer):
         self.use_skip_connections = use_skip_connections
         self.bidirectional = bidirectional
         self.dropout = dropout
-        self.seed_generator = keras.random.SeedGenerator() if dropout else None
+        self.seed_generator = None
+        if dropout:
+            # With a seed of its own: PyTorch would take its global generator's numbers otherwise.
+            self.seed_generator = keras.random.SeedGenerator(random.getrandbits(31))
         self.supports_masking = True
         self.forward_lstms = self._lstms("forward", reverse=False)
         self.backward_lstms = self._lstms("backward", reverse=True) if bidirectional else []

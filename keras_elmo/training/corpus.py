@@ -108,27 +108,30 @@ class LanguageModelCorpus:
         """One epoch."""
         if self.remainder != "carry":
             self._stream = _Stream(self)
-        epoch = self._stream.epoch
-        while (batch := self._next_batch(epoch)) is not None:
+        stream = self._stream
+        epoch = stream.epoch
+        while self._stream is stream and (batch := self._next_batch(stream, epoch)) is not None:
             yield batch
 
     def endless(self):
         """Batches of one epoch after the other."""
-        while True:
-            yield self._next_batch(None)
+        stream = self._stream
+        # Ends when the corpus has been brought to another place: a reader ahead must not go on.
+        while self._stream is stream:
+            yield self._next_batch(stream)
 
-    def _next_batch(self, epoch):
+    def _next_batch(self, stream, epoch=None):
         """The next batch, or `None` when `epoch` ended before it was full."""
         while True:
-            batch = self._stream.next_batch()
-            if self._stream.snapshot is not None:
-                self._snapshots.append(self._stream.snapshot)
-                self._stream.snapshot = None
+            batch = stream.next_batch()
+            if stream.snapshot is not None:
+                self._snapshots.append(stream.snapshot)
+                stream.snapshot = None
             if batch is not None:
                 return batch
             if self.remainder != "carry":
                 return None
-            self._stream.begin_epoch(self._stream.epoch + 1)
+            stream.begin_epoch(stream.epoch + 1)
             if epoch is not None:
                 return None
 
@@ -137,18 +140,19 @@ class LanguageModelCorpus:
         """Batches read since the corpus was made, what was read ahead included."""
         return self._stream.n_batches
 
-    def dataset(self, repeat=False):
+    def dataset(self, source=None):
         """The same batches as a `tf.data.Dataset`, read ahead of their use.
 
         Args:
-            repeat: Whether to go on for ever, rather than to end after an epoch.
+            source: A function that gives an iterator over batches of this corpus, such as
+                `corpus.endless`; `None` for one epoch at a time.
 
         Returns:
             A dataset of dicts. Iterating it again gives the next epoch.
         """
         import tensorflow as tf
 
-        source = self.endless if repeat else lambda: iter(self)
+        source = (lambda: iter(self)) if source is None else source
         dataset = tf.data.Dataset.from_generator(source, output_signature=self._signature(tf))
         return dataset.prefetch(_PREFETCHED)
 
@@ -169,9 +173,14 @@ class LanguageModelCorpus:
             signature["weights"] = tf.TensorSpec(shape, tf.float32)
         return signature
 
-    def prefetched(self, repeat=False):
-        """The same batches as a generator that reads ahead in a thread; needs no TensorFlow."""
-        return _prefetched(self.endless() if repeat else iter(self))
+    def count_batches(self):
+        """Batches that one iteration gives; reads the whole corpus to know."""
+        stream = _Stream(self)
+        stream.makes_batches = False
+        count = 0
+        while stream.next_batch() is not None:
+            count += 1
+        return count
 
     @functools.cached_property
     def batches_per_epoch(self):
@@ -239,10 +248,22 @@ class LanguageModelCorpus:
             )
         self.seed = found["seed"]
         self._snapshots.clear()
-        self._stream = _Stream(self)
-        self._stream.resume(state)
-        while self._stream.n_batches < state["target"]:
-            self._next_batch(None)
+        stream = _Stream(self)
+        stream.resume(state)
+        stream.makes_batches = False
+        while stream.n_batches < state["target"]:
+            self._next_batch(stream)
+        stream.makes_batches = True
+        self._stream = stream
+
+    def go_to(self, n_batches):
+        """Goes on from where `n_batches` had been taken, back from what was read ahead.
+
+        Args:
+            n_batches: As for `state`.
+        """
+        if n_batches != self.n_batches:
+            self.restore(self.state(n_batches))
 
     def _check_resumable(self):
         if self.remainder != "carry":
@@ -296,7 +317,7 @@ def language_model_dataset(files, vocabulary, *, batch_size, unroll_steps, repea
     corpus = LanguageModelCorpus(
         files, vocabulary, batch_size=batch_size, unroll_steps=unroll_steps, **options
     )
-    return corpus.dataset(repeat=repeat)
+    return corpus.dataset(corpus.endless if repeat else None)
 
 
 class _Stream:
@@ -304,6 +325,7 @@ class _Stream:
 
     def __init__(self, corpus):
         self.corpus = corpus
+        self.makes_batches = True
         self.n_batches = 0
         self.snapshot = None
         self.oov = []
@@ -346,7 +368,7 @@ class _Stream:
             return None
         windows, self._windows = self._windows, None
         self.n_batches += 1
-        return self._batch(windows)
+        return self._batch(windows) if self.makes_batches else {}
 
     def _fill(self):
         """Fills the windows row by row, from where it stopped; whether they are full."""
@@ -548,8 +570,8 @@ def _part(sentences, part):
     return (sentence for i, sentence in enumerate(sentences) if i % count == index)
 
 
-def _prefetched(iterator):
-    """Runs an iterator in a thread, a few items ahead."""
+def prefetched(iterator):
+    """Runs an iterator in a thread, a few items ahead; needs no TensorFlow."""
     items, stop, done = queue.Queue(_PREFETCHED), threading.Event(), object()
 
     def put(item):

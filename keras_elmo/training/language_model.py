@@ -1,5 +1,6 @@
 """A biLM as a Keras model that is trained to predict words."""
 
+import itertools
 import time
 
 import keras
@@ -10,7 +11,8 @@ from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.table_rows import take_rows
 from keras_elmo.layers.word_embedding import WordEmbedding
-from keras_elmo.training.corpus import LanguageModelCorpus
+from keras_elmo.training.checkpoint import TrainingCheckpoint
+from keras_elmo.training.corpus import LanguageModelCorpus, prefetched
 from keras_elmo.training.perplexity_metric import Perplexity
 from keras_elmo.training.word_softmax import WordSoftmax
 
@@ -239,16 +241,22 @@ class BidirectionalLanguageModel(keras.Model):
         loss = sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total)
         return loss
 
-    def compile(self, optimizer=None, **kwargs):
+    def compile(self, optimizer=None, jit_compile="auto", **kwargs):
         """Configures the training; without arguments as bilm-tf trains.
 
         Args:
             optimizer: Any Keras optimizer; `None` for `bilm_tf_optimizer(unroll_steps)`.
+            jit_compile: Whether to compile with XLA. `"auto"` does so on JAX, and on TensorFlow
+                where there is a GPU: on a CPU TensorFlow's own graph is faster.
             **kwargs: Other arguments of `keras.Model.compile`; no loss is needed.
         """
         if optimizer is None:
             optimizer = bilm_tf_optimizer(self.unroll_steps)
-        super().compile(optimizer=optimizer, **kwargs)
+        if jit_compile == "auto" and keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            jit_compile = bool(tf.config.list_physical_devices("GPU"))
+        super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
 
     def fit(
         self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, **kwargs
@@ -270,32 +278,57 @@ class BidirectionalLanguageModel(keras.Model):
         Returns:
             A `keras.callbacks.History`.
         """
-        callbacks = _callback_list(callbacks)
-        corpus = x if isinstance(x, LanguageModelCorpus) else None
+        callbacks = [_ResetStates(), *_callback_list(callbacks)]
         validation = kwargs.pop("validation_data", None)
         if isinstance(validation, LanguageModelCorpus):
-            kwargs.setdefault("validation_steps", None)
-            validation = _as_data(validation, repeat=False)
-        if corpus is not None:
-            first_batch = corpus.n_batches
-            kwargs.setdefault("steps_per_epoch", corpus.batches_per_epoch)
-            x = _as_data(corpus, repeat=True)
-        steps = _Steps()
-        try:
-            return super().fit(
-                x,
-                y,
-                batch_size=batch_size,
-                epochs=epochs,
-                verbose=verbose,
-                callbacks=[_ResetStates(), *callbacks, steps],
-                validation_data=validation,
-                **kwargs,
+            validation = _evaluation_data(validation)
+        kwargs.update(epochs=epochs, verbose=verbose, validation_data=validation)
+        if isinstance(x, LanguageModelCorpus):
+            return self._fit_corpus(x, callbacks, **kwargs)
+        return super().fit(x, y, batch_size=batch_size, callbacks=callbacks, **kwargs)
+
+    def _fit_corpus(
+        self, corpus, callbacks, epochs, steps_per_epoch=None, initial_epoch=0, **kwargs
+    ):
+        steps = steps_per_epoch or corpus.batches_per_epoch
+        if steps < 1:
+            raise ValueError(
+                f"The corpus is too small for one batch of {corpus.batch_size} x "
+                f"{corpus.unroll_steps} words: make batch_size or unroll_steps smaller."
             )
+        first = 0
+        checkpoints = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
+        for checkpoint in checkpoints:
+            first = checkpoint.resume(self, corpus)
+            initial_epoch = first // steps
+        progress = _Progress(corpus.n_batches)
+        callbacks = [progress, *callbacks]
+        # Epochs of one call of Keras' fit are all of one length: what is left of one goes apart.
+        parts = [(steps, epochs)]
+        if first % steps:
+            parts = [(steps - first % steps, initial_epoch + 1), *parts]
+            callbacks[1].is_resumed = True
+        history = {}
+        try:
+            for length, last in parts:
+                result = super().fit(
+                    _training_data(corpus, progress, length),
+                    callbacks=callbacks,
+                    epochs=last,
+                    initial_epoch=initial_epoch,
+                    shuffle=False,
+                    **kwargs,
+                )
+                for name, values in result.history.items():
+                    history.setdefault(name, []).extend(values)
+                initial_epoch = last
+                if self.stop_training:
+                    break
         finally:
-            if corpus is not None:
-                # What was read ahead and not used comes again.
-                corpus.restore(corpus.state(first_batch + steps.count))
+            # What was read ahead and not used comes again.
+            corpus.go_to(progress.position)
+        result.history = history
+        return result
 
     def evaluate(self, x=None, *args, callbacks=None, **kwargs):
         """The loss and perplexities of a corpus, or a dataset of its batches, by the full softmax.
@@ -309,7 +342,7 @@ class BidirectionalLanguageModel(keras.Model):
             *args, callbacks, **kwargs: As for `keras.Model.evaluate`.
         """
         if isinstance(x, LanguageModelCorpus):
-            x = _as_data(x, repeat=False)
+            x = _evaluation_data(x)
         if not isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks = [_ResetStates(), *_callback_list(callbacks)]
         return super().evaluate(x, *args, callbacks=callbacks, **kwargs)
@@ -364,8 +397,12 @@ def bilm_tf_optimizer(unroll_steps=20, learning_rate=0.2, clip_norm=10.0):
 class _ResetStates(keras.callbacks.Callback):
     """Every epoch and every evaluation starts from zero; training shows its speed."""
 
+    is_resumed = False
+
     def on_epoch_begin(self, epoch, logs=None):
-        self.model.reset_states()
+        if not self.is_resumed:
+            self.model.reset_states()
+        self.is_resumed = False
         self._started, self._steps = time.monotonic(), 0
 
     def on_train_batch_end(self, batch, logs=None):
@@ -380,13 +417,24 @@ class _ResetStates(keras.callbacks.Callback):
         self.model.reset_evaluation_states()
 
 
-class _Steps(keras.callbacks.Callback):
-    """Counts the batches that training has used."""
+class _Progress(keras.callbacks.Callback):
+    """Counts the batches that training has used, which is not what was read."""
 
-    count = 0
+    def __init__(self, start):
+        super().__init__()
+        self._before, self._in_epoch = start, 0
+
+    @property
+    def position(self):
+        """Batches used since the corpus was made."""
+        return self._before + self._in_epoch
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._before, self._in_epoch = self.position, 0
 
     def on_train_batch_end(self, batch, logs=None):
-        self.count += 1
+        # The number of the last batch: there may have been several at once.
+        self._in_epoch = batch + 1
 
 
 def _callback_list(callbacks):
@@ -395,10 +443,50 @@ def _callback_list(callbacks):
     return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
 
-def _as_data(corpus, repeat):
-    if keras.backend.backend() == "tensorflow":
-        return corpus.dataset(repeat=repeat)
-    return corpus.prefetched(repeat=repeat)
+def _training_data(corpus, progress, length):
+    """Epochs of `length` batches of the endless stream, from where training is."""
+
+    def epoch():
+        # Keras looks at a batch to build models, and may begin an epoch that it does not use.
+        corpus.go_to(progress.position)
+        return itertools.islice(corpus.endless(), length)
+
+    return _as_data(corpus, epoch, length)
+
+
+def _evaluation_data(corpus):
+    return _as_data(corpus, lambda: iter(corpus), corpus.count_batches())
+
+
+def _as_data(corpus, source, length):
+    if keras.backend.backend() != "tensorflow":
+        return _Epochs(source, length)
+    import tensorflow as tf
+
+    return corpus.dataset(source).apply(tf.data.experimental.assert_cardinality(length))
+
+
+class _Epochs(keras.utils.PyDataset):
+    """Batches one after the other, read ahead in a thread, where there is no tf.data."""
+
+    def __init__(self, source, length):
+        super().__init__()
+        self._source = source
+        self._length = length
+        self._batches = None
+
+    @property
+    def num_batches(self):
+        return self._length
+
+    def on_epoch_end(self):
+        self._batches = None
+
+    def __getitem__(self, index):
+        # Keras may ask in another order; the batches come in their own.
+        if self._batches is None:
+            self._batches = prefetched(self._source())
+        return (next(self._batches),)
 
 
 def _set_zero(variables):

@@ -27,7 +27,7 @@ class Perplexity(keras.metrics.Metric):
         self.words = self.add_variable((), initializer="zeros", name="words")
 
     def update_state(self, losses, weights):
-        """Adds a batch: a list of `(B, T)` losses in nats, one a direction, and weights `(B, T)`."""
+        """Adds a batch: losses `(B, T)` in nats, one for each direction, and weights `(B, T)`."""
         sums = ops.stack([ops.sum(loss * weights) for loss in losses])
         self.totals.assign_add(ops.cast(sums, self.totals.dtype))
         self.words.assign_add(ops.cast(ops.sum(weights), self.words.dtype))
