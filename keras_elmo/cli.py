@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_elmo import cli_training
 from keras_elmo.characters import encode_sentences, split_tokens
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.store import check_suffix, save_vectors
@@ -65,6 +66,7 @@ def _parser():
     _add_embed(commands, common)
     _add_info(commands, common)
     _add_models(commands, common)
+    cli_training.add_commands(commands, common, _positive)
     return parser
 
 

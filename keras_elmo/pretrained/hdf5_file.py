@@ -10,6 +10,7 @@ from keras_elmo.files import replacing
 from keras_elmo.pretrained.weight_table import weight_table
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
+SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 
 
 def load_hdf5(owner, config, path, without_token_encoder=False):
@@ -61,6 +62,48 @@ def export_hdf5(owner, config, path):
                 arrays = [_to_float32(_variable(owner, name)) for name in entry.variables]
                 array = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
                 file.create_dataset(entry.name, data=array.reshape(entry.shape))
+
+
+def export_softmax(kernel, bias, path):
+    """Writes the softmax of a language model, whole or not at all.
+
+    bilm-tf has no such file; the names are those of its training checkpoints.
+
+    Args:
+        kernel: Variable `(V, P)`.
+        bias: Variable `(V,)`.
+        path: The file to write; an existing one is replaced.
+    """
+    with replacing(path) as partial:
+        import h5py
+
+        with h5py.File(partial, "w") as file:
+            file.create_dataset(SOFTMAX_NAMES[0], data=_to_float32(kernel))
+            file.create_dataset(SOFTMAX_NAMES[1], data=_to_float32(bias))
+
+
+def read_softmax(path):
+    """Reads a file of `export_softmax`.
+
+    Args:
+        path: The file.
+
+    Returns:
+        float32 arrays: the kernel `(V, P)` and the bias `(V,)`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not an hdf5 file, or has no such arrays.
+    """
+    with open_hdf5(path) as file:
+        found = _datasets(file)
+        arrays = [found.get(name) for name in SOFTMAX_NAMES]
+        if None in arrays or arrays[0].ndim != 2 or arrays[1].shape != arrays[0].shape[:1]:
+            raise ValueError(
+                f"{path} holds no softmax: expected {SOFTMAX_NAMES[0]} (V, P) and "
+                f"{SOFTMAX_NAMES[1]} (V,), found {', '.join(found) or 'no arrays'}."
+            )
+        return tuple(map(_as_float32, arrays))
 
 
 def read_token_embeddings(path, projection_dim):

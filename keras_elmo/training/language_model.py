@@ -1,9 +1,12 @@
 """A biLM as a Keras model that is trained to predict words."""
 
+import dataclasses
 import itertools
+import os
 import time
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
@@ -11,6 +14,12 @@ from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.table_rows import take_rows
 from keras_elmo.layers.word_embedding import WordEmbedding
+from keras_elmo.pretrained.hdf5_file import (
+    export_hdf5,
+    export_softmax,
+    load_hdf5,
+    read_softmax,
+)
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, prefetched
 from keras_elmo.training.perplexity_metric import Perplexity
@@ -354,6 +363,106 @@ class BidirectionalLanguageModel(keras.Model):
     def reset_evaluation_states(self):
         """Sets the LSTM state that evaluation carries from window to window to zero."""
         _set_zero(self.evaluation_state)
+
+    def export_hdf5(self, folder):
+        """Writes what `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax beside it.
+
+        Args:
+            folder: Where to; made if there is none. Files options.json, weights.hdf5 and
+                softmax.hdf5 (`softmax/W` (V, P) and `softmax/b` (V,)) are replaced.
+
+        Example:
+
+        >>> model.export_hdf5("my_elmo")
+        >>> ElmoLayer("my_elmo")
+        """
+        os.makedirs(folder, exist_ok=True)
+        export_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
+        kernel = self.softmax.kernel if self.tied_kernel is None else self.tied_kernel
+        export_softmax(kernel, self.softmax.bias, os.path.join(folder, "softmax.hdf5"))
+        config = dataclasses.replace(
+            self.config,
+            n_tokens_vocab=self.vocabulary_size,
+            training_options={**self.config.training_options, **self._training_options()},
+        )
+        config.to_json(os.path.join(folder, "options.json"))
+
+    def _training_options(self):
+        """The settings under the names of bilm-tf."""
+        return {
+            "batch_size": self.batch_size,
+            "unroll_steps": self.unroll_steps,
+            "dropout": self.dropout,
+            "sample_softmax": self.is_sampled,
+            "n_negative_samples_batch": self.n_negative_samples,
+            "share_embedding_softmax": self.share_embedding_softmax,
+        }
+
+    def load_hdf5(self, folder):
+        """Loads weights.hdf5, and softmax.hdf5 where there is one, from a folder.
+
+        Args:
+            folder: With the files of `export_hdf5`, or of a published model.
+
+        Returns:
+            Whether the softmax was loaded too; it stays as it was otherwise.
+
+        Raises:
+            FileNotFoundError: if there is no weights.hdf5.
+            ValueError: if the files are of another architecture or vocabulary size.
+        """
+        load_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
+        path = os.path.join(folder, "softmax.hdf5")
+        if not os.path.exists(path):
+            return False
+        kernel, bias = read_softmax(path)
+        if bias.shape != (self.vocabulary_size,):
+            raise ValueError(
+                f"{path} is of a vocabulary of {len(bias):,} words, this model predicts "
+                f"{self.vocabulary_size:,}. Copy the words they share: `transfer_softmax`."
+            )
+        self._set_softmax(kernel, bias)
+        return True
+
+    def transfer_softmax(self, kernel, bias, old_vocabulary, vocabulary):
+        """Takes over the softmax of another vocabulary for the words in both.
+
+        The others keep what they have.
+
+        Args:
+            kernel, bias: Arrays `(V', P)` and `(V',)` of the old softmax.
+            old_vocabulary: Its `Vocabulary`.
+            vocabulary: The `Vocabulary` of this model.
+
+        Returns:
+            How many words were taken over.
+        """
+        places = {word: i for i, word in enumerate(old_vocabulary.words)}
+        shared = [i for i, word in enumerate(vocabulary.words) if word in places]
+        rows = [places[vocabulary.words[i]] for i in shared]
+        table = self.softmax.kernel if self.tied_kernel is None else self.tied_kernel
+        new_kernel, new_bias = (
+            np.array(ops.convert_to_numpy(x.value)) for x in (table, self.softmax.bias)
+        )
+        new_kernel[shared], new_bias[shared] = kernel[rows], bias[rows]
+        self._set_softmax(new_kernel, new_bias)
+        return len(shared)
+
+    def _set_softmax(self, kernel, bias):
+        (self.softmax.kernel if self.tied_kernel is None else self.tied_kernel).assign(kernel)
+        self.softmax.bias.assign(bias)
+
+    def initialize_bias(self, counts):
+        """Sets the softmax's bias to the log frequency of each word.
+
+        Rare words then start as rare ones: a sampled softmax hardly ever draws them, and takes
+        long to learn even that.
+
+        Args:
+            counts: How often each word of the vocabulary occurs, `(V,)`; `Vocabulary.counts`.
+        """
+        counts = np.asarray(counts, "float64") + 1
+        self.softmax.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
     def get_config(self):
         return {

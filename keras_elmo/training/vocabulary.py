@@ -1,6 +1,7 @@
 """The words that a language model predicts."""
 
 import collections
+import functools
 import os
 import warnings
 
@@ -155,9 +156,16 @@ class Vocabulary:
         Returns:
             List of `int`.
         """
-        table = self.id_table()
         encoded = (t if isinstance(t, bytes) else t.encode("utf-8", "ignore") for t in tokens)
-        return [table.get(token, self.unknown_id) for token in encoded]
+        return [self._ids.get(token, self.unknown_id) for token in encoded]
+
+    def count_unknown(self, tokens):
+        """How many of the tokens are not in the vocabulary."""
+        return sum(token not in self._ids for token in tokens)
+
+    @functools.cached_property
+    def _ids(self):
+        return self.id_table()
 
     def id_table(self):
         """Dict from the UTF-8 of each word to its id, a new one at every call.

@@ -1,0 +1,669 @@
+"""The commands of `keras-elmo` that train language models: vocab, train, evaluate, export."""
+
+import dataclasses
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from keras_elmo.config import ElmoConfig
+from keras_elmo.files import replacing
+from keras_elmo.pretrained.weight_table import count_parameters
+from keras_elmo.training.presets import PRESETS
+from keras_elmo.training.text_files import find_files
+from keras_elmo.training.vocabulary import Vocabulary, count_words
+
+_BYTES_PER_PARAMETER = 4
+_OPTIMIZER_SLOTS = {"adagrad": 1, "adam": 2}
+_LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
+_SETTINGS_FILE = "training.json"
+_MAY_CHANGE = {"files", "held_out", "checkpoint_seconds", "keep", "tensorboard"}
+
+
+def add_commands(commands, common, positive):
+    """Adds the commands to the parser of `keras-elmo`."""
+    _add_vocab(commands, common, positive)
+    _add_train(commands, common, positive)
+    _add_evaluate(commands, common, positive)
+    _add_export(commands, common)
+
+
+def _add_vocab(commands, common, positive):
+    command = commands.add_parser(
+        "vocab",
+        parents=[common],
+        help="count the words of a corpus and write a vocabulary file",
+        description="Counts the words of text files (one tokenised sentence a line; plain, .gz or "
+        ".xz) and writes the most frequent ones, one a line, as bilm-tf reads them.",
+    )
+    command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
+    command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
+    command.add_argument(
+        "--min-count",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="leave out words that occur less often (default: %(default)s)",
+    )
+    command.add_argument(
+        "--size", type=positive, metavar="N", help="most words to take, with the 3 specials"
+    )
+    command.set_defaults(run=_vocab)
+
+
+def _add_train(commands, common, positive):
+    command = commands.add_parser(
+        "train",
+        parents=[common],
+        help="train a language model from scratch or go on with one",
+        description="Trains a biLM on text files (one tokenised sentence a line; plain, .gz or "
+        ".xz). The same command started again goes on where it was stopped.",
+    )
+    command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="everything goes here")
+    command.add_argument(
+        "--vocab",
+        metavar="FILE",
+        help="the vocabulary (default: made of the 50,000 most frequent words)",
+    )
+    architecture = command.add_mutually_exclusive_group()
+    architecture.add_argument(
+        "--preset",
+        choices=sorted(PRESETS),
+        default="tiny",
+        help="architecture (default: %(default)s)",
+    )
+    architecture.add_argument(
+        "--options", metavar="FILE", help="architecture and settings from bilm-tf's options.json"
+    )
+    command.add_argument("--held-out", nargs="+", metavar="FILES", help="text to evaluate on")
+    command.add_argument("--epochs", type=_positive_float, metavar="N", help="default: 1")
+    command.add_argument("--steps", type=positive, metavar="N", help="instead of --epochs")
+    command.add_argument("--batch-size", type=positive, metavar="N", help="default: 128")
+    command.add_argument("--unroll-steps", type=positive, metavar="N", help="default: 20")
+    command.add_argument("--dropout", type=_fraction, metavar="P", help="default: 0.1")
+    command.add_argument(
+        "--negatives",
+        type=int,
+        metavar="N",
+        help="words drawn for the sampled softmax; 0 for the full softmax (default: 8192)",
+    )
+    command.add_argument(
+        "--optimizer",
+        choices=sorted(_OPTIMIZER_SLOTS),
+        default="adagrad",
+        help="adagrad is bilm-tf's (default: %(default)s)",
+    )
+    command.add_argument(
+        "--learning-rate",
+        type=_positive_float,
+        metavar="X",
+        help="default: 0.2 for adagrad, 0.001 for adam",
+    )
+    command.add_argument(
+        "--schedule",
+        choices=("constant", "cosine"),
+        default="constant",
+        help="cosine falls to zero at the end (default: %(default)s)",
+    )
+    command.add_argument(
+        "--warmup-steps", type=int, default=0, metavar="N", help="with cosine (default: 0)"
+    )
+    command.add_argument(
+        "--clip-norm",
+        type=float,
+        metavar="X",
+        help="bound on the global norm of the gradient of loss times unroll steps; 0 for none "
+        "(default: 10)",
+    )
+    command.add_argument(
+        "--uniform-bias",
+        action="store_true",
+        help="start the softmax with all words alike, as bilm-tf does, not by their frequency",
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
+    command.add_argument(
+        "--evaluate-every",
+        type=positive,
+        default=1000,
+        metavar="STEPS",
+        help="report, and evaluate on the held-out text (default: %(default)s)",
+    )
+    command.add_argument(
+        "--evaluate-sentences",
+        type=positive,
+        default=1000,
+        metavar="N",
+        help="sentences of the held-out text to evaluate on then; the end takes all "
+        "(default: %(default)s)",
+    )
+    command.add_argument(
+        "--checkpoint-seconds",
+        type=positive,
+        default=600,
+        metavar="N",
+        help="time between checkpoints (default: %(default)s)",
+    )
+    command.add_argument(
+        "--keep", type=positive, default=3, metavar="N", help="checkpoints to keep (default: 3)"
+    )
+    command.add_argument(
+        "--dtype", metavar="POLICY", help="a Keras dtype policy such as mixed_bfloat16"
+    )
+    command.add_argument(
+        "--tensorboard", action="store_true", help="log for TensorBoard too (needs TensorFlow)"
+    )
+    command.set_defaults(run=_train)
+
+
+def _add_evaluate(commands, common, positive):
+    command = commands.add_parser(
+        "evaluate",
+        parents=[common],
+        help="the perplexity of a text",
+        description="Scores every word of text files once, forward and backward, by the full "
+        "softmax.",
+    )
+    command.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a folder with options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt (as "
+        "`train` and `export` write it), or a checkpoint",
+    )
+    command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
+    command.add_argument("--vocab", metavar="FILE", help="the vocabulary, if not in the folder")
+    command.add_argument("--batch-size", type=positive, metavar="N", help="default: 64")
+    command.add_argument(
+        "--per-sentence",
+        metavar="FILE",
+        help="write a JSON line for each sentence, with the score of each word in nats",
+    )
+    command.add_argument(
+        "--bilm-tf",
+        action="store_true",
+        help="the figure of bilm-tf's own test: state carried from sentence to sentence, the tail "
+        "dropped, batch 256",
+    )
+    command.set_defaults(run=_evaluate)
+
+
+def _add_export(commands, common):
+    command = commands.add_parser(
+        "export",
+        parents=[common],
+        help="make options.json, weights.hdf5 and softmax.hdf5 from a checkpoint",
+        description="Writes the files that ElmoLayer, bilm-tf and AllenNLP load, and the softmax "
+        "beside them.",
+    )
+    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a training's folder")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="where to")
+    command.set_defaults(run=_export)
+
+
+def _positive_float(text):
+    import argparse
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def _fraction(text):
+    import argparse
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to below 1")
+    return value
+
+
+def _vocab(arguments, _):
+    counts = _count(arguments.files)
+    vocabulary = Vocabulary.from_counts(
+        counts.counts, min_count=arguments.min_count, size=arguments.size
+    )
+    vocabulary.write(arguments.output)
+    _print_corpus(counts.report)
+    known = 1 - vocabulary.counts(counts)[vocabulary.unknown_id] / max(counts.report.tokens, 1)
+    rarest = counts.counts[vocabulary.words[-1].encode()]
+    print(
+        f"Wrote {len(vocabulary):,} of {len(counts.counts) + 3:,} words to {arguments.output}: "
+        f"{known:.2%} of the tokens, the rarest word occurs {rarest:,} times"
+    )
+
+
+def _count(files):
+    from rich.progress import Progress
+
+    paths = find_files(files)
+    with Progress(disable=not sys.stderr.isatty(), console=_stderr()) as progress:
+        task = progress.add_task("counting", total=sum(map(os.path.getsize, paths)))
+        return count_words(
+            paths, lambda path: progress.advance(task, advance=os.path.getsize(path))
+        )
+
+
+def _stderr():
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _print_corpus(report):
+    print(
+        f"Corpus: {report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
+    )
+    for oddity in report.oddities():
+        print(f"        {oddity}")
+
+
+def _train(arguments, parser):
+    import keras
+
+    from keras_elmo.training.checkpoint import TrainingCheckpoint
+    from keras_elmo.training.corpus import LanguageModelCorpus
+
+    if arguments.epochs and arguments.steps:
+        parser.error("give --epochs or --steps, not both")
+    folder = Path(arguments.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    config, settings = _settings(arguments)
+    _check_settings(folder, settings)
+    vocabulary, counts, predictions = _vocabulary_and_counts(arguments, folder)
+    words_per_step = settings["batch_size"] * settings["unroll_steps"]
+    steps_per_epoch = predictions // words_per_step
+    if not steps_per_epoch:
+        raise ValueError(
+            f"The corpus has {predictions:,} words to predict, one step {words_per_step:,}: give a "
+            "smaller --batch-size or --unroll-steps."
+        )
+    n_steps = arguments.steps or max(1, round((arguments.epochs or 1) * steps_per_epoch))
+    keras.utils.set_random_seed(settings["seed"])
+    model = _new_model(config, settings, len(vocabulary))
+    if not settings["uniform_bias"]:
+        model.initialize_bias(counts)
+    model.compile(_optimizer(settings, n_steps))
+    corpus = LanguageModelCorpus(
+        arguments.files,
+        vocabulary,
+        batch_size=settings["batch_size"],
+        unroll_steps=settings["unroll_steps"],
+        max_characters_per_token=config.max_characters_per_token if config.filters else None,
+        widest_filter=max((width for width, _ in config.filters or ()), default=None),
+        bidirectional=config.bidirectional,
+        seed=settings["seed"],
+    )
+    _print_plan(model, settings, n_steps, steps_per_epoch)
+    report_every = min(arguments.evaluate_every, n_steps)
+    rounds = max(1, round(n_steps / report_every))
+    callbacks = [
+        TrainingCheckpoint(
+            folder / "checkpoints",
+            every_seconds=arguments.checkpoint_seconds,
+            keep=arguments.keep,
+        )
+    ]
+    callbacks = _callbacks(arguments, folder, callbacks[0], vocabulary, rounds * report_every)
+    model.fit(
+        corpus,
+        epochs=rounds,
+        steps_per_epoch=report_every,
+        verbose=0,
+        callbacks=callbacks,
+    )
+    model.export_hdf5(folder / "model")
+    vocabulary.write(folder / "model" / "vocabulary.txt")
+    if arguments.held_out:
+        _print_perplexity(model, arguments.held_out, vocabulary)
+    print(f"Wrote the model to {folder / 'model'}: ElmoLayer({str(folder / 'model')!r})")
+
+
+def _settings(arguments):
+    """The architecture, and the settings of the training by name."""
+    found = {}
+    if arguments.options:
+        config = ElmoConfig.from_json(arguments.options)
+        options = config.training_options
+        found = {
+            "batch_size": options.get("batch_size"),
+            "unroll_steps": options.get("unroll_steps"),
+            "dropout": options.get("dropout"),
+            "negatives": options.get("n_negative_samples_batch")
+            if options.get("sample_softmax", True)
+            else 0,
+            "learning_rate": options.get("learning_rate"),
+            "clip_norm": options.get("all_clip_norm_val"),
+            "share_embedding_softmax": options.get("share_embedding_softmax"),
+        }
+    else:
+        config = PRESETS[arguments.preset]
+    usual = {
+        "batch_size": 128,
+        "unroll_steps": 20,
+        "dropout": 0.1,
+        "negatives": 8192,
+        "learning_rate": _LEARNING_RATES[arguments.optimizer],
+        "clip_norm": 10.0,
+        "share_embedding_softmax": False,
+    }
+    settings = {}
+    for name, default in usual.items():
+        given = getattr(arguments, name, None)
+        settings[name] = next(x for x in (given, found.get(name), default) if x is not None)
+    for name in ("optimizer", "schedule", "warmup_steps", "uniform_bias", "seed", "dtype"):
+        settings[name] = getattr(arguments, name)
+    for name in ("epochs", "steps", "evaluate_every"):
+        settings[name] = getattr(arguments, name)
+    config = dataclasses.replace(config, training_options={})
+    settings["options"] = config.to_dict()
+    return config, settings
+
+
+def _check_settings(folder, settings):
+    """Writes the settings, or compares them with those that the folder was begun with."""
+    path = folder / _SETTINGS_FILE
+    if not path.exists():
+        with replacing(path) as partial, open(partial, "w", encoding="utf-8") as file:
+            json.dump(settings, file, indent=1)
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    changed = [name for name in settings if before.get(name) != json_like(settings[name])]
+    if changed:
+        raise ValueError(
+            f"The training in {folder} was begun with other settings: "
+            + ", ".join(f"{name} {before.get(name)!r:.80}" for name in changed)
+            + ". Start the same command again to go on, or choose another --output."
+        )
+
+
+def json_like(value):
+    return json.loads(json.dumps(value))
+
+
+def _vocabulary_and_counts(arguments, folder):
+    """The vocabulary, the counts of its words, and the words to predict in an epoch."""
+    own = folder / "vocabulary.txt"
+    vocabulary = None
+    if arguments.vocab or own.exists():
+        vocabulary = Vocabulary.from_file(arguments.vocab or own)
+    identity = [[path, os.path.getsize(path)] for path in find_files(arguments.files)]
+    cache = folder / "counts.npz"
+    if vocabulary is not None and own.exists() and cache.exists():
+        with np.load(cache) as saved:
+            same = json.loads(saved["files"].item()) == json_like(identity)
+            if same and len(saved["counts"]) == len(vocabulary):
+                return vocabulary, saved["counts"], int(saved["predictions"])
+    counted = _count(arguments.files)
+    _print_corpus(counted.report)
+    if vocabulary is None:
+        vocabulary = Vocabulary.from_counts(counted.counts, size=50_000)
+    vocabulary.check_order(counted)
+    counts, predictions = vocabulary.counts(counted), counted.report.predictions
+    unknown = counts[vocabulary.unknown_id] / max(counted.report.tokens, 1)
+    print(f"Vocabulary: {len(vocabulary):,} words, {1 - unknown:.2%} of the tokens")
+    vocabulary.write(own)
+    with replacing(cache) as partial:
+        np.savez(partial, counts=counts, predictions=predictions, files=json.dumps(identity))
+    return vocabulary, counts, predictions
+
+
+def _new_model(config, settings, vocabulary_size):
+    from keras_elmo.training.language_model import BidirectionalLanguageModel
+
+    return BidirectionalLanguageModel(
+        config,
+        vocabulary_size,
+        batch_size=settings["batch_size"],
+        unroll_steps=settings["unroll_steps"],
+        dropout=settings["dropout"],
+        n_negative_samples=settings["negatives"] or None,
+        share_embedding_softmax=settings["share_embedding_softmax"],
+        dtype=settings["dtype"],
+    )
+
+
+def _optimizer(settings, n_steps):
+    import keras
+
+    from keras_elmo.training.language_model import bilm_tf_optimizer
+
+    rate = settings["learning_rate"]
+    if settings["schedule"] == "cosine":
+        warmup = settings["warmup_steps"]
+        rate = keras.optimizers.schedules.CosineDecay(
+            initial_learning_rate=0.0 if warmup else rate,
+            decay_steps=max(1, n_steps - warmup),
+            warmup_target=rate if warmup else None,
+            warmup_steps=warmup,
+        )
+    clip = settings["clip_norm"] or None
+    if settings["optimizer"] == "adagrad":
+        return bilm_tf_optimizer(settings["unroll_steps"], rate, clip)
+    clip = None if clip is None else clip / settings["unroll_steps"]
+    return keras.optimizers.Adam(rate, global_clipnorm=clip)
+
+
+def _print_plan(model, settings, n_steps, steps_per_epoch):
+    import keras
+
+    bilm = count_parameters(model.config)
+    softmax = sum(int(np.prod(v.shape)) for v in model.softmax.trainable_variables)
+    copies = 2 + _OPTIMIZER_SLOTS[settings["optimizer"]]  # values, gradients, slots
+    words = settings["batch_size"] * settings["unroll_steps"]
+    compared = settings["negatives"] if model.is_sampled else model.vocabulary_size
+    logits = 2 * model.config.n_directions * words * compared
+    memory = _BYTES_PER_PARAMETER * (copies * (bilm + softmax) + logits)
+    rows = [
+        ("backend", keras.backend.backend()),
+        ("parameters", f"{bilm:,} in the biLM, {softmax:,} in the softmax"),
+        (
+            "softmax",
+            f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
+            if model.is_sampled
+            else f"all {compared:,} words",
+        ),
+        ("optimizer", f"{settings['optimizer']}, learning rate {settings['learning_rate']:g}"),
+        ("memory", f"about {memory / 1e9:.1f} GB for weights, optimizer and logits"),
+        (
+            "steps",
+            f"{n_steps:,} of {settings['batch_size']} x {settings['unroll_steps']} words, "
+            f"{n_steps / steps_per_epoch:.2f} epochs of {steps_per_epoch:,}",
+        ),
+    ]
+    for name, value in rows:
+        print(f"{name + ':':<12}{value}", flush=True)
+
+
+def _callbacks(arguments, folder, checkpoint, vocabulary, n_steps):
+    import keras
+
+    class HeldOut(keras.callbacks.Callback):
+        """Adds the perplexity of held-out text to the logs."""
+
+        def on_epoch_end(self, epoch, logs=None):
+            from keras_elmo.training.evaluation import perplexity
+
+            report = perplexity(
+                self.model,
+                arguments.held_out,
+                vocabulary,
+                max_sentences=arguments.evaluate_sentences,
+            )
+            logs["held_out_perplexity"] = report.perplexity
+            logs["held_out_forward"] = report.forward
+            if report.backward is not None:
+                logs["held_out_backward"] = report.backward
+
+    class Report(keras.callbacks.Callback):
+        """Shows progress, and keeps the log file, whole, as the checkpoint knows it."""
+
+        def on_train_begin(self, logs=None):
+            from rich.progress import Progress, TextColumn, TimeRemainingColumn
+
+            self._started, self._first = time.monotonic(), checkpoint.step
+            if checkpoint.step:
+                print(f"Going on after step {checkpoint.step:,}", flush=True)
+            self._bar = Progress(
+                *Progress.get_default_columns()[:3],
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[state]}"),
+                console=_stderr(),
+                disable=not sys.stderr.isatty(),
+            )
+            self._task = self._bar.add_task(
+                "training", total=n_steps, completed=checkpoint.step, state=""
+            )
+            self._bar.start()
+
+        def on_train_batch_end(self, batch, logs=None):
+            done = checkpoint.step
+            if done == self._first + 20:
+                # The first steps compile and are slow.
+                self._timed = time.monotonic()
+            if done == self._first + 60:
+                seconds = (time.monotonic() - self._timed) / 40 * (n_steps - done)
+                print(f"About {_duration(seconds)} to go", flush=True)
+            speed = (logs or {}).get("tokens_per_second", 0)
+            state = f"perplexity {(logs or {}).get('perplexity', 0):.1f}, {speed:,.0f} tokens/s"
+            self._bar.update(self._task, completed=done, state=state)
+
+        def on_epoch_end(self, epoch, logs=None):
+            shown = [f"step {checkpoint.step:,}", f"perplexity {logs['perplexity']:.1f}"]
+            if "held_out_perplexity" in logs:
+                shown.append(f"held-out {logs['held_out_perplexity']:.1f}")
+            if "tokens_per_second" in logs:
+                shown.append(f"{logs['tokens_per_second']:,.0f} tokens/s")
+            print(", ".join(shown), flush=True)
+            _write_log(folder / "log.csv", checkpoint.history)
+
+        def on_train_end(self, logs=None):
+            self._bar.stop()
+
+    callbacks = [HeldOut()] if arguments.held_out else []
+    callbacks += [checkpoint, Report()]
+    if arguments.tensorboard:
+        callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
+    return callbacks
+
+
+def _write_log(path, history):
+    """The log of a training as a CSV file, a row for each report."""
+    import csv
+
+    names = list(dict.fromkeys(name for row in history for name in row))
+    with replacing(path) as partial, open(partial, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(history)
+
+
+def _duration(seconds):
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _evaluate(arguments, _):
+    from keras_elmo.training.evaluation import bilm_tf_perplexity
+
+    model, vocabulary = _load_model(arguments.model, arguments.vocab)
+    if arguments.bilm_tf:
+        batch_size = arguments.batch_size or 256
+        value, steps = bilm_tf_perplexity(model, arguments.files, vocabulary, batch_size=batch_size)
+        print(f"bilm-tf's perplexity: {value:.4f} (mean of {steps:,} steps of {batch_size} rows)")
+        return
+    if arguments.per_sentence is None:
+        _print_perplexity(model, arguments.files, vocabulary, arguments.batch_size)
+        return
+    with (
+        replacing(arguments.per_sentence) as partial,
+        open(partial, "w", encoding="utf-8") as file,
+    ):
+
+        def write(score):
+            row = {
+                "perplexity": round(score.perplexity, 4),
+                "tokens": score.tokens,
+                "forward": [round(float(x), 5) for x in score.forward],
+            }
+            if score.backward is not None:
+                row["backward"] = [round(float(x), 5) for x in score.backward]
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+        _print_perplexity(model, arguments.files, vocabulary, arguments.batch_size, write)
+    print(f"Wrote the scores of each sentence to {arguments.per_sentence}")
+
+
+def _print_perplexity(model, files, vocabulary, batch_size=None, on_sentence=None):
+    from keras_elmo.training.evaluation import perplexity
+
+    report = perplexity(
+        model, files, vocabulary, batch_size=batch_size or 64, on_sentence=on_sentence
+    )
+    directions = f"forward {report.forward:.2f}"
+    if report.backward is not None:
+        directions += f", backward {report.backward:.2f}"
+    print(f"Perplexity: {report.perplexity:.2f} ({directions})")
+    print(
+        f"Text: {report.sentences:,} sentences, {report.tokens:,} tokens, "
+        f"{report.unknown_rate:.2%} of them not in the vocabulary"
+    )
+    for oddity in report.text.oddities():
+        print(f"      {oddity}")
+
+
+def _load_model(path, vocabulary_path):
+    """A language model and its vocabulary, from a folder or a checkpoint."""
+    from keras_elmo.training.checkpoint import latest_checkpoint
+    from keras_elmo.training.language_model import BidirectionalLanguageModel
+
+    path = Path(path)
+    if path.is_dir() and (path / "options.json").exists():
+        vocabulary = Vocabulary.from_file(vocabulary_path or path / "vocabulary.txt")
+        config = ElmoConfig.from_json(path / "options.json")
+        tied = bool(config.training_options.get("share_embedding_softmax"))
+        model = BidirectionalLanguageModel(
+            config, len(vocabulary), carry_state=False, share_embedding_softmax=tied
+        )
+        if not model.load_hdf5(path):
+            raise FileNotFoundError(
+                f"There is no softmax.hdf5 in {path}: a perplexity needs the softmax. Evaluate the "
+                "checkpoint, or export it with `keras-elmo export`."
+            )
+        return model, vocabulary
+    folder = path if path.is_dir() else path.parent.parent
+    checkpoint = path if path.is_file() else latest_checkpoint(path / "checkpoints")
+    if checkpoint is None:
+        raise FileNotFoundError(
+            f"{path} is neither a checkpoint, nor a training's folder, nor one with options.json."
+        )
+    vocabulary = Vocabulary.from_file(vocabulary_path or folder / "vocabulary.txt")
+    return _model_of_checkpoint(checkpoint), vocabulary
+
+
+def _model_of_checkpoint(path):
+    from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
+    from keras_elmo.training.language_model import BidirectionalLanguageModel
+
+    state = read_checkpoint_state(path)
+    model = BidirectionalLanguageModel.from_config(state["model"])
+    model.compile("sgd")
+    load_checkpoint(path, model, optimizer=False)
+    return model
+
+
+def _export(arguments, _):
+    model, vocabulary = _load_model(arguments.checkpoint, None)
+    model.export_hdf5(arguments.output)
+    vocabulary.write(os.path.join(arguments.output, "vocabulary.txt"))
+    print(f"Wrote the model to {arguments.output}: ElmoLayer({arguments.output!r})")
