@@ -23,6 +23,7 @@ from keras_elmo.pretrained.hdf5_file import (
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, prefetched
 from keras_elmo.training.perplexity_metric import Perplexity
+from keras_elmo.training.replicas import JointlyClippedAdagrad, all_rows, own_rows, share
 from keras_elmo.training.word_softmax import WordSoftmax
 
 SUFFIXES = ("", "_reverse")
@@ -163,6 +164,7 @@ class BidirectionalLanguageModel(keras.Model):
                 dtype="float32",
                 trainable=False,
                 autocast=False,
+                aggregation="only_first_replica",
                 name=f"{name}_{part}",
             )
             for part, dim in (("h", self.config.projection_dim), ("c", self.config.lstm_dim))
@@ -187,15 +189,16 @@ class BidirectionalLanguageModel(keras.Model):
                 streams, self.zero_state(ops.shape(streams[0])[0]), training
             )
             return tops
-        if streams[0].shape[0] not in (None, self.batch_size):
+        state = tuple(own_rows(ops.convert_to_tensor(one)) for one in variables)
+        if streams[0].shape[0] not in (None, state[0].shape[0]):
             raise ValueError(
                 f"A batch of {streams[0].shape[0]} rows does not fit the {self.batch_size} states "
                 "that this model carries: make model and corpus with the same batch_size."
             )
         # Copies: PyTorch needs the old values for the gradient when the new ones are in place.
-        tops, state = self.bilm.read_streams(streams, tuple(map(ops.copy, variables)), training)
+        tops, state = self.bilm.read_streams(streams, tuple(map(ops.copy, state)), training)
         for variable, one in zip(variables, state):
-            variable.assign(ops.stop_gradient(ops.cast(one, "float32")))
+            variable.assign(all_rows(ops.stop_gradient(ops.cast(one, "float32"))))
         return tops
 
     def _streams(self, inputs):
@@ -247,8 +250,7 @@ class BidirectionalLanguageModel(keras.Model):
             weights = ops.ones_like(losses[0])
         self.perplexity.update_state(losses, weights)
         total = ops.maximum(ops.sum(weights), 1.0)
-        loss = sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total)
-        return loss
+        return share(sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total))
 
     def compile(self, optimizer=None, jit_compile="auto", **kwargs):
         """Configures the training; without arguments as bilm-tf trains.
@@ -495,7 +497,7 @@ def bilm_tf_optimizer(unroll_steps=20, learning_rate=0.2, clip_norm=10.0):
 
     Reference: BILM_TF.md, "Language-model training"; Duchi et al. 2011.
     """
-    return keras.optimizers.Adagrad(
+    return JointlyClippedAdagrad(
         learning_rate=learning_rate,
         initial_accumulator_value=1.0 / unroll_steps**2,
         epsilon=0.0,
