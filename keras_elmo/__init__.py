@@ -12,22 +12,36 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.layers.word_embedding import WordEmbedding
 from keras_elmo.pretrained.catalog import get_model, list_models, register_model
 from keras_elmo.token_ids import encode_token_ids
+from keras_elmo.training.checkpoint import TrainingCheckpoint
+from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
+from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
+from keras_elmo.training.language_model import BidirectionalLanguageModel, bilm_tf_optimizer
+from keras_elmo.training.vocabulary import Vocabulary, count_words
 from keras_elmo.version import __version__
 
 __all__ = [
     "BiLMStack",
+    "BidirectionalLanguageModel",
     "CharCNNEmbedding",
     "ElmoConfig",
     "ElmoLayer",
     "Highway",
+    "LanguageModelCorpus",
     "ProjectedLSTM",
+    "TrainingCheckpoint",
     "UnicodeCharEncoder",
+    "Vocabulary",
     "WeightedLayerSum",
     "WordEmbedding",
     "__version__",
+    "bilm_tf_optimizer",
+    "bilm_tf_perplexity",
+    "count_words",
     "encode_sentences",
     "encode_token_ids",
     "get_model",
+    "language_model_dataset",
     "list_models",
+    "perplexity",
     "register_model",
 ]

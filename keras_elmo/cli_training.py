@@ -1,5 +1,7 @@
 """The commands of `keras-elmo` that train language models: vocab, train, evaluate, export."""
 
+import argparse
+import contextlib
 import dataclasses
 import json
 import math
@@ -21,7 +23,6 @@ _BYTES_PER_PARAMETER = 4
 _OPTIMIZER_SLOTS = {"adagrad": 1, "adam": 2}
 _LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 _SETTINGS_FILE = "training.json"
-_MAY_CHANGE = {"files", "held_out", "checkpoint_seconds", "keep", "tensorboard"}
 
 
 def add_commands(commands, common, positive):
@@ -79,6 +80,35 @@ def _add_train(commands, common, positive):
     )
     architecture.add_argument(
         "--options", metavar="FILE", help="architecture and settings from bilm-tf's options.json"
+    )
+    command.add_argument(
+        "--start-from",
+        metavar="MODEL",
+        help="begin with the weights of a training's folder or checkpoint, a folder with "
+        "options.json and weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf; the architecture "
+        "is then that model's",
+    )
+    command.add_argument(
+        "--start-vocab",
+        metavar="FILE",
+        help="the vocabulary of that model, if it is not in its folder",
+    )
+    command.add_argument(
+        "--devices",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="split each batch over so many devices (TensorFlow, JAX; default: 1)",
+    )
+    command.add_argument(
+        "--process",
+        metavar="I/N",
+        help="with JAX: this is the I-th (from 0) of N processes that train together",
+    )
+    command.add_argument(
+        "--hosts",
+        metavar="HOST:PORT,...",
+        help="with --process: the address of each process, the same list for all",
     )
     command.add_argument("--held-out", nargs="+", metavar="FILES", help="text to evaluate on")
     command.add_argument("--epochs", type=_positive_float, metavar="N", help="default: 1")
@@ -205,8 +235,6 @@ def _add_export(commands, common):
 
 
 def _positive_float(text):
-    import argparse
-
     try:
         value = float(text)
     except ValueError:
@@ -217,8 +245,6 @@ def _positive_float(text):
 
 
 def _fraction(text):
-    import argparse
-
     try:
         value = float(text)
     except ValueError:
@@ -290,19 +316,27 @@ def _train(arguments, parser):
         )
     n_steps = arguments.steps or max(1, round((arguments.epochs or 1) * steps_per_epoch))
     keras.utils.set_random_seed(settings["seed"])
-    model = _new_model(config, settings, len(vocabulary))
-    if not settings["uniform_bias"]:
-        model.initialize_bias(counts)
-    model.compile(_optimizer(settings, n_steps))
+    with _devices(arguments, settings["batch_size"]) as (index, count):
+        model = _new_model(config, settings, len(vocabulary))
+        if not settings["uniform_bias"]:
+            model.initialize_bias(counts)
+        if arguments.start_from:
+            _start_from(model, arguments, vocabulary)
+        model.compile(_optimizer(settings, n_steps))
+    widest = max((width for width, _ in config.filters or ()), default=None)
+    together = arguments.devices > 1 or count > 1
     corpus = LanguageModelCorpus(
         arguments.files,
         vocabulary,
-        batch_size=settings["batch_size"],
+        batch_size=settings["batch_size"] // count,
         unroll_steps=settings["unroll_steps"],
         max_characters_per_token=config.max_characters_per_token if config.filters else None,
-        widest_filter=max((width for width, _ in config.filters or ()), default=None),
+        # What is split over devices has its words place by place, in one shape for all.
+        widest_filter=None if together else widest,
+        distinct_words=not together,
         bidirectional=config.bidirectional,
         seed=settings["seed"],
+        shard=(index, count),
     )
     _print_plan(model, settings, n_steps, steps_per_epoch)
     report_every = min(arguments.evaluate_every, n_steps)
@@ -329,11 +363,117 @@ def _train(arguments, parser):
     print(f"Wrote the model to {folder / 'model'}: ElmoLayer({str(folder / 'model')!r})")
 
 
+@contextlib.contextmanager
+def _devices(arguments, batch_size):
+    """Splits batches over devices and processes; gives this process's index and their number."""
+    import keras
+
+    backend = keras.backend.backend()
+    index, count = 0, 1
+    if arguments.process:
+        try:
+            index, count = map(int, arguments.process.split("/"))
+        except ValueError:
+            raise ValueError(
+                f"--process {arguments.process!r}: expected I/N, such as 0/2."
+            ) from None
+        if backend != "jax" or not arguments.hosts:
+            raise ValueError("--process needs KERAS_BACKEND=jax and --hosts.")
+        keras.distribution.initialize(arguments.hosts, count, index)
+    n_parts = max(count, arguments.devices)
+    if batch_size % n_parts:
+        raise ValueError(f"--batch-size {batch_size} cannot be split into {n_parts} equal parts.")
+    if n_parts == 1:
+        yield index, count
+    elif backend == "jax":
+        devices = keras.distribution.list_devices()
+        if not arguments.process:
+            devices = _first(devices, arguments.devices)
+        parallel = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+        with parallel.scope():
+            keras.distribution.set_distribution(parallel)
+            yield index, count
+    elif backend == "tensorflow":
+        import tensorflow as tf
+
+        gpus = tf.config.list_logical_devices("GPU")
+        devices = _first(gpus or tf.config.list_logical_devices("CPU"), arguments.devices)
+        with tf.distribute.MirroredStrategy([device.name for device in devices]).scope():
+            yield index, count
+    else:
+        raise ValueError("--devices needs the TensorFlow or the JAX backend.")
+
+
+def _first(devices, count):
+    if len(devices) < count:
+        raise ValueError(f"--devices {count}: there are {len(devices)} here.")
+    return devices[:count]
+
+
+def _start_from(model, arguments, vocabulary):
+    from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
+
+    path = Path(arguments.start_from)
+    if find_tf1_checkpoint(path) is not None:
+        if not arguments.start_vocab:
+            raise ValueError("--start-from a bilm-tf checkpoint needs its --start-vocab.")
+        old_vocabulary = Vocabulary.from_file(arguments.start_vocab)
+        options = ElmoConfig.from_json(_options_beside(path)).training_options
+        tied = bool(options.get("share_embedding_softmax"))
+        old = _plain_model(model.config, len(old_vocabulary), tied)
+        old.load_tf1_checkpoint(path)
+    elif (
+        path.is_dir() and (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
+    ):
+        old_vocabulary = vocabulary
+        model.load_hdf5(path)
+        print(f"Started from {path}, with a fresh softmax: there is no softmax.hdf5")
+        return
+    else:
+        old, old_vocabulary = _load_model(path, arguments.start_vocab)
+    shared = model.start_from(old, vocabulary, old_vocabulary)
+    print(f"Started from {path}: {shared:,} of {len(vocabulary):,} words were in its vocabulary")
+
+
+def _options_beside(path):
+    """The options.json of a model to start from."""
+    folder = path if path.is_dir() else path.parent
+    return folder / "options.json"
+
+
+def _start_config(arguments):
+    """The architecture of the model to start from."""
+    from keras_elmo.training.checkpoint import latest_checkpoint, read_checkpoint_state
+
+    path = Path(arguments.start_from)
+    if _options_beside(path).exists():
+        return ElmoConfig.from_json(_options_beside(path))
+    checkpoint = path if path.is_file() else latest_checkpoint(path / "checkpoints")
+    if checkpoint is None:
+        raise FileNotFoundError(
+            f"{path} is no model to start from: expected a training's folder, a checkpoint, or a "
+            "folder with options.json."
+        )
+    return ElmoConfig.from_json(read_checkpoint_state(checkpoint)["model"]["config"])
+
+
+def _plain_model(config, vocabulary_size, tied=False):
+    """A language model to be loaded, not trained."""
+    from keras_elmo.training.language_model import BidirectionalLanguageModel
+
+    return BidirectionalLanguageModel(
+        config, vocabulary_size, carry_state=False, share_embedding_softmax=tied
+    )
+
+
 def _settings(arguments):
     """The architecture, and the settings of the training by name."""
     found = {}
-    if arguments.options:
-        config = ElmoConfig.from_json(arguments.options)
+    if arguments.options or arguments.start_from:
+        if arguments.start_from:
+            config = _start_config(arguments)
+        else:
+            config = ElmoConfig.from_json(arguments.options)
         options = config.training_options
         found = {
             "batch_size": options.get("batch_size"),
@@ -363,7 +503,7 @@ def _settings(arguments):
         settings[name] = next(x for x in (given, found.get(name), default) if x is not None)
     for name in ("optimizer", "schedule", "warmup_steps", "uniform_bias", "seed", "dtype"):
         settings[name] = getattr(arguments, name)
-    for name in ("epochs", "steps", "evaluate_every"):
+    for name in ("epochs", "steps", "evaluate_every", "start_from", "devices", "process"):
         settings[name] = getattr(arguments, name)
     config = dataclasses.replace(config, training_options={})
     settings["options"] = config.to_dict()
@@ -378,7 +518,7 @@ def _check_settings(folder, settings):
             json.dump(settings, file, indent=1)
         return
     before = json.loads(path.read_text(encoding="utf-8"))
-    changed = [name for name in settings if before.get(name) != json_like(settings[name])]
+    changed = [name for name in settings if before.get(name) != _json_like(settings[name])]
     if changed:
         raise ValueError(
             f"The training in {folder} was begun with other settings: "
@@ -387,7 +527,7 @@ def _check_settings(folder, settings):
         )
 
 
-def json_like(value):
+def _json_like(value):
     return json.loads(json.dumps(value))
 
 
@@ -401,7 +541,7 @@ def _vocabulary_and_counts(arguments, folder):
     cache = folder / "counts.npz"
     if vocabulary is not None and own.exists() and cache.exists():
         with np.load(cache) as saved:
-            same = json.loads(saved["files"].item()) == json_like(identity)
+            same = json.loads(saved["files"].item()) == _json_like(identity)
             if same and len(saved["counts"]) == len(vocabulary):
                 return vocabulary, saved["counts"], int(saved["predictions"])
     counted = _count(arguments.files)
@@ -625,16 +765,13 @@ def _print_perplexity(model, files, vocabulary, batch_size=None, on_sentence=Non
 def _load_model(path, vocabulary_path):
     """A language model and its vocabulary, from a folder or a checkpoint."""
     from keras_elmo.training.checkpoint import latest_checkpoint
-    from keras_elmo.training.language_model import BidirectionalLanguageModel
 
     path = Path(path)
     if path.is_dir() and (path / "options.json").exists():
         vocabulary = Vocabulary.from_file(vocabulary_path or path / "vocabulary.txt")
         config = ElmoConfig.from_json(path / "options.json")
         tied = bool(config.training_options.get("share_embedding_softmax"))
-        model = BidirectionalLanguageModel(
-            config, len(vocabulary), carry_state=False, share_embedding_softmax=tied
-        )
+        model = _plain_model(config, len(vocabulary), tied)
         if not model.load_hdf5(path):
             raise FileNotFoundError(
                 f"There is no softmax.hdf5 in {path}: a perplexity needs the softmax. Evaluate the "

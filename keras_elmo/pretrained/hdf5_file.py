@@ -59,7 +59,7 @@ def export_hdf5(owner, config, path):
 
         with h5py.File(partial, "w") as file:
             for entry in weight_table(config):
-                arrays = [_to_float32(_variable(owner, name)) for name in entry.variables]
+                arrays = [_to_float32(variable_at(owner, name)) for name in entry.variables]
                 array = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
                 file.create_dataset(entry.name, data=array.reshape(entry.shape))
 
@@ -207,18 +207,18 @@ def _as_float32(dataset, rows=()):
 
 def _assign(owner, entry, dataset):
     if len(entry.variables) == 1:
-        variable = _variable(owner, entry.variables[0])
+        variable = variable_at(owner, entry.variables[0])
         variable.assign(_as_float32(dataset).reshape(variable.shape))
         return
     stop = 0
     for name in entry.variables:
-        variable = _variable(owner, name)
+        variable = variable_at(owner, name)
         start, stop = stop, stop + variable.shape[0]
         # Each part is read by itself: a view would keep the whole array in memory on JAX.
         variable.assign(_as_float32(dataset, slice(start, stop)))
 
 
-def _variable(owner, path):
+def variable_at(owner, path):
     def step(item, name):
         return item[int(name)] if name.isdigit() else getattr(item, name)
 

@@ -453,7 +453,16 @@ class _Stream:
         suffixes = ("", "_reverse")
         words, index = np.unique(inputs, return_inverse=True)
         index = index.reshape(inputs.shape).astype(np.int32)
-        rows = self._rows_of_words(words)
+        known = int(np.searchsorted(words, len(self.corpus.vocabulary)))
+        unknown = (words[known:] - len(self.corpus.vocabulary)).tolist()
+        # Their ids depend on where reading began; a batch must not, to the last bit of a sum.
+        order = sorted(range(len(unknown)), key=lambda i: self.oov[unknown[i]])
+        places = np.arange(len(words), dtype=np.int32)
+        places[known + np.array(order, np.int64)] = np.arange(known, len(words))
+        index = places[index]
+        unknown = [unknown[i] for i in order]
+        rows = np.concatenate([self._words_of[words[:known]], self.oov_rows[unknown]])
+        rows = rows.astype(np.int32)
         if self.corpus.widest_filter is not None:
             rows = trim_characters(rows, self.corpus.widest_filter)
         if not self.corpus.distinct_words:
@@ -467,11 +476,6 @@ class _Stream:
             "word_characters": rows,
             **{f"word_index{suffix}": one for suffix, one in zip(suffixes, index)},
         }
-
-    def _rows_of_words(self, words):
-        known = np.searchsorted(words, len(self.corpus.vocabulary))
-        oov = self.oov_rows[words[known:] - len(self.corpus.vocabulary)]
-        return np.concatenate([self._words_of[words[:known]], oov]).astype(np.int32)
 
     def take_snapshot(self):
         """What `resume` needs, between two batches."""

@@ -19,7 +19,10 @@ from keras_elmo.pretrained.hdf5_file import (
     export_softmax,
     load_hdf5,
     read_softmax,
+    variable_at,
 )
+from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
+from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, prefetched
 from keras_elmo.training.perplexity_metric import Perplexity
@@ -421,34 +424,110 @@ class BidirectionalLanguageModel(keras.Model):
         if bias.shape != (self.vocabulary_size,):
             raise ValueError(
                 f"{path} is of a vocabulary of {len(bias):,} words, this model predicts "
-                f"{self.vocabulary_size:,}. Copy the words they share: `transfer_softmax`."
+                f"{self.vocabulary_size:,}. Load it into a model of that size and take over the "
+                "words they share with `start_from`."
             )
         self._set_softmax(kernel, bias)
         return True
 
-    def transfer_softmax(self, kernel, bias, old_vocabulary, vocabulary):
-        """Takes over the softmax of another vocabulary for the words in both.
-
-        The others keep what they have.
+    def load_tf1_checkpoint(self, path):
+        """Loads a training checkpoint of bilm-tf: weights, softmax and, when compiled, Adagrad.
 
         Args:
-            kernel, bias: Arrays `(V', P)` and `(V',)` of the old softmax.
-            old_vocabulary: Its `Vocabulary`.
-            vocabulary: The `Vocabulary` of this model.
+            path: Its prefix such as `"run/model.ckpt-30"`, or its folder.
 
         Returns:
-            How many words were taken over.
+            The steps that it was trained for.
+
+        Raises:
+            FileNotFoundError: if there is no such checkpoint.
+            ImportError: if TensorFlow is not installed.
+            ValueError: if it is of another architecture or vocabulary size.
         """
-        places = {word: i for i, word in enumerate(old_vocabulary.words)}
-        shared = [i for i, word in enumerate(vocabulary.words) if word in places]
-        rows = [places[vocabulary.words[i]] for i in shared]
-        table = self.softmax.kernel if self.tied_kernel is None else self.tied_kernel
-        new_kernel, new_bias = (
-            np.array(ops.convert_to_numpy(x.value)) for x in (table, self.softmax.bias)
+        values, slots, steps = read_tf1_checkpoint(self.config, path)
+        if len(values["softmax/b"]) != self.vocabulary_size:
+            raise ValueError(
+                f"The checkpoint predicts {len(values['softmax/b']):,} words, this model "
+                f"{self.vocabulary_size:,}."
+            )
+        for variable, value in self._by_variable(values):
+            variable.assign(value)
+        optimizer = self.optimizer if self.compiled else None
+        if slots and isinstance(optimizer, keras.optimizers.Adagrad):
+            if not optimizer.built:
+                optimizer.build(self.trainable_variables)
+            # bilm-tf's gradients are larger by the factor unroll_steps: see bilm_tf_optimizer.
+            scale = self.unroll_steps**2
+            accumulators = optimizer.variables[-len(self.trainable_variables) :]
+            places = {id(v): i for i, v in enumerate(self.trainable_variables)}
+            for variable, value in self._by_variable(slots):
+                accumulators[places[id(variable)]].assign(value / scale)
+            optimizer.iterations.assign(steps)
+        return steps
+
+    def _by_variable(self, arrays):
+        """Pairs of a variable and its part of the arrays, which are named as in `weight_table`."""
+        for entry in weight_table(self.config):
+            variables = [variable_at(self, name) for name in entry.variables]
+            stop = 0
+            for variable in variables:
+                array = arrays[entry.name]
+                if len(variables) > 1:
+                    start, stop = stop, stop + variable.shape[0]
+                    array = array[start:stop]
+                yield variable, array.reshape(variable.shape)
+        if self.tied_kernel is None:
+            yield self.softmax.kernel, arrays["softmax/W"]
+        yield self.softmax.bias, arrays["softmax/b"]
+
+    def start_from(self, other, vocabulary=None, other_vocabulary=None):
+        """Takes over the weights of another language model, to go on or to fine-tune it.
+
+        Args:
+            other: A `BidirectionalLanguageModel` of the same architecture.
+            vocabulary, other_vocabulary: The `Vocabulary` of each. Where they differ, the rows of
+                the softmax (and of the embedding of a model that reads whole words) are taken over
+                for the words in both; the others stay as they are.
+
+        Returns:
+            How many words of this model were in the other's vocabulary.
+
+        Raises:
+            ValueError: if the architectures differ, or so do the vocabularies' sizes while no
+                vocabularies are given.
+        """
+        own, found = (
+            dataclasses.replace(m.config, n_tokens_vocab=None, training_options={})
+            for m in (self, other)
         )
-        new_kernel[shared], new_bias[shared] = kernel[rows], bias[rows]
-        self._set_softmax(new_kernel, new_bias)
-        return len(shared)
+        if own != found:
+            raise ValueError(f"The other model has another architecture: {found}, here {own}.")
+        same = vocabulary is None or vocabulary == other_vocabulary
+        if same and self.vocabulary_size != other.vocabulary_size:
+            raise ValueError(
+                f"The other model predicts {other.vocabulary_size:,} words, this one "
+                f"{self.vocabulary_size:,}: give both vocabularies."
+            )
+        self.bilm.set_weights(other.bilm.get_weights())
+        if self.config.reads_characters:
+            self.token_encoder.set_weights(other.token_encoder.get_weights())
+        tables = [(self.softmax.bias, other.softmax.bias)]
+        if self.tied_kernel is None:
+            kernel = other.softmax.kernel if other.tied_kernel is None else other.tied_kernel
+            tables.append((self.softmax.kernel, kernel))
+        if not self.config.reads_characters:
+            tables.append((self.token_encoder.embedding, other.token_encoder.embedding))
+        if same:
+            rows = other_rows = slice(None)
+        else:
+            places = {word: i for i, word in enumerate(other_vocabulary.words)}
+            rows = [i for i, word in enumerate(vocabulary.words) if word in places]
+            other_rows = [places[vocabulary.words[i]] for i in rows]
+        for variable, source in tables:
+            values = np.array(ops.convert_to_numpy(variable.value))
+            values[rows] = ops.convert_to_numpy(source.value)[other_rows]
+            variable.assign(values)
+        return self.vocabulary_size if same else len(rows)
 
     def _set_softmax(self, kernel, bias):
         (self.softmax.kernel if self.tied_kernel is None else self.tied_kernel).assign(kernel)

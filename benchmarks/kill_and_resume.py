@@ -1,0 +1,123 @@
+"""Kills a training at random moments and checks that it ends as if it had never been killed.
+
+    python benchmarks/kill_and_resume.py --kills 20
+
+Trains a tiny model on generated text with `keras-elmo train`, once undisturbed and once killed
+(kill -9) again and again, each time started with the same command. Every array of the last
+checkpoint must be the same, bit for bit.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+OPTIONS = {
+    "char_cnn": {
+        "activation": "relu",
+        "embedding": {"dim": 4},
+        "filters": [[1, 8], [2, 8], [3, 16]],
+        "max_characters_per_token": 20,
+        "n_highway": 1,
+    },
+    "lstm": {
+        "cell_clip": 3,
+        "dim": 32,
+        "n_layers": 2,
+        "proj_clip": 3,
+        "projection_dim": 16,
+        "use_skip_connections": True,
+    },
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=20000)
+    parser.add_argument(
+        "--longest", type=float, default=25, help="seconds to the latest kill after a start"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    chance = random.Random(arguments.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        write_corpus(folder, chance)
+        run(folder, "undisturbed", arguments.steps).wait()
+        kills = misses = 0
+        while kills < arguments.kills:
+            process = run(folder, "killed", arguments.steps)
+            try:
+                # While importing, compiling, counting, training, saving or evaluating.
+                process.wait(chance.uniform(2, arguments.longest))
+                misses += 1
+                if misses > 3:
+                    raise SystemExit(f"The training ended after {kills} kills: give more --steps.")
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                kills += 1
+                print(f"kill {kills}: {last(folder / 'killed')}", flush=True)
+        run(folder, "killed", arguments.steps).wait()
+        compare(folder)
+
+
+def write_corpus(folder, chance):
+    words = ["".join(chance.choices("abcdefghij", k=chance.randint(1, 8))) for _ in range(300)]
+    for shard in range(4):
+        lines = (" ".join(chance.choices(words, k=chance.randint(1, 20))) for _ in range(400))
+        (folder / f"shard-{shard}.txt").write_text("\n".join(lines) + "\n")
+    # A third of the words is not in the vocabulary: their characters must come back too.
+    lines = ["<S>", "</S>", "<UNK>", *dict.fromkeys(words[:200])]
+    (folder / "vocab.txt").write_text("\n".join(lines))
+    (folder / "options.json").write_text(json.dumps(OPTIONS))
+
+
+def run(folder, name, steps):
+    command = f"""-m keras_elmo train {folder}/shard-*.txt --output {folder}/{name}
+        --options {folder}/options.json --vocab {folder}/vocab.txt
+        --held-out {folder}/shard-0.txt --evaluate-sentences 20
+        --batch-size 8 --unroll-steps 5 --negatives 50 --steps {steps}
+        --evaluate-every {steps // 10} --checkpoint-seconds 1"""
+    # The pattern is for the command to expand.
+    with open(folder / f"{name}.log", "ab") as log:
+        return subprocess.Popen([sys.executable, *command.split()], stdout=log, stderr=log)
+
+
+def last(folder):
+    return max((path.name for path in folder.glob("checkpoints/step-*.h5")), default="nothing yet")
+
+
+def compare(folder):
+    names = last(folder / "undisturbed"), last(folder / "killed")
+    if names[0] != names[1]:
+        log = (folder / "killed.log").read_text(errors="replace")
+        raise SystemExit(f"Ended at {names[1]}, not at {names[0]}:\n{log[-2000:]}")
+    with (
+        h5py.File(folder / "undisturbed" / "checkpoints" / names[0]) as expected,
+        h5py.File(folder / "killed" / "checkpoints" / names[1]) as found,
+    ):
+        paths = []
+        expected.visititems(
+            lambda path, item: paths.append(path) if isinstance(item, h5py.Dataset) else None
+        )
+        different = [p for p in paths if not np.array_equal(expected[p][()], found[p][()])]
+    if different:
+        raise SystemExit(f"{len(different)} of {len(paths)} arrays differ: {different[:10]}")
+    logs = [(folder / name / "log.csv").read_text() for name in ("undisturbed", "killed")]
+    held_out = [[row.split(",")[6:] for row in log.splitlines()] for log in logs]
+    same = "the same" if held_out[0] == held_out[1] else "NOT the same"
+    print(f"{names[0]}: all {len(paths)} arrays are equal, bit for bit; held-out logs {same}")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    main()

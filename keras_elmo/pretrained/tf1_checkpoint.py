@@ -1,0 +1,99 @@
+"""Loading the training checkpoints of bilm-tf, which TensorFlow 1 wrote."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from keras_elmo.pretrained.weight_table import weight_table
+
+_LSTM_PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
+
+
+def find_tf1_checkpoint(path):
+    """The prefix of a TensorFlow 1 checkpoint, from itself, its index file or its folder.
+
+    Args:
+        path: Such as `"run/model.ckpt-30"`, `"run/model.ckpt-30.index"` or `"run"`, which gives the
+            one with the most steps.
+
+    Returns:
+        The prefix, or `None` if there is none.
+    """
+    path = Path(path)
+    if path.is_dir():
+        # The folder's own note of the latest may name a place where the files were made.
+        found = sorted(path.glob("*.index"), key=_step)
+        return str(found[-1])[: -len(".index")] if found else None
+    prefix = str(path).removesuffix(".index")
+    return prefix if os.path.exists(f"{prefix}.index") else None
+
+
+def _step(path):
+    number = re.search(r"-(\d+)\.index$", path.name)
+    return int(number[1]) if number else -1
+
+
+def read_tf1_checkpoint(config, path):
+    """Reads a training checkpoint of bilm-tf; needs TensorFlow.
+
+    Args:
+        config: The model's `ElmoConfig`.
+        path: What `find_tf1_checkpoint` takes.
+
+    Returns:
+        Two dicts of float32 arrays, values and Adagrad accumulators, by the names of
+        `weight_table` and `"softmax/W"` (missing where it is tied to the embedding) and
+        `"softmax/b"`; the second is empty where none were saved. And the number of steps.
+
+    Raises:
+        FileNotFoundError: if there is no such checkpoint.
+        ImportError: if TensorFlow is not installed.
+        ValueError: if arrays are missing or misshapen; the message lists them.
+
+    Reference: BILM_TF.md, "Files".
+    """
+    import tensorflow as tf
+
+    prefix = find_tf1_checkpoint(path)
+    if prefix is None:
+        raise FileNotFoundError(
+            f"There is no TensorFlow 1 checkpoint {path}: expected files such as "
+            "model.ckpt-100.index and model.ckpt-100.data-00000-of-00001."
+        )
+    reader = tf.train.load_checkpoint(prefix)
+    found = reader.get_variable_to_shape_map()
+    names = {entry.name: _tf1_name(entry.name, found) for entry in weight_table(config)}
+    shapes = {entry.name: entry.shape for entry in weight_table(config)}
+    names["softmax/b"] = "lm/softmax/b"
+    if "lm/softmax/W" in found or config.reads_characters:
+        names["softmax/W"] = "lm/softmax/W"
+    problems = [f"missing {name}" for name in names.values() if name not in found]
+    for name, tf1_name in names.items():
+        if name in shapes and tf1_name in found and tuple(found[tf1_name]) != shapes[name]:
+            problems.append(f"{tf1_name} is {tuple(found[tf1_name])}, expected {shapes[name]}")
+    if problems:
+        raise ValueError(
+            f"The checkpoint {prefix} is not of the architecture in the options: "
+            f"{'; '.join(problems[:8])}. Pass the options.json that was saved beside it."
+        )
+    values = {name: reader.get_tensor(tf1_name) for name, tf1_name in names.items()}
+    slots = {
+        name: reader.get_tensor(f"{tf1_name}/Adagrad")
+        for name, tf1_name in names.items()
+        if f"{tf1_name}/Adagrad" in found
+    }
+    steps = reader.get_tensor("global_step") if "global_step" in found else 0
+    return values, slots, int(np.asarray(steps))
+
+
+def _tf1_name(name, found):
+    """The name in a checkpoint of an array by its name in the hdf5 file."""
+    if not name.startswith("RNN_"):
+        return f"lm/{name}"
+    direction, _, _, cell, _, part = name.split("/")
+    several = f"lm/{direction}/rnn/multi_rnn_cell/cell_{cell[4:]}/lstm_cell/{_LSTM_PARTS[part]}"
+    # A single layer is not wrapped.
+    single = f"lm/{direction}/rnn/lstm_cell/{_LSTM_PARTS[part]}"
+    return single if several not in found and single in found else several
