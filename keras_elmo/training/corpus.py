@@ -218,9 +218,8 @@ class LanguageModelCorpus:
             ValueError: if that is too long ago, or was not read yet.
         """
         self._check_resumable()
-        past = [snapshot for snapshot in self._snapshots if snapshot["batch"] <= n_batches]
-        if not past and n_batches == 0:
-            past = [_Stream(self).take_snapshot()]
+        known = [*self._snapshots, self._stream.snapshot]
+        past = [one for one in known if one is not None and one["batch"] <= n_batches]
         if not past or n_batches > self._stream.n_batches:
             raise ValueError(
                 f"The state after batch {n_batches} is not known: {self._stream.n_batches} batches "
@@ -327,13 +326,13 @@ class _Stream:
         self.corpus = corpus
         self.makes_batches = True
         self.n_batches = 0
-        self.snapshot = None
         self.oov = []
         self.rows = [(np.zeros(0, np.int32),) * 2] * corpus.batch_size
         self._words_of = corpus._word_rows if corpus.max_characters_per_token else None
         self._windows = None
         self._finished = False
         self.begin_epoch(0)
+        self.snapshot = self.take_snapshot()
 
     def begin_epoch(self, epoch, shard=0, sentence=0):
         """Goes to a sentence of an epoch: the shard in the epoch's order, the sentence in its."""
@@ -506,8 +505,8 @@ class _Stream:
             self._load_shard()
             self._is_new_shard = False
             self._epoch_has_text = True
-            # The snapshot this came from serves again.
-            self.snapshot = {name: snapshot[name] for name in self.take_snapshot()}
+        # The snapshot this came from serves again.
+        self.snapshot = {name: snapshot[name] for name in self.take_snapshot()}
 
 
 class _Tokens(dict):

@@ -1,0 +1,117 @@
+"""A training that was stopped ends as one that was not; checkpoints are whole."""
+
+import errno
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from helpers import to_numpy
+from keras_elmo import TrainingCheckpoint
+from keras_elmo.training.checkpoint import latest_checkpoint, read_checkpoint_state
+from training_models import held_out, tiny_corpus, tiny_model
+
+
+class StopAfter(keras.callbacks.Callback):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps -= 1
+        if self.steps == 0:
+            raise KeyboardInterrupt
+
+
+def train(folder, stop_after=None, epochs=3, **arguments):
+    model = tiny_model(n_negative_samples=20)
+    model.compile()
+    checkpoint = TrainingCheckpoint(folder, every_steps=5, **arguments)
+    callbacks = [checkpoint] + ([StopAfter(stop_after)] if stop_after else [])
+    model.fit(
+        tiny_corpus(),
+        epochs=epochs,
+        verbose=0,
+        validation_data=held_out(),
+        callbacks=callbacks,
+    )
+    return model, checkpoint
+
+
+def everything(model):
+    return [to_numpy(v.value) for v in (*model.variables, *model.optimizer.variables)]
+
+
+def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
+    expected, whole = train(tmp_path / "whole")
+    for steps in (3, 12, 7, 30, 1, 9):
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "stopped", steps)
+    model, stopped = train(tmp_path / "stopped")
+    for one, other in zip(everything(expected), everything(model)):
+        np.testing.assert_array_equal(one, other)
+    assert stopped.step == whole.step == 81
+    assert stopped.history == whole.history and len(whole.history) == 3
+    assert "val_perplexity" in whole.history[0]
+    # Nothing is left to do: the same command once more changes nothing.
+    again, _ = train(tmp_path / "stopped")
+    np.testing.assert_array_equal(everything(again)[5], everything(model)[5])
+
+
+def test_the_last_are_kept(tmp_path):
+    train(tmp_path, epochs=1, keep=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000025.h5", "step-00000027.h5"]
+    assert latest_checkpoint(tmp_path).name == "step-00000027.h5"
+    assert read_checkpoint_state(latest_checkpoint(tmp_path))["step"] == 27
+    with pytest.raises(ValueError, match="keep must be at least 1"):
+        TrainingCheckpoint(tmp_path, keep=0)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("No space left")]
+)
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, error):
+    train(tmp_path, epochs=1)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    class Full(h5py.File):
+        def __setitem__(self, name, value):
+            if name == "model/0005":
+                raise error
+            super().__setitem__(name, value)
+
+    monkeypatch.setattr(h5py, "File", Full)
+    with pytest.raises(OSError, match="No space left to write the checkpoint .* as they were"):
+        train(tmp_path, epochs=2)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_other_settings_are_refused(tmp_path):
+    train(tmp_path, epochs=1)
+    model = tiny_model(n_negative_samples=20)
+    model.compile("adam")
+    with pytest.raises(ValueError, match="another model or optimizer: its optimizer is Jointly"):
+        model.fit(tiny_corpus(), verbose=0, callbacks=[TrainingCheckpoint(tmp_path)])
+    other = tiny_model(n_negative_samples=20, batch_size=2)
+    other.compile()
+    with pytest.raises(ValueError, match=r"is \(4, 2, 2, 8\) there, \(2, 2, 2, 8\) here"):
+        other.fit(tiny_corpus(batch_size=2), verbose=0, callbacks=[TrainingCheckpoint(tmp_path)])
+
+
+def test_files_that_are_no_checkpoints_are_named(tmp_path):
+    path = tmp_path / "step-00000001.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = 1
+    with pytest.raises(ValueError, match="not a checkpoint of keras_elmo"):
+        read_checkpoint_state(path)
+    path.write_bytes(b"cut off")
+    with pytest.raises(ValueError, match="not a complete hdf5 file"):
+        read_checkpoint_state(path)
+    assert latest_checkpoint(tmp_path / "nothing") is None
+
+
+def test_a_partial_file_is_never_taken_for_a_checkpoint(tmp_path):
+    (tmp_path / ".partial-1.h5").write_bytes(b"killed while writing")
+    (tmp_path / "step-1.h5.tmp").write_bytes(b"something else")
+    assert latest_checkpoint(tmp_path) is None
