@@ -19,7 +19,8 @@ setup(
     python_requires=">=3.10",
     install_requires=["tensorflow>=2.16", "keras>=3.5", "numpy", "h5py", "rich"],
     extras_require={
-        "test": ["pytest>=7.4", "hypothesis>=6.80", "jax>=0.4.30"],
+        "tensorboard": ["tensorboard"],
+        "test": ["tensorboard", "pytest>=7.4", "hypothesis>=6.80", "jax>=0.4.30"],
         "dev": ["ruff>=0.6", "build"],
     },
     # The bundled model stands beside the package in the repository and inside it when installed.

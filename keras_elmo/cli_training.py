@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import math
 import os
@@ -339,6 +340,7 @@ def _train(arguments, parser):
         shard=(index, count),
     )
     _print_plan(model, settings, n_steps, steps_per_epoch)
+    _write_settings(folder, settings)
     report_every = min(arguments.evaluate_every, n_steps)
     rounds = max(1, round(n_steps / report_every))
     callbacks = [
@@ -511,11 +513,9 @@ def _settings(arguments):
 
 
 def _check_settings(folder, settings):
-    """Writes the settings, or compares them with those that the folder was begun with."""
+    """Compares the settings with those that the folder was begun with."""
     path = folder / _SETTINGS_FILE
     if not path.exists():
-        with replacing(path) as partial, open(partial, "w", encoding="utf-8") as file:
-            json.dump(settings, file, indent=1)
         return
     before = json.loads(path.read_text(encoding="utf-8"))
     changed = [name for name in settings if before.get(name) != _json_like(settings[name])]
@@ -525,6 +525,11 @@ def _check_settings(folder, settings):
             + ", ".join(f"{name} {before.get(name)!r:.80}" for name in changed)
             + ". Start the same command again to go on, or choose another --output."
         )
+
+
+def _write_settings(folder, settings):
+    with replacing(folder / _SETTINGS_FILE) as partial, open(partial, "w") as file:
+        json.dump(settings, file, indent=1)
 
 
 def _json_like(value):
@@ -693,6 +698,8 @@ def _callbacks(arguments, folder, checkpoint, vocabulary, n_steps):
     callbacks = [HeldOut()] if arguments.held_out else []
     callbacks += [checkpoint, Report()]
     if arguments.tensorboard:
+        if importlib.util.find_spec("tensorboard") is None:
+            raise ValueError("--tensorboard needs TensorBoard: pip install tensorboard")
         callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     return callbacks
 

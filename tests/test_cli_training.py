@@ -138,7 +138,7 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     assert code == 1 and "879 words to predict" in err
     code, _, err = run(capsys, *common, "--devices", 3, "--batch-size", 4)
     assert code == 1
-    code, _, err = run(capsys, "evaluate", tmp_path, HELD_OUT)
+    code, _, err = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
     assert code == 1 and "neither a checkpoint, nor" in err
     for arguments in (["--epochs", "x"], ["--dropout", "1"], ["--epochs", "1", "--steps", "1"]):
         with pytest.raises(SystemExit):
