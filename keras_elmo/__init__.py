@@ -15,7 +15,8 @@ from keras_elmo.token_ids import encode_token_ids
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
 from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
-from keras_elmo.training.language_model import BidirectionalLanguageModel, bilm_tf_optimizer
+from keras_elmo.training.language_model import BidirectionalLanguageModel
+from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.vocabulary import Vocabulary, count_words
 from keras_elmo.version import __version__
 

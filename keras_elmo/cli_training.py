@@ -581,7 +581,7 @@ def _new_model(config, settings, vocabulary_size):
 def _optimizer(settings, n_steps):
     import keras
 
-    from keras_elmo.training.language_model import bilm_tf_optimizer
+    from keras_elmo.training.optimizer import bilm_tf_optimizer
 
     rate = settings["learning_rate"]
     if settings["schedule"] == "cosine":

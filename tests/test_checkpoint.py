@@ -91,7 +91,7 @@ def test_other_settings_are_refused(tmp_path):
     train(tmp_path, epochs=1)
     model = tiny_model(n_negative_samples=20)
     model.compile("adam")
-    with pytest.raises(ValueError, match="another model or optimizer: its optimizer is Jointly"):
+    with pytest.raises(ValueError, match="another model or optimizer: its optimizer is Clipped"):
         model.fit(tiny_corpus(), verbose=0, callbacks=[TrainingCheckpoint(tmp_path)])
     other = tiny_model(n_negative_samples=20, batch_size=2)
     other.compile()

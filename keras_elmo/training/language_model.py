@@ -25,8 +25,9 @@ from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, prefetched
+from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
-from keras_elmo.training.replicas import JointlyClippedAdagrad, all_rows, own_rows, share
+from keras_elmo.training.replicas import all_rows, own_rows, share
 from keras_elmo.training.word_softmax import WordSoftmax
 
 SUFFIXES = ("", "_reverse")
@@ -557,31 +558,6 @@ class BidirectionalLanguageModel(keras.Model):
             "share_embedding_softmax": self.share_embedding_softmax,
             "carry_state": self.carry_state,
         }
-
-
-def bilm_tf_optimizer(unroll_steps=20, learning_rate=0.2, clip_norm=10.0):
-    """The optimizer of bilm-tf: Adagrad, after clipping by the global norm.
-
-    bilm-tf takes the gradient of the loss times `unroll_steps`. Adagrad does not care for a factor
-    but against its initial accumulator: dividing that by the factor's square, and the norm's bound
-    by the factor, trains alike with the plain loss.
-
-    Args:
-        unroll_steps: Words of a window.
-        learning_rate: A float, or a Keras schedule.
-        clip_norm: Bound on the global norm of bilm-tf's scaled gradient, or `None`.
-
-    Returns:
-        A `keras.optimizers.Adagrad`.
-
-    Reference: BILM_TF.md, "Language-model training"; Duchi et al. 2011.
-    """
-    return JointlyClippedAdagrad(
-        learning_rate=learning_rate,
-        initial_accumulator_value=1.0 / unroll_steps**2,
-        epsilon=0.0,
-        global_clipnorm=None if clip_norm is None else clip_norm / unroll_steps,
-    )
 
 
 class _ResetStates(keras.callbacks.Callback):

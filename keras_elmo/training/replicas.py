@@ -48,14 +48,3 @@ def jointly_clipped(gradients, norm):
     gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, list(gradients))
     gradients, _ = tf.clip_by_global_norm(gradients, norm)
     return [gradient / context.num_replicas_in_sync for gradient in gradients]
-
-
-@keras.saving.register_keras_serializable("keras_elmo")
-class JointlyClippedAdagrad(keras.optimizers.Adagrad):
-    """Adagrad that clips by the norm of the whole batch's gradient, over all replicas.
-
-    Keras would clip the part of each replica by itself; it finds nothing left to clip.
-    """
-
-    def apply(self, grads, trainable_variables=None):
-        return super().apply(jointly_clipped(grads, self.global_clipnorm), trainable_variables)
