@@ -20,7 +20,13 @@ setup(
     install_requires=["tensorflow>=2.16", "keras>=3.5", "numpy", "h5py", "rich"],
     extras_require={
         "tensorboard": ["tensorboard"],
-        "test": ["tensorboard", "pytest>=7.4", "hypothesis>=6.80", "jax>=0.4.30"],
+        "test": [
+            "tensorboard",
+            "pytest>=7.4",
+            "pytest-xdist>=3.3",
+            "hypothesis>=6.80",
+            "jax>=0.4.30",
+        ],
         "dev": ["ruff>=0.6", "build"],
     },
     # The bundled model stands beside the package in the repository and inside it when installed.

@@ -52,6 +52,8 @@ def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     for one, other in zip(everything(expected), everything(model)):
         np.testing.assert_array_equal(one, other)
     assert stopped.step == whole.step == 81
+    for row in (*stopped.history, *whole.history):
+        assert row.pop("tokens_per_second") > 0
     assert stopped.history == whole.history and len(whole.history) == 3
     assert "val_perplexity" in whole.history[0]
     # Nothing is left to do: the same command once more changes nothing.
@@ -68,10 +70,8 @@ def test_the_last_are_kept(tmp_path):
         TrainingCheckpoint(tmp_path, keep=0)
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("No space left")]
-)
-def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, error):
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    error = OSError(errno.ENOSPC, "No space left on device")
     train(tmp_path, epochs=1)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 

@@ -195,6 +195,20 @@ def test_pad_scores_each_word_once_and_drop_what_bilm_tf_drops(vocabulary):
     assert make(DATA / "train.txt", vocabulary).batches_per_epoch == (819 + 60) // 32
 
 
+def test_odd_files_are_read_and_reported(vocabulary, tmp_path):
+    (tmp_path / "a").write_bytes(b"the\r\n\r\n  \nthe e\xffnd\nlast")
+    (tmp_path / "b").write_bytes(b"")
+    corpus = make(f"{tmp_path}/*", vocabulary, batch_size=1, unroll_steps=7, remainder="pad")
+    (batch,) = list(corpus)
+    words = [vocabulary.words[i] for i in batch["token_ids"][0]]
+    assert words == ["<S>", "the", "<S>", "the", "<UNK>", "<S>", "last"]
+    rows = batch["word_characters"][batch["word_index"][0]]
+    assert bytes(rows[4, 1:4].astype(np.uint8) - 1) == b"end"
+    report = corpus.report
+    assert (report.sentences, report.tokens, report.blank_lines) == (3, 4, 2)
+    assert report.invalid_lines == 1 and report.empty_files == ["b"]
+
+
 def test_prefetched_passes_batches_errors_and_the_end_on():
     assert list(prefetched(iter(range(100)))) == list(range(100))
 

@@ -51,9 +51,12 @@ model.fit(corpus, epochs=6, steps_per_epoch=4, verbose=0, callbacks=[Losses()])
 print("LOSSES", json.dumps(losses))
 """
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() == "torch", reason="several devices: TensorFlow and JAX"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        keras.backend.backend() == "torch", reason="several devices: TensorFlow and JAX"
+    ),
+]
 
 
 def start(n_devices, negatives=None, dropout=0.0, clip=1.0, process=None):

@@ -57,6 +57,9 @@ class LanguageModelCorpus:
           `tokens_characters`, `tokens_characters_reverse` int32 `(B, T, C)`.
         - `weights`: float32 `(B, T)`, with `remainder="pad"`.
 
+    Blank lines and files without a sentence are skipped, bytes that are no UTF-8 are dropped, and
+    lines may end in LF or CRLF; `report` counts what was odd.
+
     Raises:
         FileNotFoundError: if a pattern matches no file.
         ValueError: if an argument is bad, or an epoch has no sentence.
@@ -99,7 +102,6 @@ class LanguageModelCorpus:
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
         self.shard = tuple(shard)
         self.remainder = remainder
-        self.report = TextReport()
         self._stream = _Stream(self)
         # A few states of the past: what is read ahead of the training must be read again.
         self._snapshots = collections.deque(maxlen=_SNAPSHOTS)
@@ -183,14 +185,19 @@ class LanguageModelCorpus:
         return count
 
     @functools.cached_property
-    def batches_per_epoch(self):
-        """Full windows in an epoch, rounded down; reads the whole corpus once to know."""
+    def report(self):
+        """A `TextReport` of this worker's files; reads them all, once."""
         report = TextReport()
-        for path, part in self._parts():
-            for _ in _part(read_sentences(path, report), part):
+        for path, _ in self._parts():
+            for _ in read_sentences(path, report):
                 pass
+        return report
+
+    @functools.cached_property
+    def batches_per_epoch(self):
+        """Full windows in an epoch, rounded down; reads the whole corpus, once."""
         share = 1 if self._deals_files else self.shard[1]
-        return report.predictions // share // (self.batch_size * self.unroll_steps)
+        return self.report.predictions // share // (self.batch_size * self.unroll_steps)
 
     @property
     def _deals_files(self):

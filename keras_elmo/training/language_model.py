@@ -569,15 +569,18 @@ class _ResetStates(keras.callbacks.Callback):
         if not self.is_resumed:
             self.model.reset_states()
         self.is_resumed = False
-        self._started, self._steps = time.monotonic(), 0
+        self._started, self._speed = time.monotonic(), 0.0
 
     def on_train_batch_end(self, batch, logs=None):
-        self._steps += 1
-        if logs is None:
-            return
         # The model itself is not asked for: on JAX that would bring all variables back.
-        tokens = self._model.batch_size * self._model.unroll_steps * self._steps
-        logs["tokens_per_second"] = tokens / (time.monotonic() - self._started)
+        tokens = self._model.batch_size * self._model.unroll_steps * (batch + 1)
+        self._speed = tokens / (time.monotonic() - self._started)
+        if logs is not None:
+            logs["tokens_per_second"] = self._speed
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None:
+            logs["tokens_per_second"] = self._speed
 
     def on_test_begin(self, logs=None):
         self.model.reset_evaluation_states()
