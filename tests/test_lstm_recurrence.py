@@ -1,4 +1,4 @@
-"""The gradient that the LSTM brings, against differences of its outputs in float64."""
+"""The gradient that the LSTM brings, against differences of its outputs."""
 
 import keras
 import numpy as np
@@ -15,8 +15,9 @@ MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]], bool)
 @pytest.mark.parametrize("units", [5, 3])
 @pytest.mark.parametrize("clip", [None, 0.25])
 def test_gradient(rng, reverse, masked, units, clip):
-    if keras.backend.backend() == "jax":
-        tolerance, size, dtype = 2e-3, 1e-2, "float32"  # JAX has no float64 unless set so
+    if keras.backend.backend() != "tensorflow":
+        # JAX has no float64 unless set so, and on PyTorch Keras' matmul goes back to float32.
+        tolerance, size, dtype = 2e-3, 1e-2, "float32"
     else:
         tolerance, size, dtype = 1e-7, 1e-6, "float64"
     layer = ProjectedLSTM(units, 3, cell_clip=clip, proj_clip=clip, reverse=reverse, dtype=dtype)
@@ -32,9 +33,10 @@ def test_gradient(rng, reverse, masked, units, clip):
         inputs, h, c, *weights = (ops.convert_to_tensor(v, dtype=dtype) for v in values)
         for variable, value in zip(layer.weights, weights):
             variable.assign(value)
-        return total(layer, inputs, (h, c), masked, factors, dtype)
+        return to_numpy64(total(layer, inputs, (h, c), masked, factors, dtype))
 
     gradients = gradients_of(layer, arrays, masked, factors, dtype)
+    compared = 0
     for i, (array, gradient) in enumerate(zip(arrays, gradients)):
         for place in rng.permutation(array.size)[:6]:
             ends = []
@@ -47,9 +49,11 @@ def test_gradient(rng, reverse, masked, units, clip):
             if clip is None or abs(difference - gradient.flat[place]) > tolerance:
                 middle = float(loss(arrays))
                 sides = (ends[0] - middle) / size, (middle - ends[1]) / size
-                if clip is not None and abs(sides[0] - sides[1]) > 10 * tolerance:
+                if clip is not None and abs(sides[0] - sides[1]) > tolerance:
                     continue
+            compared += 1
             assert abs(difference - gradient.flat[place]) < tolerance * max(1, abs(difference))
+    assert compared > 20
 
 
 def total(layer, inputs, state, masked, factors, dtype):
