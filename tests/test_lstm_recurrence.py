@@ -38,7 +38,7 @@ def test_gradient(rng, reverse, masked, units, clip):
     gradients = gradients_of(layer, arrays, masked, factors, dtype)
     compared = 0
     for i, (array, gradient) in enumerate(zip(arrays, gradients)):
-        for place in rng.permutation(array.size)[:6]:
+        for place in rng.permutation(array.size)[:3]:
             ends = []
             for sign in (1, -1):
                 moved = [a.copy() for a in arrays]
@@ -53,7 +53,7 @@ def test_gradient(rng, reverse, masked, units, clip):
                     continue
             compared += 1
             assert abs(difference - gradient.flat[place]) < tolerance * max(1, abs(difference))
-    assert compared > 20
+    assert compared > 10
 
 
 def total(layer, inputs, state, masked, factors, dtype):
