@@ -17,7 +17,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 OPTIONS = {
@@ -94,7 +93,7 @@ def run(folder, name, steps):
 
 
 def last(folder):
-    return max((path.name for path in folder.glob("checkpoints/step-*.h5")), default="nothing yet")
+    return max((path.name for path in folder.glob("checkpoints/step-*.npz")), default="nothing yet")
 
 
 def compare(folder):
@@ -102,15 +101,12 @@ def compare(folder):
     if names[0] != names[1]:
         log = (folder / "killed.log").read_text(errors="replace")
         raise SystemExit(f"Ended at {names[1]}, not at {names[0]}:\n{log[-2000:]}")
-    with (
-        h5py.File(folder / "undisturbed" / "checkpoints" / names[0]) as expected,
-        h5py.File(folder / "killed" / "checkpoints" / names[1]) as found,
-    ):
-        paths = []
-        expected.visititems(
-            lambda path, item: paths.append(path) if isinstance(item, h5py.Dataset) else None
-        )
-        different = [p for p in paths if not np.array_equal(expected[p][()], found[p][()])]
+    expected, found = (
+        np.load(folder / run / "checkpoints" / name)
+        for run, name in zip(("undisturbed", "killed"), names)
+    )
+    paths = [name for name in expected if name != "state"]
+    different = [name for name in paths if not np.array_equal(expected[name], found[name])]
     if different:
         raise SystemExit(f"{len(different)} of {len(paths)} arrays differ: {different[:10]}")
     if log_of(folder / "undisturbed") != log_of(folder / "killed"):

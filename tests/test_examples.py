@@ -33,4 +33,4 @@ def test_pretrain(tmp_path):
     assert "819 tokens" in result.stdout and "Held-out perplexity" in result.stdout
     assert "Vectors of 16 numbers" in result.stdout
     assert (tmp_path / "log.csv").read_text().count("\n") == 3
-    assert (tmp_path / "checkpoints" / "step-00000006.h5").exists()
+    assert (tmp_path / "checkpoints" / "step-00000006.npz").exists()

@@ -55,7 +55,7 @@ def test_draw_is_log_uniform_without_repetition():
     # What is said to be expected is what comes, word by word.
     error = 4 * np.sqrt(rounds * 0.25)
     assert np.abs(counts - expected).max() < error
-    assert (np.diff(expected) < 0).all() and abs(expected.sum() / rounds - 10) < 0.3
+    assert (np.diff(expected) < 0).all() and abs(expected.sum() / rounds - 10) < 1
     # Log-uniform by rank: 1 - exp(-p t) for each word, at a time t of its own in each round.
     p = np.log1p(1 / np.arange(1, 51)) / np.log(51)
     times = -np.log1p(-of_all) / p
@@ -64,7 +64,7 @@ def test_draw_is_log_uniform_without_repetition():
 
 def test_sampled_gradient_points_where_the_full_one_does(rng):
     full, sampled = make(n_words=200), make(n_words=200, n_negative_samples=100)
-    sampled.kernel.assign(full.kernel)
+    sampled.kernel.assign(to_numpy(full.kernel.value))
     x, targets = rng.normal(size=(64, 5)).astype("float32"), rng.integers(0, 200, 64)
     steps = {}
     for name, softmax in (("full", full), ("sampled", sampled)):

@@ -1,20 +1,21 @@
 """Checkpoints from which a training goes on as if it had never stopped."""
 
+import contextlib
 import errno
 import json
-import os
 import re
 import time
+import zipfile
 from pathlib import Path
 
 import keras
 import numpy as np
 
 from keras_elmo.files import replacing
-from keras_elmo.pretrained.hdf5_file import open_hdf5
 
 _FORMAT = 1
-_NAME = re.compile(r"step-(\d+)\.h5")
+_STATE = "state"
+_NAME = re.compile(r"step-(\d+)\.npz")
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):
@@ -29,7 +30,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     callbacks count for themselves (the patience of `EarlyStopping`, say) starts anew.
 
     Args:
-        folder: Where to; made if there is none. One file for each checkpoint, `step-00000123.h5`.
+        folder: Where to; made if there is none. One file for each checkpoint, `step-00000123.npz`.
         every_steps: Save after so many steps, or `None`.
         every_seconds: Save when so many seconds have passed, or `None`. In any case at the end of
             each epoch.
@@ -105,7 +106,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         state = {"step": self.step, "history": self.history}
         if self._corpus is not None:
             state["corpus"] = self._corpus.state(self.step)
-        path = self.folder / f"step-{self.step:08d}.h5"
+        path = self.folder / f"step-{self.step:08d}.npz"
         save_checkpoint(path, self.model, state)
         for _, old in sorted(_checkpoints(self.folder))[: -self.keep]:
             old.unlink(missing_ok=True)
@@ -120,7 +121,7 @@ def latest_checkpoint(folder):
 
 def _checkpoints(folder):
     """Pairs of step and path."""
-    matches = ((_NAME.fullmatch(path.name), path) for path in Path(folder).glob("step-*.h5"))
+    matches = ((_NAME.fullmatch(path.name), path) for path in Path(folder).glob("step-*.npz"))
     return [(int(match[1]), path) for match, path in matches if match]
 
 
@@ -128,7 +129,7 @@ def save_checkpoint(path, model, state=None):
     """Writes all variables of a model and its optimizer to a file, whole or not at all.
 
     Args:
-        path: The file, hdf5.
+        path: The file, in NumPy's .npz format.
         model: A `BidirectionalLanguageModel`.
         state: A dict that JSON can hold, to be kept with it.
 
@@ -141,15 +142,16 @@ def save_checkpoint(path, model, state=None):
         "optimizer": _class_name(model.optimizer),
         **(state or {}),
     }
-    import h5py
-
+    arrays = {
+        name: keras.ops.convert_to_numpy(variable.value)
+        for name, variable in _variables(model, optimizer=True).items()
+    }
+    arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
     try:
-        with replacing(path) as partial, h5py.File(partial, "w") as file:
-            file.attrs["state"] = np.void(json.dumps(state).encode())
-            for name, variable in _variables(model, optimizer=True).items():
-                file[name] = keras.ops.convert_to_numpy(variable.value)
-    except (OSError, RuntimeError) as error:
-        if not _is_full(error, path):
+        with replacing(path) as partial:
+            np.savez(partial, **arrays)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
             raise
         raise OSError(
             errno.ENOSPC,
@@ -174,25 +176,26 @@ def load_checkpoint(path, model, optimizer=True):
         ValueError: if it is no checkpoint, or of another model or optimizer.
     """
     variables = _variables(model, optimizer)
-    with open_hdf5(path) as file:
-        state = _read_state(file, path)
+    with _open(path) as file:
+        state = _read_state(file)
         problems = []
         if optimizer and state["optimizer"] != _class_name(model.optimizer):
             problems.append(f"its optimizer is {state['optimizer']}")
-        for name, variable in variables.items():
-            if name not in file:
-                problems.append(f"it has no {variable.path} {tuple(variable.shape)}")
-            elif file[name].shape != tuple(variable.shape):
-                problems.append(
-                    f"{variable.path} is {file[name].shape} there, {tuple(variable.shape)} here"
-                )
-        if problems:
-            raise ValueError(
-                f"The checkpoint {path} is of another model or optimizer: "
-                f"{'; '.join(problems[:8])}. Use the settings it was made with, or another folder."
+        arrays = {name: file[name] for name in variables if name in file}
+    for name, variable in variables.items():
+        if name not in arrays:
+            problems.append(f"it has no {variable.path} {tuple(variable.shape)}")
+        elif arrays[name].shape != tuple(variable.shape):
+            problems.append(
+                f"{variable.path} is {arrays[name].shape} there, {tuple(variable.shape)} here"
             )
-        for name, variable in variables.items():
-            variable.assign(file[name][()])
+    if problems:
+        raise ValueError(
+            f"The checkpoint {path} is of another model or optimizer: "
+            f"{'; '.join(problems[:8])}. Use the settings it was made with, or another folder."
+        )
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
     return state
 
 
@@ -203,16 +206,30 @@ def read_checkpoint_state(path):
         FileNotFoundError: if there is no such file.
         ValueError: if it is no checkpoint.
     """
-    with open_hdf5(path) as file:
-        return _read_state(file, path)
+    with _open(path) as file:
+        return _read_state(file)
 
 
-def _read_state(file, path):
-    if "state" not in file.attrs:
-        raise ValueError(f"{path} is not a checkpoint of keras_elmo.")
-    state = json.loads(file.attrs["state"].tobytes())
+@contextlib.contextmanager
+def _open(path):
+    """Opens a checkpoint, with errors that say what is wrong with it."""
+    damaged = f"{path} is not a checkpoint of keras_elmo, or it is cut off or damaged."
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(damaged)
+    try:
+        with np.load(path) as file:
+            if _STATE not in file:
+                raise ValueError(f"{path} is not a checkpoint of keras_elmo.")
+            yield file
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{damaged} ({error})") from None
+
+
+def _read_state(file):
+    state = json.loads(file[_STATE].tobytes())
     if state["format"] > _FORMAT:
-        raise ValueError(f"{path} was written by a newer keras_elmo. Update keras_elmo.")
+        raise ValueError("The checkpoint was written by a newer keras_elmo. Update keras_elmo.")
     return state
 
 
@@ -236,14 +253,6 @@ def _variables(model, optimizer):
 
 def _class_name(optimizer):
     return None if optimizer is None else type(optimizer).__name__
-
-
-def _is_full(error, path):
-    full = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error)
-    if full:
-        return True
-    folder = os.statvfs(Path(path).parent) if hasattr(os, "statvfs") else None
-    return folder is not None and folder.f_bavail * folder.f_frsize < 1_000_000
 
 
 def _plain(logs):
