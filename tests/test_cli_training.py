@@ -87,6 +87,7 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_start_from_a_model_with_another_vocabulary(capsys, tmp_path, options):
     train(capsys, tmp_path / "first", options, steps=6)
     vocab = tmp_path / "new.txt"
@@ -106,6 +107,7 @@ def test_start_from_a_model_with_another_vocabulary(capsys, tmp_path, options):
     assert code == 1 and "There is no softmax.hdf5" in err
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_start_from_bilm_tf(capsys, tmp_path):
     checkpoint = DATA.parent / "train_tiny_ckpt"
@@ -121,6 +123,7 @@ def test_start_from_bilm_tf(capsys, tmp_path):
     assert float(out.split()[2]) == pytest.approx(93.2289, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_own_vocabulary_and_full_softmax(capsys, tmp_path, options):
     code, out, err = run(
         capsys, "train", TRAIN, "--options", options, "--output", tmp_path, "--steps", 2,

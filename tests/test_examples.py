@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import keras
+import pytest
 
 from training_models import DATA
 
@@ -22,6 +23,7 @@ def run(name, *arguments):
     )
 
 
+@pytest.mark.slow
 def test_pretrain(tmp_path):
     arguments = [
         DATA / "train.txt", "--held-out", DATA / "heldout.txt", "--output", tmp_path,
