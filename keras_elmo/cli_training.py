@@ -24,6 +24,11 @@ _BYTES_PER_PARAMETER = 4
 _OPTIMIZER_SLOTS = {"adagrad": 1, "adam": 2}
 _LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 _SETTINGS_FILE = "training.json"
+_GIVEN_SETTINGS = (
+    *("optimizer", "schedule", "warmup_steps", "uniform_bias", "seed", "dtype"),
+    *("epochs", "steps", "evaluate_every", "start_from", "devices", "process"),
+)
+"""Settings that options.json has no field for."""
 
 
 def add_commands(commands, common, positive):
@@ -235,24 +240,20 @@ def _add_export(commands, common):
     command.set_defaults(run=_export)
 
 
-def _positive_float(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
+def _number(is_good, expected):
+    """A reader of numbers for argparse."""
+
+    def read(text):
+        with contextlib.suppress(ValueError):
+            if is_good(value := float(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number {expected}")
+
+    return read
 
 
-def _fraction(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to below 1")
-    return value
+_positive_float = _number(lambda value: 0 < value < math.inf, "above 0")
+_fraction = _number(lambda value: 0 <= value < 1, "from 0 to below 1")
 
 
 def _vocab(arguments, _):
@@ -324,7 +325,6 @@ def _train(arguments, parser):
         if arguments.start_from:
             _start_from(model, arguments, vocabulary)
         model.compile(_optimizer(settings, n_steps))
-    widest = max((width for width, _ in config.filters or ()), default=None)
     together = arguments.devices > 1 or count > 1
     corpus = LanguageModelCorpus(
         arguments.files,
@@ -333,7 +333,7 @@ def _train(arguments, parser):
         unroll_steps=settings["unroll_steps"],
         max_characters_per_token=config.max_characters_per_token if config.filters else None,
         # What is split over devices has its words place by place, in one shape for all.
-        widest_filter=None if together else widest,
+        widest_filter=None if together else config.widest_filter,
         distinct_words=not together,
         bidirectional=config.bidirectional,
         seed=settings["seed"],
@@ -343,20 +343,15 @@ def _train(arguments, parser):
     _write_settings(folder, settings)
     report_every = min(arguments.evaluate_every, n_steps)
     rounds = max(1, round(n_steps / report_every))
-    callbacks = [
-        TrainingCheckpoint(
-            folder / "checkpoints",
-            every_seconds=arguments.checkpoint_seconds,
-            keep=arguments.keep,
-        )
-    ]
-    callbacks = _callbacks(arguments, folder, callbacks[0], vocabulary, rounds * report_every)
+    checkpoint = TrainingCheckpoint(
+        folder / "checkpoints", every_seconds=arguments.checkpoint_seconds, keep=arguments.keep
+    )
     model.fit(
         corpus,
         epochs=rounds,
         steps_per_epoch=report_every,
         verbose=0,
-        callbacks=callbacks,
+        callbacks=_callbacks(arguments, folder, checkpoint, vocabulary, rounds * report_every),
     )
     model.export_hdf5(folder / "model")
     vocabulary.write(folder / "model" / "vocabulary.txt")
@@ -445,18 +440,24 @@ def _options_beside(path):
 
 def _start_config(arguments):
     """The architecture of the model to start from."""
-    from keras_elmo.training.checkpoint import latest_checkpoint, read_checkpoint_state
+    from keras_elmo.training.checkpoint import read_checkpoint_state
 
     path = Path(arguments.start_from)
     if _options_beside(path).exists():
         return ElmoConfig.from_json(_options_beside(path))
-    checkpoint = path if path.is_file() else latest_checkpoint(path / "checkpoints")
-    if checkpoint is None:
+    return ElmoConfig.from_json(read_checkpoint_state(_checkpoint_at(path))["model"]["config"])
+
+
+def _checkpoint_at(path):
+    """A checkpoint's path from its own or its training's folder."""
+    from keras_elmo.training.checkpoint import latest_checkpoint
+
+    found = path if path.is_file() else latest_checkpoint(path / "checkpoints")
+    if found is None:
         raise FileNotFoundError(
-            f"{path} is no model to start from: expected a training's folder, a checkpoint, or a "
-            "folder with options.json."
+            f"{path} is neither a checkpoint, nor a training's folder, nor one with options.json."
         )
-    return ElmoConfig.from_json(read_checkpoint_state(checkpoint)["model"]["config"])
+    return found
 
 
 def _plain_model(config, vocabulary_size, tied=False):
@@ -503,10 +504,7 @@ def _settings(arguments):
     for name, default in usual.items():
         given = getattr(arguments, name, None)
         settings[name] = next(x for x in (given, found.get(name), default) if x is not None)
-    for name in ("optimizer", "schedule", "warmup_steps", "uniform_bias", "seed", "dtype"):
-        settings[name] = getattr(arguments, name)
-    for name in ("epochs", "steps", "evaluate_every", "start_from", "devices", "process"):
-        settings[name] = getattr(arguments, name)
+    settings.update({name: getattr(arguments, name) for name in _GIVEN_SETTINGS})
     config = dataclasses.replace(config, training_options={})
     settings["options"] = config.to_dict()
     return config, settings
@@ -771,8 +769,6 @@ def _print_perplexity(model, files, vocabulary, batch_size=None, on_sentence=Non
 
 def _load_model(path, vocabulary_path):
     """A language model and its vocabulary, from a folder or a checkpoint."""
-    from keras_elmo.training.checkpoint import latest_checkpoint
-
     path = Path(path)
     if path.is_dir() and (path / "options.json").exists():
         vocabulary = Vocabulary.from_file(vocabulary_path or path / "vocabulary.txt")
@@ -785,12 +781,8 @@ def _load_model(path, vocabulary_path):
                 "checkpoint, or export it with `keras-elmo export`."
             )
         return model, vocabulary
+    checkpoint = _checkpoint_at(path)
     folder = path if path.is_dir() else path.parent.parent
-    checkpoint = path if path.is_file() else latest_checkpoint(path / "checkpoints")
-    if checkpoint is None:
-        raise FileNotFoundError(
-            f"{path} is neither a checkpoint, nor a training's folder, nor one with options.json."
-        )
     vocabulary = Vocabulary.from_file(vocabulary_path or folder / "vocabulary.txt")
     return _model_of_checkpoint(checkpoint), vocabulary
 

@@ -120,8 +120,7 @@ class ElmoConfig:
     def _check_together(self):
         if self.filters is None:
             return
-        widest = max(width for width, _ in self.filters)
-        if widest > self.max_characters_per_token:
+        if self.widest_filter > self.max_characters_per_token:
             _fail(
                 "filters",
                 list(map(list, self.filters)),
@@ -217,6 +216,11 @@ class ElmoConfig:
     def n_filters(self):
         """Convolution filters over characters, of all widths together."""
         return sum(number for _, number in self.filters or ())
+
+    @property
+    def widest_filter(self):
+        """Characters under the widest convolution; `None` for a model that reads whole words."""
+        return max((width for width, _ in self.filters or ()), default=None)
 
     @property
     def n_directions(self):

@@ -8,8 +8,7 @@ from keras import ops
 
 from keras_elmo.characters import encode_sentences
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.bilm_stack import BiLMStack
-from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.parts import make_bilm, make_token_encoder
 from keras_elmo.layers.unicode_char_encoder import (
     UnicodeCharEncoder,
     check_string_tensor,
@@ -17,7 +16,6 @@ from keras_elmo.layers.unicode_char_encoder import (
     token_lists,
 )
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
-from keras_elmo.layers.word_embedding import WordEmbedding
 from keras_elmo.pretrained.catalog import model_files
 from keras_elmo.pretrained.hdf5_file import export_hdf5, load_hdf5, read_token_embeddings
 
@@ -149,18 +147,8 @@ class ElmoLayer(keras.layers.Layer):
         self.char_encoder = None
         if config.reads_characters:
             self.char_encoder = UnicodeCharEncoder(config.max_characters_per_token)
-        self.token_encoder = self._token_encoder(config)
-        self.bilm = BiLMStack(
-            lstm_dim=config.lstm_dim,
-            projection_dim=config.projection_dim,
-            n_layers=config.n_layers,
-            cell_clip=config.cell_clip,
-            proj_clip=config.proj_clip,
-            use_skip_connections=config.use_skip_connections,
-            bidirectional=config.bidirectional,
-            dtype=self.bilm_dtype_policy,
-            name="bilm",
-        )
+        self.token_encoder = make_token_encoder(config, self.bilm_dtype_policy)
+        self.bilm = make_bilm(config, self.bilm_dtype_policy)
         self.mixes = [
             WeightedLayerSum(
                 use_top_only=self.use_top_only,
@@ -175,24 +163,6 @@ class ElmoLayer(keras.layers.Layer):
         self.build()
         if token_embeddings is not None:
             self.token_encoder.embedding.assign(token_embeddings)
-
-    def _token_encoder(self, config):
-        if not config.reads_characters:
-            return WordEmbedding(
-                config.n_tokens_vocab,
-                config.projection_dim,
-                dtype=self.bilm_dtype_policy,
-                name="token_encoder",
-            )
-        return CharCNNEmbedding(
-            filters=config.filters,
-            char_embedding_dim=config.char_embedding_dim,
-            activation=config.activation,
-            n_highway=config.n_highway,
-            projection_dim=config.projection_dim,
-            dtype=self.bilm_dtype_policy,
-            name="token_encoder",
-        )
 
     def build(self, input_shape=None):
         if self.built:

@@ -43,7 +43,9 @@ def load_hdf5(owner, config, path, without_token_encoder=False):
         for entry in entries:
             if without_token_encoder and _is_token_encoder(entry.name):
                 continue
-            _assign(owner, entry, found[entry.name])
+            for variable, rows in variables_and_rows(owner, entry):
+                # Each part is read by itself: a view would keep the whole array in memory on JAX.
+                variable.assign(_as_float32(found[entry.name], rows).reshape(variable.shape))
 
 
 def export_hdf5(owner, config, path):
@@ -195,7 +197,7 @@ def _check_arrays(path, entries, found, skip):
         )
 
 
-def _as_float32(dataset, rows=()):
+def _as_float32(dataset, rows=...):
     try:
         return dataset.astype("float32")[rows]
     except OSError as error:
@@ -205,17 +207,24 @@ def _as_float32(dataset, rows=()):
         ) from None
 
 
-def _assign(owner, entry, dataset):
-    if len(entry.variables) == 1:
-        variable = variable_at(owner, entry.variables[0])
-        variable.assign(_as_float32(dataset).reshape(variable.shape))
+def variables_and_rows(owner, entry):
+    """Where an array of the weight table goes.
+
+    Args:
+        owner: Object with the built layers `token_encoder` and `bilm`.
+        entry: A `WeightEntry`.
+
+    Yields:
+        Pairs of a variable and the index of its part of the array, which is to be reshaped.
+    """
+    variables = [variable_at(owner, name) for name in entry.variables]
+    if len(variables) == 1:
+        yield variables[0], ...
         return
     stop = 0
-    for name in entry.variables:
-        variable = variable_at(owner, name)
+    for variable in variables:
         start, stop = stop, stop + variable.shape[0]
-        # Each part is read by itself: a view would keep the whole array in memory on JAX.
-        variable.assign(_as_float32(dataset, slice(start, stop)))
+        yield variable, slice(start, stop)
 
 
 def variable_at(owner, path):

@@ -335,7 +335,6 @@ class _Stream:
         self.n_batches = 0
         self.oov = []
         self.rows = [(np.zeros(0, np.int32),) * 2] * corpus.batch_size
-        self._words_of = corpus._word_rows if corpus.max_characters_per_token else None
         self._windows = None
         self._finished = False
         self.begin_epoch(0)
@@ -430,7 +429,7 @@ class _Stream:
         self.rows = [tuple(tokens.translate(ids, self.oov) for ids in row) for row in self.rows]
         if self._windows is not None:
             self._windows = tokens.translate(self._windows, self.oov)
-        self.shard_ids = ids, starts = tokens.read(path, part)
+        ids, starts = tokens.read(path, part)
         self.oov, self.oov_rows = tokens.oov, tokens.oov_rows()
         order = np.arange(len(starts) - 1)
         if self.corpus.shuffle:
@@ -467,7 +466,7 @@ class _Stream:
         places[known + np.array(order, np.int64)] = np.arange(known, len(words))
         index = places[index]
         unknown = [unknown[i] for i in order]
-        rows = np.concatenate([self._words_of[words[:known]], self.oov_rows[unknown]])
+        rows = np.concatenate([self.corpus._word_rows[words[:known]], self.oov_rows[unknown]])
         rows = rows.astype(np.int32)
         if self.corpus.widest_filter is not None:
             rows = trim_characters(rows, self.corpus.widest_filter)
@@ -554,13 +553,10 @@ class _Tokens(dict):
         n_words = len(self.vocabulary)
         if not oov or not (ids >= n_words).any():
             return ids
-        unknown = np.unique(ids[ids >= n_words])
-        ids = ids.copy()
-        renamed = {old: self[oov[old - n_words]] for old in unknown.tolist()}
-        old = ids.copy()
-        for before, after in renamed.items():
-            ids[old == before] = after
-        return ids
+        translated = ids.copy()
+        for before in np.unique(ids[ids >= n_words]).tolist():
+            translated[ids == before] = self[oov[before - n_words]]
+        return translated
 
     def ids_of_named(self, row):
         ids = [item if isinstance(item, int) else self[item.encode()] for item in row]

@@ -192,7 +192,6 @@ def _score_block(scorer, block, vocabulary):
 
 def _score_batch(scorer, sentences, vocabulary):
     width = _width(scorer.language_model)
-    widest = max((w for w, _ in scorer.language_model.config.filters or ()), default=None)
     longest = max(map(len, sentences)) + 1
     # Every batch has the same shape, whatever is in it: one is compiled.
     padded = -(-longest // _WINDOW) * _WINDOW
@@ -223,7 +222,7 @@ def _score_batch(scorer, sentences, vocabulary):
             batch[f"next_token_id{suffix}"] = stream[:, start + 1 : stop + 1]
             if width is not None:
                 batch[f"tokens_characters{suffix}"] = spelled[suffix][:, start:stop]
-        losses, state = scorer.score(batch, state, widest)
+        losses, state = scorer.score(batch, state)
         results[:, :, start:stop] = losses
     lengths = [len(sentence) + 1 for sentence in sentences]
     return [results[:, row, :length] for row, length in enumerate(lengths)]
@@ -242,7 +241,7 @@ class _Scorer(keras.Model):
 
     def call(self, inputs):
         model = self.language_model
-        streams = model._streams(inputs)
+        streams = model.token_vectors(inputs)
         tops, (h, c) = model.bilm.read_streams(streams, (inputs["h"], inputs["c"]))
         return {"losses": ops.stack(self._word_losses(inputs, tops)), "h": h, "c": c}
 
@@ -258,11 +257,12 @@ class _Scorer(keras.Model):
             slices.append(model.word_losses(part, [top[:, start:stop] for top in tops]))
         return [ops.concatenate(parts, axis=1) for parts in zip(*slices)]
 
-    def score(self, batch, state, widest=None):
+    def score(self, batch, state):
         """Losses (directions, B, T) as an array, and the state after."""
         batch = dict(batch)
         names = [name for name in batch if name.startswith("tokens_characters")]
         if names:
+            widest = self.language_model.config.widest_filter
             batch.update(_distinct([batch.pop(name) for name in names], widest))
         outputs = self.predict_on_batch({**batch, "h": state[0], "c": state[1]})
         return outputs["losses"], (outputs["h"], outputs["c"])
@@ -276,8 +276,7 @@ def _distinct(spelled, widest):
     shape = spelled[0].shape[:2]
     rows = np.concatenate([one.reshape(-1, one.shape[-1]) for one in spelled])
     words, index = np.unique(rows, axis=0, return_inverse=True)
-    if widest is not None:
-        words = trim_characters(words, widest)
+    words = trim_characters(words, widest)
     step = max(16, len(rows) // 32)
     words = np.pad(words, ((0, -len(words) % step), (0, 0)))
     parts = np.split(index.reshape(-1).astype(np.int32), len(spelled))

@@ -10,16 +10,14 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.bilm_stack import BiLMStack
-from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.parts import make_bilm, make_token_encoder
 from keras_elmo.layers.table_rows import take_rows
-from keras_elmo.layers.word_embedding import WordEmbedding
 from keras_elmo.pretrained.hdf5_file import (
     export_hdf5,
     export_softmax,
     load_hdf5,
     read_softmax,
-    variable_at,
+    variables_and_rows,
 )
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
@@ -108,19 +106,8 @@ class BidirectionalLanguageModel(keras.Model):
         self.n_negative_samples = n_negative_samples
         self.share_embedding_softmax = share_embedding_softmax
         self.carry_state = carry_state
-        self.token_encoder = self._token_encoder()
-        self.bilm = BiLMStack(
-            lstm_dim=config.lstm_dim,
-            projection_dim=config.projection_dim,
-            n_layers=config.n_layers,
-            cell_clip=config.cell_clip,
-            proj_clip=config.proj_clip,
-            use_skip_connections=config.use_skip_connections,
-            bidirectional=config.bidirectional,
-            dropout=dropout,
-            dtype=self.dtype_policy,
-            name="bilm",
-        )
+        self.token_encoder = make_token_encoder(config, self.dtype_policy)
+        self.bilm = make_bilm(config, self.dtype_policy, dropout)
         self.softmax = WordSoftmax(
             vocabulary_size,
             n_negative_samples=n_negative_samples if self.is_sampled else None,
@@ -130,22 +117,6 @@ class BidirectionalLanguageModel(keras.Model):
         )
         self.perplexity = Perplexity(n_directions=config.n_directions, name="perplexity")
         self.build()
-
-    def _token_encoder(self):
-        config, policy = self.config, self.dtype_policy
-        if not config.reads_characters:
-            return WordEmbedding(
-                self.vocabulary_size, config.projection_dim, dtype=policy, name="token_encoder"
-            )
-        return CharCNNEmbedding(
-            filters=config.filters,
-            char_embedding_dim=config.char_embedding_dim,
-            activation=config.activation,
-            n_highway=config.n_highway,
-            projection_dim=config.projection_dim,
-            dtype=policy,
-            name="token_encoder",
-        )
 
     def build(self, input_shape=None):
         if self.built:
@@ -181,12 +152,14 @@ class BidirectionalLanguageModel(keras.Model):
         return n is not None and n < self.vocabulary_size
 
     @property
-    def tied_kernel(self):
-        """The token encoder's table where it serves the softmax too, else `None`."""
-        return self.token_encoder.embedding if self.share_embedding_softmax else None
+    def softmax_kernel(self):
+        """The table (V, P) of the softmax: the token encoder's where they share one."""
+        if self.share_embedding_softmax:
+            return self.token_encoder.embedding
+        return self.softmax.kernel
 
     def call(self, inputs, training=False):
-        streams = self._streams(inputs)
+        streams = self.token_vectors(inputs)
         variables = self.training_state if training else self.evaluation_state
         if variables is None:
             tops, _ = self.bilm.read_streams(
@@ -205,8 +178,8 @@ class BidirectionalLanguageModel(keras.Model):
             variable.assign(all_rows(ops.stop_gradient(ops.cast(one, "float32"))))
         return tops
 
-    def _streams(self, inputs):
-        """Token vectors (B, T, P) of each direction."""
+    def token_vectors(self, inputs):
+        """The token vectors of a batch, a list of floats `(B, T, P)`, one for each direction."""
         suffixes = SUFFIXES[: self.config.n_directions]
         if not self.config.reads_characters:
             return [self.token_encoder(inputs[f"token_ids{suffix}"] + 1) for suffix in suffixes]
@@ -240,7 +213,7 @@ class BidirectionalLanguageModel(keras.Model):
                 ops.reshape(top, (-1, self.config.projection_dim)),
                 targets=ops.reshape(targets, (-1,)),
                 sampled=sampled,
-                kernel=self.tied_kernel,
+                kernel=self.softmax_kernel,
             )
             losses.append(ops.reshape(loss, ops.shape(targets)))
         return losses
@@ -322,7 +295,6 @@ class BidirectionalLanguageModel(keras.Model):
         parts = [(steps, epochs)]
         if first % steps:
             parts = [(steps - first % steps, initial_epoch + 1), *parts]
-            callbacks[1].is_resumed = True
         history = {}
         try:
             for length, last in parts:
@@ -384,8 +356,7 @@ class BidirectionalLanguageModel(keras.Model):
         """
         os.makedirs(folder, exist_ok=True)
         export_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
-        kernel = self.softmax.kernel if self.tied_kernel is None else self.tied_kernel
-        export_softmax(kernel, self.softmax.bias, os.path.join(folder, "softmax.hdf5"))
+        export_softmax(self.softmax_kernel, self.softmax.bias, os.path.join(folder, "softmax.hdf5"))
         config = dataclasses.replace(
             self.config,
             n_tokens_vocab=self.vocabulary_size,
@@ -469,15 +440,9 @@ class BidirectionalLanguageModel(keras.Model):
     def _by_variable(self, arrays):
         """Pairs of a variable and its part of the arrays, which are named as in `weight_table`."""
         for entry in weight_table(self.config):
-            variables = [variable_at(self, name) for name in entry.variables]
-            stop = 0
-            for variable in variables:
-                array = arrays[entry.name]
-                if len(variables) > 1:
-                    start, stop = stop, stop + variable.shape[0]
-                    array = array[start:stop]
-                yield variable, array.reshape(variable.shape)
-        if self.tied_kernel is None:
+            for variable, rows in variables_and_rows(self, entry):
+                yield variable, arrays[entry.name][rows].reshape(variable.shape)
+        if not self.share_embedding_softmax:
             yield self.softmax.kernel, arrays["softmax/W"]
         yield self.softmax.bias, arrays["softmax/b"]
 
@@ -513,9 +478,8 @@ class BidirectionalLanguageModel(keras.Model):
         if self.config.reads_characters:
             self.token_encoder.set_weights(other.token_encoder.get_weights())
         tables = [(self.softmax.bias, other.softmax.bias)]
-        if self.tied_kernel is None:
-            kernel = other.softmax.kernel if other.tied_kernel is None else other.tied_kernel
-            tables.append((self.softmax.kernel, kernel))
+        if not self.share_embedding_softmax:
+            tables.append((self.softmax.kernel, other.softmax_kernel))
         if not self.config.reads_characters:
             tables.append((self.token_encoder.embedding, other.token_encoder.embedding))
         if same:
@@ -531,7 +495,7 @@ class BidirectionalLanguageModel(keras.Model):
         return self.vocabulary_size if same else len(rows)
 
     def _set_softmax(self, kernel, bias):
-        (self.softmax.kernel if self.tied_kernel is None else self.tied_kernel).assign(kernel)
+        self.softmax_kernel.assign(kernel)
         self.softmax.bias.assign(bias)
 
     def initialize_bias(self, counts):
@@ -563,12 +527,8 @@ class BidirectionalLanguageModel(keras.Model):
 class _ResetStates(keras.callbacks.Callback):
     """Every epoch and every evaluation starts from zero; training shows its speed."""
 
-    is_resumed = False
-
     def on_epoch_begin(self, epoch, logs=None):
-        if not self.is_resumed:
-            self.model.reset_states()
-        self.is_resumed = False
+        self.model.reset_states()
         self._started, self._speed = time.monotonic(), 0.0
 
     def on_train_batch_end(self, batch, logs=None):
