@@ -7,8 +7,9 @@ The text is one tokenised sentence a line, plain, .gz or .xz. Stop it at any mom
 command again: it goes on where it was. `keras-elmo train` does all of this without a program; this
 one is to be read, and changed.
 
-What to expect: with the default settings on 65 M words of books and two CPU cores, a held-out
-perplexity of about 200 after 1,000 steps of 128 x 20 words (2.6 M words).
+What to expect, measured with `keras-elmo train` and the same architecture and optimizer: on 65 M
+words of books with a vocabulary of 60,003 words, a held-out perplexity (the full softmax) of 199
+after 1,000 of 11,500 steps of 128 x 20 words, which took 12 minutes on two CPU cores.
 """
 
 import argparse

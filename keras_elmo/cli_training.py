@@ -516,7 +516,10 @@ def _check_settings(folder, settings):
     if not path.exists():
         return
     before = json.loads(path.read_text(encoding="utf-8"))
-    changed = [name for name in settings if before.get(name) != _json_like(settings[name])]
+    # With a constant learning rate a training can be made longer.
+    free = ("epochs", "steps") if settings["schedule"] == "constant" else ()
+    names = [name for name in settings if name not in free]
+    changed = [name for name in names if before.get(name) != _json_like(settings[name])]
     if changed:
         raise ValueError(
             f"The training in {folder} was begun with other settings: "
@@ -617,7 +620,7 @@ def _print_plan(model, settings, n_steps, steps_per_epoch):
             else f"all {compared:,} words",
         ),
         ("optimizer", f"{settings['optimizer']}, learning rate {settings['learning_rate']:g}"),
-        ("memory", f"about {memory / 1e9:.1f} GB for weights, optimizer and logits"),
+        ("memory", f"about {memory / 1e6:,.0f} MB for weights, optimizer and logits"),
         (
             "steps",
             f"{n_steps:,} of {settings['batch_size']} x {settings['unroll_steps']} words, "

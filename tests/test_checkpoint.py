@@ -23,8 +23,8 @@ class StopAfter(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def train(folder, stop_after=None, epochs=3, **arguments):
-    model = tiny_model(n_negative_samples=20)
+def train(folder, stop_after=None, epochs=3, dtype=None, **arguments):
+    model = tiny_model(n_negative_samples=20, dtype=dtype)
     model.compile()
     checkpoint = TrainingCheckpoint(folder, every_steps=5, **arguments)
     callbacks = [checkpoint] + ([StopAfter(stop_after)] if stop_after else [])
@@ -58,6 +58,16 @@ def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     # Nothing is left to do: the same command once more changes nothing.
     again, _ = train(tmp_path / "stopped")
     np.testing.assert_array_equal(everything(again)[5], everything(model)[5])
+
+
+def test_loss_scaling_goes_on_too(tmp_path):
+    expected, _ = train(tmp_path / "whole", epochs=1, dtype="mixed_float16")
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "stopped", 12, epochs=1, dtype="mixed_float16")
+    model, _ = train(tmp_path / "stopped", epochs=1, dtype="mixed_float16")
+    assert type(model.optimizer).__name__ == "LossScaleOptimizer"
+    for one, other in zip(everything(expected), everything(model)):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_last_are_kept(tmp_path):

@@ -62,6 +62,8 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     assert code == 0 and "Going on after step 12" in out and final in out
     code, _, err = train(capsys, folder, options, "--dropout", 0.5)
     assert code == 1 and "begun with other settings: dropout 0.1" in err
+    code, _, err = train(capsys, folder, options, "--schedule", "cosine", steps=18)
+    assert code == 1 and "schedule 'constant'" in err and "steps 12" in err
 
     code, out, _ = run(capsys, "evaluate", folder, HELD_OUT)
     assert code == 0 and final in out and "0.00% of them not in the vocabulary" in out
@@ -85,6 +87,10 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     weights = [ElmoLayer(f).get_weights() for f in (folder / "model", tmp_path / "exported")]
     for one, other in zip(*weights):
         np.testing.assert_array_equal(one, other)
+
+    # Nothing but the number of steps may change, while the learning rate does not depend on it.
+    code, out, _ = train(capsys, folder, options, steps=18)
+    assert code == 0 and "Going on after step 12" in out and "step 18, perplexity" in out
 
 
 @pytest.mark.slow
