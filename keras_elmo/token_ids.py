@@ -31,7 +31,7 @@ def encode_token_ids(sentences, vocabulary):
 
     Reference: BILM_TF.md, "Files" (`dump_token_embeddings`); bilm-tf `TokenBatcher`.
     """
-    ids = {word: i for i, word in enumerate(_words(vocabulary), start=1)}
+    ids = {word: i for i, word in enumerate(read_words(vocabulary), start=1)}
     missing = [word for word in (_BEGIN, _END, _UNKNOWN) if word not in ids]
     if missing:
         raise ValueError(
@@ -53,7 +53,15 @@ def encode_token_ids(sentences, vocabulary):
     return rows
 
 
-def _words(vocabulary):
+def read_words(vocabulary):
+    """The words of a vocabulary.
+
+    Args:
+        vocabulary: The path of a file with one word a line, or a sequence of words.
+
+    Returns:
+        List of `str`.
+    """
     if not isinstance(vocabulary, (str, os.PathLike)):
         return list(vocabulary)
     with open(vocabulary, encoding="utf-8", newline="\n") as file:

@@ -108,12 +108,12 @@ def read_softmax(path):
         return tuple(map(_as_float32, arrays))
 
 
-def read_token_embeddings(path, projection_dim):
+def read_token_embeddings(path, projection_dim=None):
     """Reads the token vectors that bilm-tf's `dump_token_embeddings` wrote.
 
     Args:
         path: An hdf5 file with the array `embedding`.
-        projection_dim: Size of a token's vector in the model that is to use them.
+        projection_dim: Size of a token's vector in the model that is to use them; any if `None`.
 
     Returns:
         float32 array `(n_words, projection_dim)`.
@@ -125,12 +125,13 @@ def read_token_embeddings(path, projection_dim):
     with open_hdf5(path) as file:
         found = _datasets(file)
         dataset = found.get(TOKEN_EMBEDDINGS_NAME)
-        if dataset is None or dataset.ndim != 2 or dataset.shape[1] != projection_dim:
+        is_table = dataset is not None and dataset.ndim == 2
+        if not is_table or projection_dim not in (None, dataset.shape[1]):
             listing = ", ".join(f"{name} {array.shape}" for name, array in found.items())
             raise ValueError(
                 f"{path} is not a file of token embeddings for this model: expected one array "
-                f"'{TOKEN_EMBEDDINGS_NAME}' of shape (n_words, {projection_dim}), found "
-                f"{listing or 'no arrays'}."
+                f"'{TOKEN_EMBEDDINGS_NAME}' of shape (n_words, {projection_dim or 'P'}), "
+                f"found {listing or 'no arrays'}."
             )
         return _as_float32(dataset)
 

@@ -1,0 +1,218 @@
+"""Tokens a second side by side: keras_elmo and the peers, each in its own environment.
+
+    python benchmarks/embedding.py "heldout/*" --bilm BILM/bin/python \
+        --simple-elmo SIMPLE/bin/python --allennlp ALLENNLP/bin/python
+
+The environments: bilm 0.1.post5 with tensorflow 1.15.5 and protobuf 3.19.6 on Python 3.6 or 3.7;
+simple-elmo 0.9.2 with tensorflow-cpu and tf-keras of the same version; simple-elmo-pytorch 0.2
+(AllenNLP's ELMo) with torch, numpy, h5py. What is not given is left out.
+
+All read the same random weights in bilm-tf's layout and the same natural text, cut into sentences of
+25 tokens, and run by turns, several rounds. The table is written to benchmarks/README.md: medians of
+tokens/s, of the ratio to the fastest peer of each round, and of the share of the machine's limit,
+measured in the same rounds: the best matrix product and the fastest read of memory.
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TOKENS = 25
+ARCHITECTURES = ("original", "small")
+BATCH_SIZES = (1, 32, 128)
+OURS = ("ours_cached", "ours_uncached", "ours_bfloat16")
+LABELS = {
+    "ours_cached": "keras_elmo, words in its cache",
+    "ours_uncached": "keras_elmo, no cache",
+    "ours_bfloat16": "keras_elmo, bfloat16, words in its cache",
+    "bilm": "bilm-tf 0.1.post5, TensorFlow 1.15",
+    "simple_elmo": "simple-elmo 0.9.2, TensorFlow 2",
+    "allennlp": "AllenNLP (simple-elmo-pytorch 0.2)",
+    "allennlp_cached": "AllenNLP, words in its cache",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", help="pattern of the text shards, in quotes")
+    parser.add_argument("--bilm", metavar="PYTHON")
+    parser.add_argument("--simple-elmo", metavar="PYTHON")
+    parser.add_argument("--allennlp", metavar="PYTHON")
+    parser.add_argument("--architectures", nargs="+", default=ARCHITECTURES, choices=ARCHITECTURES)
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=BATCH_SIZES)
+    parser.add_argument("--ours", nargs="*", default=OURS, choices=OURS)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="aimed at for each figure")
+    parser.add_argument("--output", default=HERE / "README.md")
+    arguments = parser.parse_args()
+    pythons = {name: sys.executable for name in arguments.ours}
+    for name, python in (
+        ("bilm", arguments.bilm),
+        ("simple_elmo", arguments.simple_elmo),
+        ("allennlp", arguments.allennlp),
+        ("allennlp_cached", arguments.allennlp),
+    ):
+        if python:
+            pythons[name] = python
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "text.txt"
+        write_text(arguments.files, text)
+        results = {}
+        for name in arguments.architectures:
+            config = write_model(name, Path(folder) / name)
+            results[name] = config, measure(Path(folder) / name, text, pythons, arguments)
+            print(table(name, *results[name]), flush=True)
+    tables = "\n".join(table(name, *result) for name, result in results.items())
+    replace_part(Path(arguments.output), "embedding", tables)
+
+
+def write_text(files, path, n_sentences=4096):
+    """Running text in sentences of one length, so that no one's handling of lengths counts."""
+    from keras_elmo.training.text_files import find_files, read_sentences
+
+    tokens = itertools.chain.from_iterable(
+        sentence for file in find_files(files) for sentence in read_sentences(file)
+    )
+    with open(path, "wb") as file:
+        for _ in range(n_sentences):
+            file.write(b" ".join(itertools.islice(tokens, TOKENS)) + b"\n")
+
+
+def write_model(name, folder):
+    import keras
+
+    from keras_elmo import ElmoLayer, get_model
+
+    keras.utils.set_random_seed(0)
+    config = get_model(name).config
+    ElmoLayer(None, config=config).export_hdf5(folder)
+    return config
+
+
+def measure(folder, text, pythons, arguments):
+    """Lists of tokens/s by worker and batch size, peaks of memory, and the machine's limits."""
+    workers = {
+        name: Worker(python, name, folder, text) for name, python in pythons.items()
+    }
+    speeds = {(name, batch): [] for name in workers for batch in arguments.batch_sizes}
+    limits, peaks = [], {}
+    for batch in arguments.batch_sizes:
+        counts = {}
+        for name, worker in workers.items():
+            seconds, _ = worker.run(batch, batch)
+            counts[name] = batch * max(1, round(arguments.seconds / max(seconds, 1e-3)))
+        for _ in range(arguments.rounds):
+            limits.append(machine_limits())
+            for name, worker in workers.items():
+                seconds, peaks[name] = worker.run(batch, counts[name])
+                speeds[name, batch].append(TOKENS * counts[name] / seconds)
+                print(f"{folder.name} {batch} {name}: {speeds[name, batch][-1]:,.0f}", flush=True)
+    for worker in workers.values():
+        worker.close()
+    return speeds, peaks, limits
+
+
+class Worker:
+    def __init__(self, python, name, folder, text):
+        environment = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
+        command = [python, str(HERE / "embedding_worker.py"), name, str(folder), str(text)]
+        self.name = name
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+            env=environment,
+        )  # fmt: skip
+
+    def run(self, batch_size, count):
+        self.process.stdin.write(f"{batch_size} {count}\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            self.log.seek(0)
+            raise SystemExit(f"{self.name} failed:\n{self.log.read()[-3000:]}")
+        return tuple(map(float, answer.split()))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def machine_limits():
+    """FLOP/s of the best float32 matrix product, and bytes/s of reading memory."""
+    import numpy as np
+
+    a = np.ones((3072, 3072), "float32")
+    matrix, vector = np.ones((2**14, 2**13), "float32"), np.ones(2**13, "float32")
+
+    def best(run, work):
+        run()
+        times = []
+        for _ in range(4):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        return work / min(times)
+
+    return best(lambda: a @ a, 2 * 3072**3), best(lambda: matrix @ vector, matrix.nbytes)
+
+
+def costs(config):
+    """FLOP of a token in the LSTMs, and bytes of the weights of one time step at batch 1."""
+    units, dim = config.lstm_dim, config.projection_dim
+    cells = config.n_directions * config.n_layers
+    flop = 2 * cells * (2 * dim * 4 * units + units * dim)
+    return flop, 4 * cells * (dim * 4 * units + units * dim)
+
+
+def table(name, config, result):
+    speeds, peaks, limits = result
+    flops, reads = (statistics.median(one) for one in zip(*limits))
+    flop, weights = costs(config)
+    batches = sorted({batch for _, batch in speeds})
+    names = list(dict.fromkeys(worker for worker, _ in speeds))
+    peers = [worker for worker in names if not worker.startswith("ours")]
+    lines = [
+        f"### {name}",
+        "",
+        f"Limits in this run: {flops / 1e9:,.0f} GFLOP/s and {reads / 1e9:,.0f} GB/s, so at most "
+        f"{flops / flop:,.0f} tokens/s where all words are cached, and {reads / weights:,.0f} at "
+        "batch 1, where the weights of each time step are read from memory.",
+        "",
+        "| tokens/s | " + " | ".join(f"batch {batch}" for batch in batches) + " | peak memory |",
+        "| --- |" + " --- |" * (len(batches) + 1),
+    ]
+    for worker in names:
+        cells = []
+        for batch in batches:
+            values = speeds[worker, batch]
+            cell = f"{statistics.median(values):,.0f}"
+            if worker.startswith("ours") and peers:
+                ratios = [
+                    mine / max(speeds[peer, batch][i] for peer in peers)
+                    for i, mine in enumerate(values)
+                ]
+                cell += f" ({statistics.median(ratios):.2f} x)"
+            limit = reads / weights if batch == 1 else flops / flop
+            cells.append(f"{cell}, {statistics.median(values) / limit:.0%}")
+        lines.append(f"| {LABELS[worker]} | {' | '.join(cells)} | {peaks[worker]:,.0f} MB |")
+    return "\n".join([*lines, "", "(x: times the fastest peer of the same round; %: of the limit)", ""])
+
+
+def replace_part(path, name, text):
+    """Puts a text between the marks of a part of a Markdown file."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    old = path.read_text(encoding="utf-8") if path.exists() else f"{begin}\n{end}\n"
+    before, _, rest = old.partition(begin)
+    after = rest.partition(end)[2]
+    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

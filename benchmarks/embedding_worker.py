@@ -1,0 +1,144 @@
+"""One ELMo in its own process, told by the standard input what to embed and how often.
+
+Run by embedding.py; needs nothing but the package it measures (Python 3.6 and later).
+Each line in is `BATCH_SIZE SENTENCES`, each line out `SECONDS PEAK_MEGABYTES`.
+"""
+
+import os
+import resource
+import sys
+import time
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+WIDTH = 50
+
+
+def ours(folder, words, **arguments):
+    from keras_elmo import ElmoLayer, Embedder
+
+    elmo = ElmoLayer(folder, dtype=arguments.pop("dtype", None))
+
+    def make(batch_size):
+        # The budget takes each batch whole, and no more.
+        embedder = Embedder(elmo, batch_tokens=batch_size * 27, progress=False, **arguments)
+        if arguments["word_cache"]:
+            embedder.remember_words(words)
+        return lambda batch: embedder.embed(batch, output="average")
+
+    return make
+
+
+def ours_cached(folder, words):
+    return ours(folder, words, word_cache=1_000_000)
+
+
+def ours_uncached(folder, words):
+    return ours(folder, words, word_cache=0)
+
+
+def ours_bfloat16(folder, words):
+    return ours(folder, words, word_cache=1_000_000, dtype="mixed_bfloat16")
+
+
+def bilm(folder, words):
+    import tensorflow as tf
+    from bilm import Batcher, BidirectionalLanguageModel
+
+    def make(batch_size):
+        tf.compat.v1.reset_default_graph()
+        batcher = Batcher(None, WIDTH)
+        ids = tf.compat.v1.placeholder("int32", (None, None, WIDTH))
+        model = BidirectionalLanguageModel(
+            folder + "/options.json", folder + "/weights.hdf5", max_batch_size=batch_size
+        )
+        layers = model(ids)["lm_embeddings"]
+        mean = tf.reduce_mean(layers, axis=1)
+        session = tf.compat.v1.Session()
+        session.run(tf.compat.v1.global_variables_initializer())
+        return lambda batch: session.run(mean, {ids: batcher.batch_sentences(batch)})
+
+    # Without a vocabulary file its Batcher wants one; an UnicodeCharsVocabulary does the same.
+    from bilm.data import UnicodeCharsVocabulary
+
+    class Plain(UnicodeCharsVocabulary):
+        def __init__(self, filename, max_word_length, **kwargs):
+            path = folder + "/bilm_vocabulary.txt"
+            with open(path, "w") as file:
+                file.write("<S>\n</S>\n<UNK>\n")
+            super().__init__(path, max_word_length, **kwargs)
+
+    import bilm.data
+
+    bilm.data.UnicodeCharsVocabulary = Plain
+    return make
+
+
+def simple_elmo(folder, words):
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    from simple_elmo import ElmoModel
+
+    def make(batch_size):
+        model = ElmoModel()
+        model.load(folder, max_batch_size=batch_size)
+        return lambda batch: model.get_elmo_vectors(batch, warmup=False, layers="average")
+
+    return make
+
+
+def allennlp(folder, words, cached=False):
+    import torch
+    from simple_elmo_pytorch import Elmo, batch_to_ids
+
+    def make(batch_size):
+        arguments = {"vocab_to_cache": words} if cached else {}
+        model = Elmo(folder + "/options.json", folder + "/weights.hdf5", 1, dropout=0, **arguments)
+        model.eval()
+        place = {word: i for i, word in enumerate(words)}
+
+        def run(batch):
+            with torch.no_grad():
+                if not cached:
+                    return model(batch_to_ids(batch))["elmo_representations"][0].numpy()
+                rows = [[place[token] for token in sentence] for sentence in batch]
+                ids = torch.tensor(rows)
+                characters = torch.ones(ids.shape + (WIDTH,), dtype=torch.long)
+                return model(characters, ids)["elmo_representations"][0].numpy()
+
+        return run
+
+    return make
+
+
+def allennlp_cached(folder, words):
+    return allennlp(folder, ["<S>", "</S>", *words], cached=True)
+
+
+def main():
+    name, folder, text = sys.argv[1:]
+    # What packages print on the way is not for the one who reads the figures.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    with open(text, encoding="utf-8") as file:
+        sentences = [line.split() for line in file]
+    words = list(dict.fromkeys(token for sentence in sentences for token in sentence))
+    make, embed = globals()[name](folder, words), {}
+    place = 0
+    for line in sys.stdin:
+        batch_size, count = map(int, line.split())
+        if batch_size not in embed:
+            embed[batch_size] = make(batch_size)
+            for _ in range(3):
+                embed[batch_size](sentences[:batch_size])
+        start = time.perf_counter()
+        for _ in range(0, count, batch_size):
+            if place + batch_size > len(sentences):
+                place = 0
+            embed[batch_size](sentences[place : place + batch_size])
+            place += batch_size
+        seconds = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(seconds, peak, file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,489 @@
+"""Many sentences to word vectors, fast."""
+
+import contextlib
+import itertools
+import os
+import sys
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_elmo.characters import (
+    BEGIN_SENTENCE,
+    END_SENTENCE,
+    boundary_row,
+    encode_sentences,
+    split_tokens,
+    token_bytes,
+    trim_characters,
+)
+from keras_elmo.embedding.store import save_vectors
+from keras_elmo.embedding.word_cache import (
+    BEGIN,
+    END,
+    UNKNOWN,
+    WordCache,
+    write_token_embeddings,
+)
+from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.token_ids import encode_token_ids, read_words
+
+_OUTPUTS = ("mix", "layers", "top", "average")
+_POOLINGS = (None, "mean", "max")
+_BATCHES_TOGETHER = 16
+_WORDS_AT_ONCE = 512
+_SAME_WORD_TOLERANCE = 1e-3
+
+
+class Embedder:
+    """Sentences in, word vectors out, as fast as the machine allows.
+
+    Each distinct word is read by the character encoder once and then remembered; sentences are
+    sorted by length and run in batches of about as many tokens. Vectors do not depend on what else
+    is embedded: they are those of `ElmoLayer`, to a few units in the last place.
+
+    Args:
+        model: What to embed with: as for `ElmoLayer`, or an `ElmoLayer`, whose mix is then used.
+        batch_tokens: Tokens in a batch, boundaries and padding included.
+        word_cache: How many words' vectors to remember, or a `WordCache`; 0 for none.
+        max_tokens: Longest piece to embed at once. Longer texts are cut into pieces that overlap.
+        overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
+            that each word has seen at least `overlap // 2` tokens to either side.
+        dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; vectors come out in
+            float32 in any case. Not for an `ElmoLayer`, which has its own.
+        vocabulary: For models that read whole words: a path or list of the words, in the order of
+            the rows of their table.
+        progress: Whether to show a progress bar on the standard error; `None` for when that is a
+            terminal.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if an argument is bad, or the word cache is of another model.
+
+    Example:
+
+    >>> embedder = Embedder()
+    >>> [vectors.shape for vectors in embedder.embed(["The bank raised its rates .", "Hello"])]
+    [(6, 256), (1, 256)]
+
+    Reference: Peters et al. 2018; BILM_TF.md.
+    """
+
+    def __init__(
+        self,
+        model="default",
+        *,
+        batch_tokens=2048,
+        word_cache=100_000,
+        max_tokens=1024,
+        overlap=128,
+        dtype=None,
+        vocabulary=None,
+        progress=None,
+    ):
+        _check_arguments(batch_tokens, max_tokens, overlap)
+        if isinstance(model, ElmoLayer):
+            if dtype is not None:
+                raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
+            self.layer = model
+        else:
+            self.layer = ElmoLayer(model, dtype=dtype)
+        self.config = self.layer.config
+        self.batch_tokens = batch_tokens
+        self.max_tokens = max_tokens
+        self.overlap = overlap
+        self.progress = progress
+        self.vocabulary = None if vocabulary is None else read_words(vocabulary)
+        if not self.config.reads_characters and self.vocabulary is None:
+            raise ValueError(
+                "This model reads whole words: give the vocabulary, the words in the order of its "
+                "table's rows."
+            )
+        if isinstance(word_cache, int):
+            word_cache = WordCache(word_cache) if word_cache else None
+        self.word_cache = word_cache
+        self._words = _Words(self.layer)
+        self._sentences = {}
+        if word_cache:
+            self._check_cache()
+
+    def embed(self, sentences, output="mix", pooling=None):
+        """Embeds sentences.
+
+        Args:
+            sentences: Iterable of sentences: lists of tokens, or strings to be split at white
+                space. Of any lengths, empty ones too.
+            output: `"mix"` for the layer's weighted sum, which is the average unless trained;
+                `"layers"` for all layers, `"top"` for the last, `"average"` for their mean.
+            pooling: `None` for a vector for each word; `"mean"` or `"max"` over the words for one
+                for each sentence. An empty sentence has zeros.
+
+        Returns:
+            List of float32 arrays in the order given: for a sentence of T tokens `(T, 2 * P)`, or
+            `(L + 1, T, 2 * P)` for `"layers"`; without T where pooled.
+
+        Raises:
+            ValueError: if an argument is bad, or what is given is no sentence.
+            MemoryError: if even one sentence does not fit.
+
+        Example:
+
+        >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
+        (3, 2, 256)
+        """
+        if not isinstance(sentences, (list, tuple, str, bytes)):
+            sentences = list(sentences)
+        n_sentences = None if isinstance(sentences, (str, bytes)) else len(sentences)
+        return list(self.stream(sentences, output, pooling, n_sentences))
+
+    def stream(self, sentences, output="mix", pooling=None, n_sentences=None):
+        """Embeds sentences one after the other, in memory that does not grow with their number.
+
+        Args:
+            sentences, output, pooling: As for `embed`.
+            n_sentences: Their number, for the progress bar, if it is known.
+
+        Yields:
+            What `embed` lists.
+        """
+        self._check_request(sentences, output, pooling)
+        sentences = (_checked_sentence(sentence) for sentence in sentences)
+        with self._progress(n_sentences) as advance:
+            while block := self._next_block(sentences):
+                for array in self._embed_block(block, output):
+                    yield array if pooling is None else _pooled(array, pooling)
+                advance(len(block))
+
+    def embed_file(self, source, target, output="mix", pooling=None):
+        """Embeds a text file of one tokenised sentence a line, in memory that does not grow.
+
+        Args:
+            source: The text, UTF-8.
+            target: The file to write, .h5, .hdf5 or .npz: an array for each line, named by its
+                number from "0" on. See `save_vectors`.
+            output, pooling: As for `embed`.
+
+        Returns:
+            The number of lines.
+
+        Raises:
+            FileNotFoundError: if there is no such file or folder.
+            ValueError: if an argument is bad.
+
+        Example:
+
+        >>> Embedder().embed_file("text.txt", "vectors.h5")
+        """
+        with open(source, "rb") as file:
+            return save_vectors(target, self.stream(map(split_tokens, file), output, pooling))
+
+    def encode_words(self, words):
+        """Token vectors of single words, by the character encoder: what the LSTMs read.
+
+        Args:
+            words: List of words, `str` or UTF-8 `bytes`.
+
+        Returns:
+            float32 `(len(words), P)`.
+        """
+        keys = list(map(token_bytes, words))
+        distinct = list(dict.fromkeys(keys))
+        places = {key: i for i, key in enumerate(distinct)}
+        return self._word_vectors(distinct)[[places[key] for key in keys]]
+
+    def remember_words(self, words):
+        """Encodes words before they are met, such as those of a vocabulary.
+
+        Args:
+            words: List of words, or the path of a file with one a line.
+        """
+        if self.word_cache is None:
+            raise ValueError("This Embedder has no word cache: make it with word_cache=100_000.")
+        keys = list(dict.fromkeys(map(token_bytes, read_words(words))))
+        for start in range(0, len(keys), 16 * _WORDS_AT_ONCE):
+            self.word_cache.fetch(keys[start : start + 16 * _WORDS_AT_ONCE], self._encode)
+
+    def dump_words(self, vocabulary, path):
+        """Writes the token vectors of a vocabulary as bilm-tf's `dump_token_embeddings` does.
+
+        Args:
+            vocabulary: The words: a path of a file with one a line, or a list. `<S>` and `</S>` are
+                a sentence's boundaries.
+            path: The hdf5 file to write: `embedding`, float32 `(n_words, P)`.
+        """
+        words = read_words(vocabulary)
+        keys = [word if word in (BEGIN, END) else token_bytes(word) for word in words]
+        write_token_embeddings(path, self._encode(keys))
+
+    def _check_request(self, sentences, output, pooling):
+        if isinstance(sentences, (str, bytes)):
+            raise ValueError(
+                f"Expected a list of sentences, got the single string {sentences[:60]!r}. Put it "
+                "into a list: [sentence]."
+            )
+        if output not in _OUTPUTS:
+            raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
+        if pooling not in _POOLINGS:
+            raise ValueError(f"pooling must be None, 'mean' or 'max'; got {pooling!r}.")
+        if output == "mix" and not self.layer.mixes:
+            raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
+        if output == "mix" and self.layer.layer_norm:
+            raise ValueError(
+                "The ElmoLayer's mix has layer_norm, which depends on the batch. Take "
+                "output='layers' and mix them yourself."
+            )
+
+    @contextlib.contextmanager
+    def _progress(self, total):
+        shown = sys.stderr.isatty() if self.progress is None else self.progress
+        if not shown:
+            yield lambda count: None
+            return
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task("embedding", total=total)
+            yield lambda count: progress.advance(task, count)
+
+    def _next_block(self, sentences):
+        """The sentences that are sorted and encoded together."""
+        block, n_tokens = [], 0
+        for sentence in sentences:
+            block.append(sentence)
+            n_tokens += len(sentence) + 2
+            if n_tokens >= _BATCHES_TOGETHER * self.batch_tokens:
+                break
+        return block
+
+    def _embed_block(self, block, output):
+        """Arrays of sentences, in their order."""
+        table, index = self._word_table(block)
+        pieces = [
+            (number, start, index[number][start : start + self.max_tokens])
+            for number, sentence in enumerate(block)
+            for start in _starts(len(sentence), self.max_tokens, self.overlap)
+        ]
+        vectors = [None] * len(pieces)
+        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][2]))
+        while order:
+            taken = self._take_batch(order, pieces)
+            for i, array in zip(taken, self._run([pieces[i][2] for i in taken], table, output)):
+                vectors[i] = array
+        joined = itertools.groupby(zip(pieces, vectors), key=lambda pair: pair[0][0])
+        return [_joined([array for _, array in group], self.overlap) for _, group in joined]
+
+    def _take_batch(self, order, pieces):
+        """Takes the longest pieces that are left, as many as fill a batch."""
+        width = len(pieces[order[-1]][2]) + 2
+        count = max(1, self.batch_tokens // width)
+        taken = order[-count:]
+        del order[-count:]
+        return taken
+
+    def _word_table(self, block):
+        """Vectors of the block's words, its boundaries first, and each sentence as rows of it."""
+        rows = {}
+        for sentence in block:
+            for token in sentence:
+                if token not in rows:
+                    rows[token] = len(rows)
+        keys = list(map(token_bytes, rows))
+        places = {key: i for i, key in enumerate(dict.fromkeys([UNKNOWN, *keys]), start=2)}
+        rows = {token: places[key] for token, key in zip(rows, keys)}
+        index = [np.array([rows[token] for token in sentence], np.int32) for sentence in block]
+        return self._word_vectors([BEGIN, END, *places]), index
+
+    def _word_vectors(self, keys):
+        if self.word_cache is None:
+            return self._encode(keys)
+        return self.word_cache.fetch(keys, self._encode)
+
+    def _encode(self, keys):
+        """Token vectors float32 `(n, P)` of distinct words, by the model."""
+        if not self.config.reads_characters:
+            return self._look_up(keys)
+        width = self.config.max_characters_per_token
+        vectors = np.empty((len(keys), self.config.projection_dim), np.float32)
+        # Words of like lengths together: their characters are cut to the longest.
+        order = sorted(range(len(keys)), key=lambda i: len(keys[i]))
+        for start in range(0, len(order), _WORDS_AT_ONCE):
+            places = order[start : start + _WORDS_AT_ONCE]
+            plain = [b"" if keys[i] in (BEGIN, END) else keys[i] for i in places]
+            ids = encode_sentences([plain], width)[0, 1:-1]
+            for row, i in enumerate(places):
+                if keys[i] in (BEGIN, END):
+                    mark = BEGIN_SENTENCE if keys[i] == BEGIN else END_SENTENCE
+                    ids[row] = boundary_row(mark, width)
+            vectors[places] = self._words.run(trim_characters(ids, self.config.widest_filter))
+        return vectors
+
+    def _look_up(self, keys):
+        words = [key if isinstance(key, str) else key.decode() for key in keys]
+        ids = encode_token_ids([words], self.vocabulary)[0, 1:-1]
+        return self._words.run(ids)
+
+    def _run(self, batch, table, output):
+        """Arrays of the pieces of a batch, given as rows of the table."""
+        longest = max(map(len, batch)) + 2
+        index = np.zeros((len(batch), longest), np.int32)
+        lengths = np.array([len(rows) + 2 for rows in batch], np.int32)
+        for row, rows in zip(index, batch):
+            row[1 : len(rows) + 1] = rows
+            row[len(rows) + 1] = 1
+        if output not in self._sentences:
+            self._sentences[output] = _Sentences(self.layer, output)
+        try:
+            vectors = self._sentences[output].run(table[index], lengths)
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                raise MemoryError(
+                    f"Not enough memory for a piece of {len(batch[0])} tokens: make the Embedder "
+                    "with a smaller max_tokens."
+                ) from error
+            self.batch_tokens = max(1, len(batch) // 2) * longest
+            half = len(batch) // 2
+            parts = batch[:half], batch[half:]
+            return [array for part in parts for array in self._run(part, table, output)]
+        # Copies: a view would keep the whole batch in memory.
+        return [array[..., : len(rows), :].copy() for array, rows in zip(vectors, batch)]
+
+    def _check_cache(self):
+        """Raises ValueError unless the cache's vectors are this model's."""
+        vectors = self._encode([BEGIN, END, UNKNOWN])
+        known = self.word_cache.fetch([BEGIN, END, UNKNOWN], self._encode)
+        close = known.shape == vectors.shape and (
+            np.abs(known - vectors).max() <= _SAME_WORD_TOLERANCE * max(1, np.abs(vectors).max())
+        )
+        if not close:
+            raise ValueError(
+                "The word cache is of another model: its vectors of <S>, </S> and <UNK> are not "
+                "those of this model's character encoder."
+            )
+
+
+class _Words(keras.Model):
+    """The token encoder as a function, compiled."""
+
+    def __init__(self, layer):
+        super().__init__(dtype=layer.bilm_dtype_policy, name="words")
+        self.token_encoder = layer.token_encoder
+        self.jit_compile = keras.backend.backend() == "jax"
+        self.built = True
+
+    def call(self, inputs):
+        return ops.cast(self.token_encoder(inputs), "float32")
+
+    def run(self, ids):
+        """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
+        n_words = len(ids)
+        padding = ((0, _padded(n_words) - n_words),) + ((0, 0),) * (ids.ndim - 1)
+        return self.predict_on_batch(np.pad(ids, padding))[:n_words]
+
+
+class _Sentences(keras.Model):
+    """Token vectors to what is asked for, as a function, compiled."""
+
+    def __init__(self, layer, output):
+        super().__init__(dtype=layer.bilm_dtype_policy, name=f"sentences_{output}")
+        self.bilm = layer.bilm
+        self.mix = layer.mixes[0] if output == "mix" else None
+        self.output_kind = output
+        self.jit_compile = keras.backend.backend() == "jax"
+        self.built = True
+
+    def call(self, inputs):
+        tokens, lengths = inputs["tokens"], inputs["lengths"]
+        tokens = ops.cast(tokens, self.compute_dtype)
+        places = ops.arange(ops.shape(tokens)[1])
+        layers = self.bilm(tokens, mask=places < ops.expand_dims(lengths, 1))[:, :, 1:-1]
+        if self.output_kind == "mix":
+            layers = self.mix(layers)
+        elif self.output_kind == "top":
+            layers = layers[:, -1]
+        elif self.output_kind == "average":
+            layers = ops.mean(layers, axis=1)
+        return ops.cast(layers, "float32")
+
+    def run(self, tokens, lengths):
+        """Vectors of token vectors `(B, T, P)` with boundaries; `lengths` `(B,)` count those."""
+        n_rows, n_steps = tokens.shape[:2]
+        rows, steps = _padded(n_rows), _padded(n_steps)
+        if (rows, steps) != (n_rows, n_steps):
+            tokens = np.pad(tokens, ((0, rows - n_rows), (0, steps - n_steps), (0, 0)))
+            lengths = np.pad(lengths, (0, rows - n_rows))
+        return self.predict_on_batch({"tokens": tokens, "lengths": lengths})[:n_rows]
+
+
+def _padded(count):
+    """The size to compile for where every size is compiled: few different ones."""
+    if keras.backend.backend() != "jax":
+        return count
+    step = max(8, 1 << max(0, count.bit_length() - 3))
+    return -(-count // step) * step if count > 1 else 1
+
+
+def _starts(n_tokens, max_tokens, overlap):
+    """Where the pieces of a sentence begin."""
+    if n_tokens <= max_tokens:
+        return [0]
+    return range(0, n_tokens - overlap, max_tokens - overlap)
+
+
+def _joined(pieces, overlap):
+    """The array of a sentence from those of its pieces."""
+    if len(pieces) == 1:
+        return pieces[0]
+    left, right = overlap // 2, overlap - overlap // 2
+    last = len(pieces) - 1
+    parts = [
+        piece[..., (right if i else 0) : piece.shape[-2] - (left if i < last else 0), :]
+        for i, piece in enumerate(pieces)
+    ]
+    return np.concatenate(parts, axis=-2)
+
+
+def _pooled(array, pooling):
+    if not array.shape[-2]:
+        return np.zeros((*array.shape[:-2], array.shape[-1]), np.float32)
+    return array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2)
+
+
+def _checked_sentence(sentence):
+    if isinstance(sentence, (str, bytes)):
+        return split_tokens(sentence)
+    tokens = list(sentence)
+    for token in tokens:
+        if not isinstance(token, (str, bytes)):
+            raise ValueError(
+                f"Expected sentences of strings, found {token!r} of type {type(token).__name__} in "
+                f"{tokens[:5]!r}."
+            )
+    return tokens
+
+
+def _is_out_of_memory(error):
+    """Whether an error of any backend says that memory did not suffice."""
+    if isinstance(error, MemoryError):
+        return True
+    text = f"{type(error).__name__} {error}".lower()
+    return any(
+        phrase in text
+        for phrase in ("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory")
+        + ("not enough memory", "can't allocate memory", "failed to allocate")
+    )
+
+
+def _check_arguments(batch_tokens, max_tokens, overlap):
+    for name, value in (("batch_tokens", batch_tokens), ("max_tokens", max_tokens)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
+    if not isinstance(overlap, int) or not 0 <= overlap < max_tokens:
+        raise ValueError(
+            f"overlap must be an integer of at least 0 and below max_tokens={max_tokens}, got "
+            f"{overlap!r}."
+        )

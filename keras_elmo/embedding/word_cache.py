@@ -1,0 +1,172 @@
+"""Token vectors of words met before, so that their characters are read only once."""
+
+import os
+
+import numpy as np
+
+from keras_elmo.files import replacing
+from keras_elmo.pretrained.hdf5_file import TOKEN_EMBEDDINGS_NAME, read_token_embeddings
+from keras_elmo.token_ids import read_words
+
+BEGIN, END, UNKNOWN = "<S>", "</S>", b"<UNK>"
+"""Keys of a sentence's boundaries, which no token has, for tokens are bytes; and of a plain word
+that the file format wants."""
+
+_FIRST_CAPACITY = 1024
+
+
+class WordCache:
+    """Token vectors by word, the latest used ones, in bounded memory.
+
+    An `Embedder` fills one as it meets words. A file of bilm-tf's `dump_token_embeddings` fills it
+    at once; words that are not in it go through the character encoder as they come.
+
+    Args:
+        max_words: Most words to keep. The ones not used for longest go first.
+
+    Raises:
+        ValueError: if `max_words` is not a positive integer.
+
+    Example:
+
+    >>> embedder = Embedder(word_cache=WordCache.from_files("words.h5", "vocabulary.txt"))
+
+    Reference: BILM_TF.md, "Files" (`dump_token_embeddings`).
+    """
+
+    def __init__(self, max_words=100_000):
+        if not isinstance(max_words, int) or max_words < 1:
+            raise ValueError(f"max_words must be an integer of at least 1, got {max_words!r}.")
+        self.max_words = max_words
+        self.hits = 0
+        self.misses = 0
+        self._rows = {}  # in the order of their last use
+        self._vectors = None
+
+    def __len__(self):
+        return len(self._rows)
+
+    @classmethod
+    def from_files(cls, embeddings, vocabulary, max_words=None):
+        """Reads the token vectors of bilm-tf's `dump_token_embeddings`, or of `save`.
+
+        Args:
+            embeddings: The path of an hdf5 file with the array `embedding` (n_words, P).
+            vocabulary: The path of the words, one a line, in the order of the rows; `<S>` and
+                `</S>` stand for a sentence's boundaries.
+            max_words: As for the class; by default twice the words in the file.
+
+        Returns:
+            A `WordCache`.
+
+        Raises:
+            FileNotFoundError: if a file is missing.
+            ValueError: if the files do not belong together, or are of another kind.
+        """
+        words = read_words(vocabulary)
+        vectors = read_token_embeddings(embeddings)
+        if len(words) != len(vectors):
+            raise ValueError(
+                f"{embeddings} holds {len(vectors):,} vectors, {vocabulary} has {len(words):,} "
+                "words: they do not belong together."
+            )
+        keys = [word if word in (BEGIN, END) else word.encode() for word in words]
+        cache = cls(max_words or 2 * max(len(keys), 1))
+        cache.store(keys[-cache.max_words :], vectors[-cache.max_words :])
+        return cache
+
+    def save(self, embeddings, vocabulary):
+        """Writes the words and their vectors as bilm-tf's `dump_token_embeddings` does.
+
+        Words that a text file of one word a line cannot hold are left out.
+
+        Args:
+            embeddings: The hdf5 file to write.
+            vocabulary: The text file to write.
+
+        Raises:
+            ValueError: if nothing was embedded yet.
+        """
+        special = [BEGIN, END, UNKNOWN]
+        if not all(key in self._rows for key in special):
+            raise ValueError("The cache is empty: embed some sentences first.")
+        taken = {BEGIN.encode(), END.encode(), UNKNOWN}
+        words = [
+            key
+            for key in self._rows
+            if isinstance(key, bytes) and key not in taken and key.decode().split() == [key.decode()]
+        ]
+        rows = [self._rows[key] for key in special + words]
+        write_token_embeddings(embeddings, self._vectors[rows])
+        with replacing(vocabulary) as partial, open(partial, "wb") as file:
+            for key in [BEGIN.encode(), END.encode(), UNKNOWN, *words]:
+                file.write(key + b"\n")
+
+    def fetch(self, keys, encode):
+        """Vectors of words, those that are not at hand by a call of `encode`.
+
+        Args:
+            keys: List of distinct words, UTF-8 `bytes`; or `BEGIN` or `END`.
+            encode: A function from such a list to float32 `(n, P)`.
+
+        Returns:
+            float32 `(len(keys), P)`.
+        """
+        rows = np.fromiter((self._rows.get(key, -1) for key in keys), np.int64, len(keys))
+        missing = np.flatnonzero(rows < 0)
+        self.hits += len(keys) - len(missing)
+        self.misses += len(missing)
+        for key, row in zip(keys, rows.tolist()):
+            if row >= 0:
+                self._rows[key] = self._rows.pop(key)
+        if not len(missing):
+            return self._vectors[rows]
+        new = encode([keys[i] for i in missing])
+        vectors = np.empty((len(keys), new.shape[1]), np.float32)
+        vectors[missing] = new
+        if len(missing) < len(keys):
+            known = rows >= 0
+            vectors[known] = self._vectors[rows[known]]
+        kept = missing[: self.max_words]
+        self.store([keys[i] for i in kept], vectors[kept])
+        return vectors
+
+    def store(self, keys, vectors):
+        """Keeps the vectors of words that it does not have, in the place of older ones if need be.
+
+        Args:
+            keys: List of at most `max_words` words.
+            vectors: float32 `(len(keys), P)`.
+        """
+        self._make_room(len(self._rows) + len(keys), vectors.shape[1])
+        n_free = min(len(keys), len(self._vectors) - len(self._rows))
+        rows = list(range(len(self._rows), len(self._rows) + n_free))
+        oldest = iter(list(self._rows)[: len(keys) - n_free])
+        rows += [self._rows.pop(key) for key in oldest]
+        self._rows.update(zip(keys, rows))
+        self._vectors[rows] = vectors
+
+    def _make_room(self, n_words, dim):
+        """Enlarges the table for so many words, as far as it may grow."""
+        capacity = 0 if self._vectors is None else len(self._vectors)
+        if n_words <= capacity or capacity == self.max_words:
+            return
+        capacity = min(max(n_words, 2 * capacity, _FIRST_CAPACITY), self.max_words)
+        vectors = np.empty((capacity, dim), np.float32)
+        if self._vectors is not None:
+            vectors[: len(self._vectors)] = self._vectors
+        self._vectors = vectors
+
+
+def write_token_embeddings(path, vectors):
+    """Writes token vectors as bilm-tf's `dump_token_embeddings` does, whole or not at all.
+
+    Args:
+        path: The hdf5 file; an existing one is replaced.
+        vectors: float32 `(n_words, P)`, in the order of a vocabulary file.
+    """
+    with replacing(os.fspath(path)) as partial:
+        import h5py
+
+        with h5py.File(partial, "w") as file:
+            file.create_dataset(TOKEN_EMBEDDINGS_NAME, data=vectors)
