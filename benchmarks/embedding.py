@@ -98,9 +98,7 @@ def write_model(name, folder):
 
 def measure(folder, text, pythons, arguments):
     """Lists of tokens/s by worker and batch size, peaks of memory, and the machine's limits."""
-    workers = {
-        name: Worker(python, name, folder, text) for name, python in pythons.items()
-    }
+    workers = {name: Worker(python, name, folder, text) for name, python in pythons.items()}
     speeds = {(name, batch): [] for name in workers for batch in arguments.batch_sizes}
     limits, peaks = [], {}
     for batch in arguments.batch_sizes:
@@ -202,7 +200,9 @@ def table(name, config, result):
             limit = reads / weights if batch == 1 else flops / flop
             cells.append(f"{cell}, {statistics.median(values) / limit:.0%}")
         lines.append(f"| {LABELS[worker]} | {' | '.join(cells)} | {peaks[worker]:,.0f} MB |")
-    return "\n".join([*lines, "", "(x: times the fastest peer of the same round; %: of the limit)", ""])
+    return "\n".join(
+        [*lines, "", "(x: times the fastest peer of the same round; %: of the limit)", ""]
+    )
 
 
 def replace_part(path, name, text):

@@ -45,33 +45,36 @@ def model_of(run, **arguments):
 
 
 def grouped_variables(model):
-    """Names of TF1 with the variables that hold each array."""
+    """Names of TF1 with the variables that hold each array, and whether they are transposed."""
     groups = {
-        tf1_name(entry.name): [variable_at(model, path) for path in entry.variables]
+        tf1_name(entry.name): (
+            [variable_at(model, path) for path in entry.variables],
+            entry.is_transposed,
+        )
         for entry in weight_table(model.config)
     }
     return {
         **groups,
-        "lm/softmax/W": [model.softmax.kernel],
-        "lm/softmax/b": [model.softmax.bias],
+        "lm/softmax/W": ([model.softmax.kernel], False),
+        "lm/softmax/b": ([model.softmax.bias], False),
     }
 
 
 def set_variables(model, arrays):
-    for name, variables in grouped_variables(model).items():
-        start = 0
-        for variable in variables:
-            if len(variables) == 1:
-                variable.assign(arrays[name].reshape(variable.shape))
-            else:
-                variable.assign(arrays[name][start : start + variable.shape[0]])
-            start += variable.shape[0]
+    for name, (variables, is_transposed) in grouped_variables(model).items():
+        parts = [arrays[name]]
+        if len(variables) > 1:
+            # One array holds the kernels of input and of h, of the same size here.
+            parts = np.split(arrays[name], len(variables))
+        for variable, part in zip(variables, parts):
+            variable.assign((part.T if is_transposed else part).reshape(variable.shape))
 
 
 def assert_variables(model, golden, prefix, value_of, scale=1.0):
-    for name, variables in grouped_variables(model).items():
+    for name, (variables, is_transposed) in grouped_variables(model).items():
         expected = golden[f"{prefix}/{name}"]
-        found = np.concatenate([value_of(variable) for variable in variables]) * scale
+        values = [value_of(variable) for variable in variables]
+        found = np.concatenate([v.T if is_transposed else v for v in values]) * scale
         found = found.reshape(expected.shape).astype("float64")
         error = np.abs(found - expected).max() / max(1e-3, np.abs(expected).max())
         assert error <= TOLERANCE, (name, error)

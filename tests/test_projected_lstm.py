@@ -48,11 +48,11 @@ def make(options, weights, reverse=False):
 
 def set_weights(lstm, weights, cell):
     kernel, recurrent_kernel = np.split(weights[f"{cell}/W_0"], 2)
-    lstm.kernel.assign(kernel)
-    lstm.recurrent_kernel.assign(recurrent_kernel)
+    lstm.kernel.assign(kernel.T)
+    lstm.recurrent_kernel.assign(recurrent_kernel.T)
     lstm.bias.assign(weights[f"{cell}/B"])
     if lstm.projection_kernel is not None:
-        lstm.projection_kernel.assign(weights[f"{cell}/W_P_0"])
+        lstm.projection_kernel.assign(weights[f"{cell}/W_P_0"].T)
 
 
 def expected_outputs(x, options, weights, lengths, states=None, reverse=False):
@@ -169,7 +169,7 @@ def test_gradient_is_zero_where_clipped(rng, inputs):
     symbolic = keras.Input((5, 4))
     model = keras.Model(symbolic, layer(symbolic))
     model.compile(keras.optimizers.SGD(1e3), "mse")
-    layer.projection_kernel.assign(rng.normal(size=(7, 4)))
+    layer.projection_kernel.assign(rng.normal(size=(4, 7)))
     before = [to_numpy(weight).copy() for weight in layer.weights]
     assert (np.abs(np.abs(to_numpy(layer(inputs))) - 1e-6) < 1e-9).all()
     model.train_on_batch(inputs, np.ones((3, 5, 4), "float32"))

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import os
 import sys
 
 import keras
@@ -34,6 +33,11 @@ _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _SAME_WORD_TOLERANCE = 1e-3
+_OUT_OF_MEMORY = (
+    *("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory"),
+    *("not enough memory", "can't allocate memory", "failed to allocate"),
+)
+"""How the backends say that memory did not suffice, in small letters."""
 
 
 class Embedder:
@@ -471,11 +475,7 @@ def _is_out_of_memory(error):
     if isinstance(error, MemoryError):
         return True
     text = f"{type(error).__name__} {error}".lower()
-    return any(
-        phrase in text
-        for phrase in ("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory")
-        + ("not enough memory", "can't allocate memory", "failed to allocate")
-    )
+    return any(phrase in text for phrase in _OUT_OF_MEMORY)
 
 
 def _check_arguments(batch_tokens, max_tokens, overlap):

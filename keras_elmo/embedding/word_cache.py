@@ -90,16 +90,13 @@ class WordCache:
         special = [BEGIN, END, UNKNOWN]
         if not all(key in self._rows for key in special):
             raise ValueError("The cache is empty: embed some sentences first.")
-        taken = {BEGIN.encode(), END.encode(), UNKNOWN}
-        words = [
-            key
-            for key in self._rows
-            if isinstance(key, bytes) and key not in taken and key.decode().split() == [key.decode()]
-        ]
+        names = [BEGIN.encode(), END.encode(), UNKNOWN]
+        words = [key for key in self._rows if isinstance(key, bytes) and key not in names]
+        words = [key for key in words if key.decode().split() == [key.decode()]]
         rows = [self._rows[key] for key in special + words]
         write_token_embeddings(embeddings, self._vectors[rows])
         with replacing(vocabulary) as partial, open(partial, "wb") as file:
-            for key in [BEGIN.encode(), END.encode(), UNKNOWN, *words]:
+            for key in names + words:
                 file.write(key + b"\n")
 
     def fetch(self, keys, encode):

@@ -12,16 +12,16 @@ def scan_time(step, carry, inputs, constants, reverse=False):
 
     Args:
         step: `(carry, inputs at one time, constants) -> (new carry, outputs)`, with tuples of
-            tensors `(B, N)`. Has an attribute `output_dims`, the N of each output, whose dtype is
+            tensors `(N, B)`. Has an attribute `output_dims`, the N of each output, whose dtype is
             that of the first carry. Hashable by value, for JAX keeps what it compiled for an equal
             one.
         carry: Tuple of tensors, the carry before the first step.
-        inputs: Tuple of tensors `(T, B, N)`.
+        inputs: Tuple of tensors `(T, N, B)`.
         constants: Tuple of tensors that are the same at all times.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.
 
     Returns:
-        The last carry, and a tuple of the outputs `(T, B, N)`.
+        The last carry, and a tuple of the outputs `(T, N, B)`.
     """
     backend = keras.backend.backend()
     loop = {"tensorflow": _tensorflow_loop, "jax": _jax_loop}.get(backend, _python_loop)
@@ -32,9 +32,9 @@ def _tensorflow_loop(step, carry, inputs, constants, reverse):
     import tensorflow as tf
 
     n_steps = tf.shape(inputs[0])[0]
-    batch_size = carry[0].shape[0]
+    batch_size = carry[0].shape[1]
     outputs = tuple(
-        tf.TensorArray(carry[0].dtype, n_steps, element_shape=[batch_size, dim])
+        tf.TensorArray(carry[0].dtype, n_steps, element_shape=[dim, batch_size])
         for dim in step.output_dims
     )
 
@@ -46,9 +46,8 @@ def _tensorflow_loop(step, carry, inputs, constants, reverse):
     _, carry, outputs = tf.while_loop(
         lambda i, *_: i < n_steps, body, (0, carry, outputs), maximum_iterations=n_steps
     )
-    shape = inputs[0].shape[:2]
     return carry, tuple(
-        tf.ensure_shape(array.stack(), [*shape, dim])
+        tf.ensure_shape(array.stack(), [inputs[0].shape[0], dim, batch_size])
         for array, dim in zip(outputs, step.output_dims)
     )
 
@@ -72,13 +71,13 @@ def _compiled_jax_loop():
 
 
 def _python_loop(step, carry, inputs, constants, reverse):
-    n_steps, batch_size = inputs[0].shape[:2]
+    n_steps, _, batch_size = inputs[0].shape
     outputs = [None] * n_steps
     for time in reversed(range(n_steps)) if reverse else range(n_steps):
         carry, outputs[time] = step(carry, tuple(x[time] for x in inputs), constants)
     if not n_steps:
         dtype = carry[0].dtype
         return carry, tuple(
-            keras.ops.zeros((0, batch_size, dim), dtype) for dim in step.output_dims
+            keras.ops.zeros((0, dim, batch_size), dtype) for dim in step.output_dims
         )
     return carry, tuple(keras.ops.stack(x) for x in zip(*outputs))

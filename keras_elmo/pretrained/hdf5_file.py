@@ -45,7 +45,8 @@ def load_hdf5(owner, config, path, without_token_encoder=False):
                 continue
             for variable, rows in variables_and_rows(owner, entry):
                 # Each part is read by itself: a view would keep the whole array in memory on JAX.
-                variable.assign(_as_float32(found[entry.name], rows).reshape(variable.shape))
+                part = _as_float32(found[entry.name], rows)
+                variable.assign(entry.part_of(part, variable.shape))
 
 
 def export_hdf5(owner, config, path):
@@ -61,9 +62,8 @@ def export_hdf5(owner, config, path):
 
         with h5py.File(partial, "w") as file:
             for entry in weight_table(config):
-                arrays = [_to_float32(variable_at(owner, name)) for name in entry.variables]
-                array = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
-                file.create_dataset(entry.name, data=array.reshape(entry.shape))
+                values = [_to_float32(variable_at(owner, name)) for name in entry.variables]
+                file.create_dataset(entry.name, data=entry.joined(values))
 
 
 def export_softmax(kernel, bias, path):
@@ -216,7 +216,7 @@ def variables_and_rows(owner, entry):
         entry: A `WeightEntry`.
 
     Yields:
-        Pairs of a variable and the index of its part of the array, which is to be reshaped.
+        Pairs of a variable and the index of its rows of the array; see `WeightEntry.part_of`.
     """
     variables = [variable_at(owner, name) for name in entry.variables]
     if len(variables) == 1:
@@ -224,7 +224,7 @@ def variables_and_rows(owner, entry):
         return
     stop = 0
     for variable in variables:
-        start, stop = stop, stop + variable.shape[0]
+        start, stop = stop, stop + variable.shape[1 if entry.is_transposed else 0]
         yield variable, slice(start, stop)
 
 

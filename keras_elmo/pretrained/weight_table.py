@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from keras_elmo.config import NUM_CHARACTERS
 
 
@@ -14,11 +16,13 @@ class WeightEntry:
         shape: Its shape there.
         variables: Paths of the layers' variables that hold it, from the owner of `token_encoder`
             and `bilm`. Joined along their first axis and reshaped to `shape`, they are the array.
+        is_transposed: Whether each variable is transposed before that.
     """
 
     name: str
     shape: tuple
     variables: tuple
+    is_transposed: bool = False
 
     @property
     def size(self):
@@ -27,6 +31,15 @@ class WeightEntry:
         for dim in self.shape:
             size *= dim
         return size
+
+    def part_of(self, rows, shape):
+        """A variable's value of that shape, from its rows of the array."""
+        return (rows.T if self.is_transposed else rows).reshape(shape)
+
+    def joined(self, values):
+        """The array, from the values of its variables."""
+        rows = [value.T if self.is_transposed else value for value in values]
+        return (np.concatenate(rows) if len(rows) > 1 else rows[0]).reshape(self.shape)
 
 
 def weight_table(config):
@@ -95,10 +108,12 @@ def _lstm_entries(config):
             # The file joins the kernels of input and of h; gates are in the same order, i j f o.
             kernels = (f"{lstm}.kernel", f"{lstm}.recurrent_kernel")
             entries += [
-                WeightEntry(f"{cell}/W_0", (2 * dim, 4 * units), kernels),
+                WeightEntry(f"{cell}/W_0", (2 * dim, 4 * units), kernels, is_transposed=True),
                 WeightEntry(f"{cell}/B", (4 * units,), (f"{lstm}.bias",)),
             ]
             if units != dim:
                 projection = (f"{lstm}.projection_kernel",)
-                entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), projection))
+                entries.append(
+                    WeightEntry(f"{cell}/W_P_0", (units, dim), projection, is_transposed=True)
+                )
     return entries

@@ -441,7 +441,7 @@ class BidirectionalLanguageModel(keras.Model):
         """Pairs of a variable and its part of the arrays, which are named as in `weight_table`."""
         for entry in weight_table(self.config):
             for variable, rows in variables_and_rows(self, entry):
-                yield variable, arrays[entry.name][rows].reshape(variable.shape)
+                yield variable, entry.part_of(arrays[entry.name][rows], variable.shape)
         if not self.share_embedding_softmax:
             yield self.softmax.kernel, arrays["softmax/W"]
         yield self.softmax.bias, arrays["softmax/b"]
