@@ -7,10 +7,10 @@ The environments: bilm 0.1.post5 with tensorflow 1.15.5 and protobuf 3.19.6 on P
 simple-elmo 0.9.2 with tensorflow-cpu and tf-keras of the same version; simple-elmo-pytorch 0.2
 (AllenNLP's ELMo) with torch, numpy, h5py. What is not given is left out.
 
-All read the same random weights in bilm-tf's layout and the same natural text, cut into sentences of
-25 tokens, and run by turns, several rounds. The table is written to benchmarks/README.md: medians of
-tokens/s, of the ratio to the fastest peer of each round, and of the share of the machine's limit,
-measured in the same rounds: the best matrix product and the fastest read of memory.
+All read the same random weights in bilm-tf's layout and the same natural text, in sentences of
+25 tokens, and run by turns, several rounds. The table is written to benchmarks/README.md: medians
+of tokens/s, of the ratio to the fastest peer of each round, and of the share of the machine's
+limit, measured in the same rounds: the best matrix product and the fastest read of memory.
 """
 
 import argparse
@@ -122,7 +122,7 @@ class Worker:
         environment = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
         command = [python, str(HERE / "embedding_worker.py"), name, str(folder), str(text)]
         self.name = name
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
             env=environment,

@@ -44,9 +44,13 @@ def bilm(folder, words):
     import tensorflow as tf
     from bilm import Batcher, BidirectionalLanguageModel
 
+    vocabulary = folder + "/specials.txt"
+    with open(vocabulary, "w") as file:
+        file.write("<S>\n</S>\n<UNK>\n")
+
     def make(batch_size):
         tf.compat.v1.reset_default_graph()
-        batcher = Batcher(None, WIDTH)
+        batcher = Batcher(vocabulary, WIDTH)
         ids = tf.compat.v1.placeholder("int32", (None, None, WIDTH))
         model = BidirectionalLanguageModel(
             folder + "/options.json", folder + "/weights.hdf5", max_batch_size=batch_size
@@ -57,27 +61,16 @@ def bilm(folder, words):
         session.run(tf.compat.v1.global_variables_initializer())
         return lambda batch: session.run(mean, {ids: batcher.batch_sentences(batch)})
 
-    # Without a vocabulary file its Batcher wants one; an UnicodeCharsVocabulary does the same.
-    from bilm.data import UnicodeCharsVocabulary
-
-    class Plain(UnicodeCharsVocabulary):
-        def __init__(self, filename, max_word_length, **kwargs):
-            path = folder + "/bilm_vocabulary.txt"
-            with open(path, "w") as file:
-                file.write("<S>\n</S>\n<UNK>\n")
-            super().__init__(path, max_word_length, **kwargs)
-
-    import bilm.data
-
-    bilm.data.UnicodeCharsVocabulary = Plain
     return make
 
 
 def simple_elmo(folder, words):
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    import tensorflow as tf
     from simple_elmo import ElmoModel
 
     def make(batch_size):
+        tf.compat.v1.reset_default_graph()
         model = ElmoModel()
         model.load(folder, max_batch_size=batch_size)
         return lambda batch: model.get_elmo_vectors(batch, warmup=False, layers="average")
@@ -88,6 +81,11 @@ def simple_elmo(folder, words):
 def allennlp(folder, words, cached=False):
     import torch
     from simple_elmo_pytorch import Elmo, batch_to_ids
+    from simple_elmo_pytorch.nn import util
+
+    # The package left these two of AllenNLP's out; sentences of one batch need nothing else.
+    util.combine_initial_dims = lambda tensor: tensor
+    util.uncombine_initial_dims = lambda tensor, size: tensor
 
     def make(batch_size):
         arguments = {"vocab_to_cache": words} if cached else {}
@@ -101,7 +99,7 @@ def allennlp(folder, words, cached=False):
                     return model(batch_to_ids(batch))["elmo_representations"][0].numpy()
                 rows = [[place[token] for token in sentence] for sentence in batch]
                 ids = torch.tensor(rows)
-                characters = torch.ones(ids.shape + (WIDTH,), dtype=torch.long)
+                characters = torch.ones((*ids.shape, WIDTH), dtype=torch.long)
                 return model(characters, ids)["elmo_representations"][0].numpy()
 
         return run

@@ -2,6 +2,8 @@
 
 from keras_elmo.characters import encode_sentences
 from keras_elmo.config import ElmoConfig
+from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.embedding.word_cache import WordCache
 from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.elmo_layer import ElmoLayer
@@ -26,6 +28,7 @@ __all__ = [
     "CharCNNEmbedding",
     "ElmoConfig",
     "ElmoLayer",
+    "Embedder",
     "Highway",
     "LanguageModelCorpus",
     "ProjectedLSTM",
@@ -33,6 +36,7 @@ __all__ = [
     "UnicodeCharEncoder",
     "Vocabulary",
     "WeightedLayerSum",
+    "WordCache",
     "WordEmbedding",
     "__version__",
     "bilm_tf_optimizer",

@@ -1,6 +1,7 @@
 """One direction of one LSTM layer, with projection and clips, over a whole sequence."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_elmo.layers.lstm_recurrence import LSTMRecurrence, product_over_time
@@ -95,8 +96,10 @@ class ProjectedLSTM(keras.layers.Layer):
         if initial_state is None:
             initial_state = self._zero_state(batch_size)
         state = tuple(ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
-        z = product_over_time(self.kernel, ops.transpose(inputs, (1, 2, 0)))
-        z = z + ops.expand_dims(self.bias, -1)
+        forget = ops.convert_to_tensor(np.repeat([0.0, 0.0, 1.0, 0.0], self.units), self.bias.dtype)
+        bias = ops.cast(self.bias + forget, self.compute_dtype)
+        kernel = ops.convert_to_tensor(self.kernel, self.compute_dtype)
+        z = product_over_time(kernel, ops.transpose(inputs, (1, 0, 2)), bias)
         valid = None
         if mask is not None:
             valid = ops.expand_dims(ops.transpose(ops.cast(mask, "bool")), 1)
