@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_elmo import cli_training
-from keras_elmo.characters import encode_sentences, split_tokens
+from keras_elmo.characters import split_tokens
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.store import check_suffix, save_vectors
 from keras_elmo.pretrained.catalog import get_model, list_models, model_files
@@ -101,7 +101,11 @@ def _add_embed(commands, common):
         "bilm-tf does, or to FILE.npz; nothing is shown then",
     )
     command.add_argument(
-        "--batch-size", type=_positive, default=32, metavar="N", help="default: %(default)s"
+        "--batch-tokens",
+        type=_positive,
+        default=2048,
+        metavar="N",
+        help="tokens embedded together (default: %(default)s)",
     )
     command.add_argument(
         "--neighbours",
@@ -159,14 +163,15 @@ def _embed(arguments, parser):
         parser.error("give sentences or --input, not both")
     sentences = _read_sentences(arguments, parser)
     if arguments.output is not None:
-        vectors = (vectors for _, vectors in _vectors(sentences, arguments))
+        vectors = _embedder(arguments).stream(sentences, output=arguments.vectors)
         count = save_vectors(arguments.output, vectors)
         print(f"Wrote the vectors of {count:,} sentences to {arguments.output}")
         return
     shown = list(itertools.islice(sentences, _MAX_SHOWN))
     if not shown:
         raise ValueError("The input is empty: there is no sentence to embed.")
-    _show_vectors(list(_vectors(shown, arguments)), arguments.neighbours)
+    vectors = _embedder(arguments).embed(shown, output=arguments.vectors)
+    _show_vectors(list(zip(shown, vectors)), arguments.neighbours)
     if next(iter(sentences), None) is not None:
         print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
 
@@ -193,26 +198,10 @@ def _read_lines(path):
     return lines()
 
 
-def _vectors(sentences, arguments):
-    """Yields (tokens, vectors) for each sentence, the vectors without padding."""
-    import keras
+def _embedder(arguments):
+    from keras_elmo.embedding.embedder import Embedder
 
-    from keras_elmo.layers.elmo_layer import ElmoLayer
-
-    layers = arguments.vectors == "layers"
-    elmo = ElmoLayer(
-        arguments.model,
-        output="layers" if layers else "mix",
-        use_top_only=arguments.vectors == "top",
-    )
-    width = elmo.config.max_characters_per_token
-    ids = keras.Input((None, width), dtype="int32")
-    model = keras.Model(ids, elmo(ids))
-    sentences = iter(sentences)
-    while batch := list(itertools.islice(sentences, arguments.batch_size)):
-        outputs = model.predict_on_batch(encode_sentences(batch, width))
-        for tokens, output in zip(batch, outputs):
-            yield tokens, output[..., : len(tokens), :]
+    return Embedder(arguments.model, batch_tokens=arguments.batch_tokens)
 
 
 def _show_vectors(embedded, n_neighbours):

@@ -81,7 +81,7 @@ def test_embed_writes_files(capsys, tmp_path, kind, arguments):
         kind,
         "--output",
         str(output),
-        "--batch-size",
+        "--batch-tokens",
         "2",
     )
     assert code == 0
@@ -152,7 +152,7 @@ def test_models_lists_the_catalog(capsys):
         (("embed", "a", "--input", "x"), "not both"),
         (("embed", "a", "--output", "v.txt"), r"must end in .h5, .hdf5 or .npz"),
         (("embed", "a", "--vectors", "layers"), "needs --output"),
-        (("embed", "a", "--batch-size", "0"), "'0' is not a whole number of at least 1"),
+        (("embed", "a", "--batch-tokens", "0"), "'0' is not a whole number of at least 1"),
         (("tune",), "invalid choice: 'tune'"),
     ],
 )

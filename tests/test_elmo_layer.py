@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import tensorflow_only, to_numpy
+from helpers import assert_close, tensorflow_only, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
 from layer_checks import check_layer
 
@@ -387,3 +387,29 @@ def test_strings_of_a_wrong_rank_are_named():
 def test_strings_in_a_model_of_another_backend_are_refused():
     with pytest.raises(ValueError, match="cannot take strings inside a model on the .* backend"):
         ElmoLayer(TINY)(keras.Input((), dtype="string"))
+
+
+@tensorflow_only
+def test_strings_encode_each_distinct_word_once(monkeypatch):
+    import tensorflow as tf
+
+    elmo = ElmoLayer(GOLDEN / "default", trainable_bilm=True)
+    sentences = [["the", "cat", "saw", "the", "cat"], ["extraordinarily", "the"]]
+    tokens = tf.ragged.constant(sentences).to_tensor()
+    seen = []
+    encoder = elmo.token_encoder
+    call = encoder.call
+    monkeypatch.setattr(encoder, "call", lambda ids: seen.append(tuple(ids.shape)) or call(ids))
+    outputs, gradients = [], []
+    for inputs in (tokens, encode_sentences(sentences)):
+        with tf.GradientTape() as tape:
+            outputs.append(elmo(inputs))
+            loss = tf.reduce_sum(outputs[-1] ** 2)
+        gradients.append(tape.gradient(loss, encoder.char_embedding.value))
+    # Four words, the padding and the boundaries; the longest has 17 characters with its marks, and
+    # the widest filter sees all padding behind it.
+    widest = elmo.config.widest_filter
+    assert seen == [(7, 17 + widest), (2, 7, 50)]
+    assert_close(to_numpy(outputs[0]), to_numpy(outputs[1]))
+    one, other = (tf.convert_to_tensor(g).numpy() for g in gradients)
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -136,10 +136,9 @@ class Embedder:
         >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
         (3, 2, 256)
         """
-        if not isinstance(sentences, (list, tuple, str, bytes)):
-            sentences = list(sentences)
-        n_sentences = None if isinstance(sentences, (str, bytes)) else len(sentences)
-        return list(self.stream(sentences, output, pooling, n_sentences))
+        self._check_request(sentences, output, pooling)
+        sentences = list(sentences)
+        return list(self._arrays(sentences, output, pooling, len(sentences)))
 
     def stream(self, sentences, output="mix", pooling=None, n_sentences=None):
         """Embeds sentences one after the other, in memory that does not grow with their number.
@@ -148,10 +147,13 @@ class Embedder:
             sentences, output, pooling: As for `embed`.
             n_sentences: Their number, for the progress bar, if it is known.
 
-        Yields:
-            What `embed` lists.
+        Returns:
+            Iterator over what `embed` lists.
         """
         self._check_request(sentences, output, pooling)
+        return self._arrays(sentences, output, pooling, n_sentences)
+
+    def _arrays(self, sentences, output, pooling, n_sentences):
         sentences = (_checked_sentence(sentence) for sentence in sentences)
         with self._progress(n_sentences) as advance:
             while block := self._next_block(sentences):
@@ -201,6 +203,9 @@ class Embedder:
 
         Args:
             words: List of words, or the path of a file with one a line.
+
+        Raises:
+            ValueError: if this embedder remembers no words.
         """
         if self.word_cache is None:
             raise ValueError("This Embedder has no word cache: make it with word_cache=100_000.")

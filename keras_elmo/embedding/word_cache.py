@@ -1,5 +1,6 @@
 """Token vectors of words met before, so that their characters are read only once."""
 
+import collections
 import os
 
 import numpy as np
@@ -70,6 +71,9 @@ class WordCache:
                 f"{embeddings} holds {len(vectors):,} vectors, {vocabulary} has {len(words):,} "
                 "words: they do not belong together."
             )
+        twice = next((word for word, n in collections.Counter(words).items() if n > 1), None)
+        if twice is not None:
+            raise ValueError(f"{vocabulary}: {twice!r} stands twice. Each word has one row.")
         keys = [word if word in (BEGIN, END) else word.encode() for word in words]
         cache = cls(max_words or 2 * max(len(keys), 1))
         cache.store(keys[-cache.max_words :], vectors[-cache.max_words :])

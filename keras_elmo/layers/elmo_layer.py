@@ -9,6 +9,7 @@ from keras import ops
 from keras_elmo.characters import encode_sentences
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.parts import make_bilm, make_token_encoder
+from keras_elmo.layers.table_rows import take_rows
 from keras_elmo.layers.unicode_char_encoder import (
     UnicodeCharEncoder,
     check_string_tensor,
@@ -141,7 +142,7 @@ class ElmoLayer(keras.layers.Layer):
     def _set_up(self, config, token_embeddings):
         """Makes and builds the parts, whose shapes follow from the config alone."""
         if token_embeddings is not None:
-            token_embeddings = _token_vectors(token_embeddings, config.projection_dim)
+            token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
             config = config.with_word_input(len(token_embeddings))
         self.config = config
         self.char_encoder = None
@@ -219,9 +220,8 @@ class ElmoLayer(keras.layers.Layer):
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None):
-        ids = self.char_encoder(inputs) if _is_string(inputs) else ops.cast(inputs, "int32")
-        mask = self._mask_with_boundaries(ids)
-        layers = self._run_bilm(self.token_encoder(ids), mask)
+        tokens, mask = self._token_vectors(inputs)
+        layers = self._run_bilm(tokens, mask)
         # Sentence boundaries go: the begin is at the first position, the end at the last valid one.
         mask = mask[:, 2:]
         valid = ops.expand_dims(ops.expand_dims(mask, 1), -1)
@@ -231,6 +231,16 @@ class ElmoLayer(keras.layers.Layer):
             return layers
         mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
         return mixed[0] if self.num_mixes == 1 else mixed
+
+    def _token_vectors(self, inputs):
+        """Token vectors (B, T + 2, P), and the mask (B, T + 2)."""
+        if _is_string(inputs):
+            words, index, mask = self.char_encoder.encode_distinct(
+                inputs, self.config.widest_filter
+            )
+            return take_rows(self.token_encoder(words), index), mask
+        ids = ops.cast(inputs, "int32")
+        return self.token_encoder(ids), self._mask_with_boundaries(ids)
 
     def _run_bilm(self, tokens, mask):
         if not self.stateful:
@@ -396,7 +406,7 @@ def _is_foreign_string_tensor(x):
     return getattr(getattr(x, "dtype", None), "name", None) == "string"
 
 
-def _token_vectors(token_embeddings, projection_dim):
+def _stored_vectors(token_embeddings, projection_dim):
     if isinstance(token_embeddings, (str, os.PathLike)):
         return read_token_embeddings(token_embeddings, projection_dim)
     token_embeddings = np.asarray(token_embeddings, "float32")

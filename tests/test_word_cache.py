@@ -1,0 +1,77 @@
+"""Vectors of words met before, in bounded memory."""
+
+import h5py
+import numpy as np
+import pytest
+
+from keras_elmo import WordCache
+
+
+def encode(keys):
+    """Vectors that tell which word they are of."""
+    return np.array([[len(key), sum(map(ord, str(key)))] for key in keys], "float32")
+
+
+def refuse(keys):
+    raise AssertionError(f"{keys} were not remembered")
+
+
+def test_least_recently_used_go_first():
+    cache = WordCache(max_words=3)
+    for keys in ([b"a", b"b"], [b"c"], [b"a"], [b"d"]):
+        np.testing.assert_array_equal(cache.fetch(keys, encode), encode(keys))
+    assert len(cache) == 3
+    np.testing.assert_array_equal(
+        cache.fetch([b"d", b"a", b"c"], refuse), encode([b"d", b"a", b"c"])
+    )
+    seen = []
+    cache.fetch([b"b"], lambda keys: seen.extend(keys) or encode(keys))
+    assert seen == [b"b"]
+
+
+def test_more_words_at_once_than_it_keeps(rng):
+    cache = WordCache(max_words=5)
+    for _ in range(50):
+        keys = [b"%d" % i for i in rng.permutation(12)[: rng.integers(1, 12)]]
+        np.testing.assert_array_equal(cache.fetch(keys, encode), encode(keys))
+        assert len(cache) <= 5
+    assert cache.hits and cache.misses
+
+
+def test_grows_as_needed():
+    cache = WordCache()
+    keys = [b"%d" % i for i in range(5000)]
+    for start in range(0, 5000, 700):
+        cache.fetch(keys[start : start + 700], encode)
+    np.testing.assert_array_equal(cache.fetch(keys, refuse), encode(keys))
+
+
+def test_save_and_read(tmp_path):
+    cache = WordCache()
+    paths = tmp_path / "words.h5", tmp_path / "words.txt"
+    with pytest.raises(ValueError, match="cache is empty: embed some sentences first"):
+        cache.save(*paths)
+    keys = ["<S>", "</S>", b"<UNK>", b"a", "\u00fc".encode(), b"two words", b"", b"<S>"]
+    cache.fetch(keys, encode)
+    cache.save(*paths)
+    assert paths[1].read_text(encoding="utf-8").splitlines() == ["<S>", "</S>", "<UNK>", "a", "ü"]
+    with h5py.File(paths[0]) as file:
+        np.testing.assert_array_equal(file["embedding"][:], encode(keys[:5]))
+    again = WordCache.from_files(*paths)
+    assert again.max_words == 10
+    np.testing.assert_array_equal(again.fetch(keys[:5], refuse), encode(keys[:5]))
+
+
+def test_files_that_do_not_belong_together(tmp_path):
+    cache = WordCache()
+    cache.fetch(["<S>", "</S>", b"<UNK>"], encode)
+    paths = tmp_path / "words.h5", tmp_path / "words.txt"
+    cache.save(*paths)
+    paths[1].write_text("<S>\n</S>\n")
+    with pytest.raises(ValueError, match="holds 3 vectors, .* has 2 words: they do not belong"):
+        WordCache.from_files(*paths)
+    paths[1].write_text("<S>\n</S>\n</S>\n")
+    with pytest.raises(ValueError, match="'</S>' stands twice"):
+        WordCache.from_files(*paths)
+    with pytest.raises(ValueError, match="max_words must be an integer of at least 1, got 0"):
+        WordCache(0)
