@@ -5,7 +5,6 @@ Each line in is `BATCH_SIZE SENTENCES`, each line out `SECONDS PEAK_MEGABYTES`.
 """
 
 import os
-import resource
 import sys
 import time
 
@@ -68,12 +67,19 @@ def simple_elmo(folder, words):
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import tensorflow as tf
     from simple_elmo import ElmoModel
+    from simple_elmo.elmo_helpers import weight_layers
 
     def make(batch_size):
         tf.compat.v1.reset_default_graph()
         model = ElmoModel()
         model.load(folder, max_batch_size=batch_size)
-        return lambda batch: model.get_elmo_vectors(batch, warmup=False, layers="average")
+        # Without a session of our own it would load the weights anew at every call.
+        layers = model.sentence_embeddings_op
+        model.elmo_sentence_input = weight_layers("input", layers, use_layers="average")
+        session = tf.compat.v1.Session()
+        session.run(tf.compat.v1.global_variables_initializer())
+        arguments = {"warmup": False, "layers": "average", "session": session}
+        return lambda batch: model.get_elmo_vectors(batch, **arguments)
 
     return make
 
@@ -134,8 +140,14 @@ def main():
             embed[batch_size](sentences[place : place + batch_size])
             place += batch_size
         seconds = time.perf_counter() - start
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(seconds, peak, file=answers, flush=True)
+        print(seconds, peak_megabytes(), file=answers, flush=True)
+
+
+def peak_megabytes():
+    """Of this process alone; `resource` would count what its parent had."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 if __name__ == "__main__":

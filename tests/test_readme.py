@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from helpers import tensorflow_only
-from keras_elmo import list_models
+from keras_elmo import ElmoLayer, list_models
 from training_models import DATA
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TRAINING = (ROOT / "docs" / "TRAINING.md").read_text(encoding="utf-8")
+EMBEDDING = (ROOT / "docs" / "EMBEDDING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 DOWNLOADS = 'ElmoLayer("original")'
 
@@ -54,6 +55,19 @@ def test_code_on_training(tmp_path, monkeypatch, capsys):
     exec(block.replace("n_highway=1", "n_highway=1, filters=((1, 8), (2, 8))"), {})
     assert "PerplexityReport(perplexity=" in capsys.readouterr().out
     assert (tmp_path / "my_elmo" / "softmax.hdf5").exists()
+
+
+def test_code_on_embedding(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ElmoLayer(ROOT / "tests" / "golden" / "inference" / "default").export_hdf5("my_model")
+    (tmp_path / "text.txt").write_text("The cat sat .\nHello\n")
+    (tmp_path / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", EMBEDDING, re.DOTALL):
+        exec(block, names)
+    assert capsys.readouterr().out.startswith("(4, ")
+    assert (tmp_path / "vectors.h5").exists()
+    assert len(names["embedder"].word_cache) == len((tmp_path / "words.txt").read_text().split())
 
 
 def test_commands_on_training_are_there(capsys):
