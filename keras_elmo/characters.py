@@ -41,7 +41,7 @@ def encode_sentences(sentences, max_characters_per_token=50):
     Reference: BILM_TF.md, "Characters"; bilm-tf `UnicodeCharsVocabulary` and `Batcher`.
     """
     width = _checked_width(max_characters_per_token)
-    sentences = [_checked_sentence(sentence) for sentence in sentences]
+    sentences = [checked_tokens(sentence) for sentence in sentences]
     longest = max(map(len, sentences), default=0)
     ids = np.zeros((len(sentences), longest + 2, width), np.int32)
     begin = boundary_row(BEGIN_SENTENCE, width)
@@ -119,6 +119,27 @@ def token_bytes(token):
     return token.encode("utf-8", "ignore")
 
 
+def checked_tokens(sentence):
+    """A sentence's tokens as a list.
+
+    Raises:
+        ValueError: if it is a plain string, or a token is neither `str` nor `bytes`.
+    """
+    if isinstance(sentence, (str, bytes)):
+        raise ValueError(
+            f"Expected each sentence to be a list of tokens, found the string {sentence[:60]!r}. "
+            "Split it into tokens first, for example with sentence.split()."
+        )
+    sentence = list(sentence)
+    for token in sentence:
+        if not isinstance(token, (str, bytes)):
+            raise ValueError(
+                f"Expected tokens to be strings, found {token!r} of type {type(token).__name__} in "
+                f"the sentence {sentence[:5]!r}."
+            )
+    return sentence
+
+
 def _token_row(token, width):
     text = token_bytes(token)[: width - 2]
     row = np.full(width, WORD_PADDING, np.int32)
@@ -136,19 +157,3 @@ def _checked_width(max_characters_per_token):
             f"least {MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
         )
     return max_characters_per_token
-
-
-def _checked_sentence(sentence):
-    if isinstance(sentence, (str, bytes)):
-        raise ValueError(
-            f"Expected each sentence to be a list of tokens, found the string {sentence[:60]!r}. "
-            "Split it into tokens first, for example with sentence.split()."
-        )
-    sentence = list(sentence)
-    for token in sentence:
-        if not isinstance(token, (str, bytes)):
-            raise ValueError(
-                f"Expected tokens to be strings, found {token!r} of type {type(token).__name__} in "
-                f"the sentence {sentence[:5]!r}."
-            )
-    return sentence

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import assert_close, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, Embedder, WordCache, encode_sentences
-from keras_elmo.embedding import embedder as module
+from keras_elmo.embedding.compiled import CompiledSentences
 
 GOLDEN = Path(__file__).parent / "golden" / "inference"
 TINY = GOLDEN / "default"
@@ -111,7 +111,7 @@ def test_long_texts_in_pieces(layers):
 
 
 def test_too_large_a_batch_is_halved(monkeypatch, layers):
-    run = module._Sentences.run
+    run = CompiledSentences.run
     sizes = []
 
     def run_small(self, tokens, lengths):
@@ -120,17 +120,17 @@ def test_too_large_a_batch_is_halved(monkeypatch, layers):
             raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
         return run(self, tokens, lengths)
 
-    monkeypatch.setattr(module._Sentences, "run", run_small)
+    monkeypatch.setattr(CompiledSentences, "run", run_small)
     embedder = small()
     for array, expected in zip(embedder.embed(SENTENCES, "layers"), layers):
         assert_close(array, expected)
     assert sizes == [6, 3, 1, 2, 3, 1, 2]
     assert embedder.batch_tokens < 2048
-    monkeypatch.setattr(module._Sentences, "run", lambda *_: (_ for _ in ()).throw(MemoryError))
+    monkeypatch.setattr(CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(MemoryError, match="piece of 7 tokens: make the Embedder with a smaller"):
         embedder.embed(SENTENCES[:1])
     monkeypatch.setattr(
-        module._Sentences, "run", lambda *_: (_ for _ in ()).throw(KeyError("other"))
+        CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(KeyError("other"))
     )
     with pytest.raises(KeyError, match="other"):
         embedder.embed(SENTENCES)
@@ -204,7 +204,7 @@ def test_bad_requests():
     embedder = small()
     for sentences, arguments, message in (
         ("one sentence", {}, "got the single string 'one sentence'. Put it into a list"),
-        ([[1, 2]], {}, "Expected sentences of strings, found 1"),
+        ([[1, 2]], {}, "Expected tokens to be strings, found 1 of type int"),
         ([["a"]], {"output": "sum"}, "output must be one of mix, layers, top, average; got 'sum'"),
         ([["a"]], {"pooling": "sum"}, "pooling must be None, 'mean' or 'max'; got 'sum'"),
     ):

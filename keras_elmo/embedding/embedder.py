@@ -4,19 +4,19 @@ import contextlib
 import itertools
 import sys
 
-import keras
 import numpy as np
-from keras import ops
 
 from keras_elmo.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,
     boundary_row,
+    checked_tokens,
     encode_sentences,
     split_tokens,
     token_bytes,
     trim_characters,
 )
+from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords
 from keras_elmo.embedding.store import save_vectors
 from keras_elmo.embedding.word_cache import (
     BEGIN,
@@ -107,7 +107,7 @@ class Embedder:
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache
-        self._words = _Words(self.layer)
+        self._words = CompiledWords(self.layer)
         self._sentences = {}
         if word_cache:
             self._check_cache()
@@ -154,7 +154,7 @@ class Embedder:
         return self._arrays(sentences, output, pooling, n_sentences)
 
     def _arrays(self, sentences, output, pooling, n_sentences):
-        sentences = (_checked_sentence(sentence) for sentence in sentences)
+        sentences = map(_tokens, sentences)
         with self._progress(n_sentences) as advance:
             while block := self._next_block(sentences):
                 for array in self._embed_block(block, output):
@@ -343,7 +343,7 @@ class Embedder:
             row[1 : len(rows) + 1] = rows
             row[len(rows) + 1] = 1
         if output not in self._sentences:
-            self._sentences[output] = _Sentences(self.layer, output)
+            self._sentences[output] = CompiledSentences(self.layer, output)
         try:
             vectors = self._sentences[output].run(table[index], lengths)
         except Exception as error:
@@ -375,67 +375,6 @@ class Embedder:
             )
 
 
-class _Words(keras.Model):
-    """The token encoder as a function, compiled."""
-
-    def __init__(self, layer):
-        super().__init__(dtype=layer.bilm_dtype_policy, name="words")
-        self.token_encoder = layer.token_encoder
-        self.jit_compile = keras.backend.backend() == "jax"
-        self.built = True
-
-    def call(self, inputs):
-        return ops.cast(self.token_encoder(inputs), "float32")
-
-    def run(self, ids):
-        """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
-        n_words = len(ids)
-        padding = ((0, _padded(n_words) - n_words),) + ((0, 0),) * (ids.ndim - 1)
-        return self.predict_on_batch(np.pad(ids, padding))[:n_words]
-
-
-class _Sentences(keras.Model):
-    """Token vectors to what is asked for, as a function, compiled."""
-
-    def __init__(self, layer, output):
-        super().__init__(dtype=layer.bilm_dtype_policy, name=f"sentences_{output}")
-        self.bilm = layer.bilm
-        self.mix = layer.mixes[0] if output == "mix" else None
-        self.output_kind = output
-        self.jit_compile = keras.backend.backend() == "jax"
-        self.built = True
-
-    def call(self, inputs):
-        tokens, lengths = inputs["tokens"], inputs["lengths"]
-        tokens = ops.cast(tokens, self.compute_dtype)
-        places = ops.arange(ops.shape(tokens)[1])
-        layers = self.bilm(tokens, mask=places < ops.expand_dims(lengths, 1))[:, :, 1:-1]
-        if self.output_kind == "mix":
-            layers = self.mix(layers)
-        elif self.output_kind == "top":
-            layers = layers[:, -1]
-        elif self.output_kind == "average":
-            layers = ops.mean(layers, axis=1)
-        return ops.cast(layers, "float32")
-
-    def run(self, tokens, lengths):
-        """Vectors of token vectors `(B, T, P)` with boundaries; `lengths` `(B,)` count those."""
-        n_rows, n_steps = tokens.shape[:2]
-        rows, steps = _padded(n_rows), _padded(n_steps)
-        if (rows, steps) != (n_rows, n_steps):
-            tokens = np.pad(tokens, ((0, rows - n_rows), (0, steps - n_steps), (0, 0)))
-            lengths = np.pad(lengths, (0, rows - n_rows))
-        return self.predict_on_batch({"tokens": tokens, "lengths": lengths})[:n_rows]
-
-
-def _padded(count):
-    """The size to compile for where every size is compiled: few different ones."""
-    if keras.backend.backend() != "jax":
-        return count
-    step = max(8, 1 << max(0, count.bit_length() - 3))
-    return -(-count // step) * step if count > 1 else 1
-
-
 def _starts(n_tokens, max_tokens, overlap):
     """Where the pieces of a sentence begin."""
     if n_tokens <= max_tokens:
@@ -462,17 +401,9 @@ def _pooled(array, pooling):
     return array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2)
 
 
-def _checked_sentence(sentence):
-    if isinstance(sentence, (str, bytes)):
-        return split_tokens(sentence)
-    tokens = list(sentence)
-    for token in tokens:
-        if not isinstance(token, (str, bytes)):
-            raise ValueError(
-                f"Expected sentences of strings, found {token!r} of type {type(token).__name__} in "
-                f"{tokens[:5]!r}."
-            )
-    return tokens
+def _tokens(sentence):
+    is_text = isinstance(sentence, (str, bytes))
+    return split_tokens(sentence) if is_text else checked_tokens(sentence)
 
 
 def _is_out_of_memory(error):

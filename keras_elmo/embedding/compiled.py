@@ -1,0 +1,66 @@
+"""Parts of an `ElmoLayer` as functions of arrays, compiled as each backend does it."""
+
+import keras
+import numpy as np
+from keras import ops
+
+
+class CompiledWords(keras.Model):
+    """Ids to token vectors: the token encoder of an `ElmoLayer`."""
+
+    def __init__(self, layer):
+        super().__init__(dtype=layer.bilm_dtype_policy, name="words")
+        self.token_encoder = layer.token_encoder
+        self.jit_compile = keras.backend.backend() == "jax"
+        self.built = True
+
+    def call(self, inputs):
+        return ops.cast(self.token_encoder(inputs), "float32")
+
+    def run(self, ids):
+        """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
+        n_words = len(ids)
+        padding = ((0, _padded(n_words) - n_words),) + ((0, 0),) * (ids.ndim - 1)
+        return self.predict_on_batch(np.pad(ids, padding))[:n_words]
+
+
+class CompiledSentences(keras.Model):
+    """Token vectors to what an `Embedder` is asked for: the rest of the layer."""
+
+    def __init__(self, layer, output):
+        super().__init__(dtype=layer.bilm_dtype_policy, name=f"sentences_{output}")
+        self.bilm = layer.bilm
+        self.mix = layer.mixes[0] if output == "mix" else None
+        self.output_kind = output
+        self.jit_compile = keras.backend.backend() == "jax"
+        self.built = True
+
+    def call(self, inputs):
+        tokens, lengths = inputs["tokens"], inputs["lengths"]
+        tokens = ops.cast(tokens, self.compute_dtype)
+        places = ops.arange(ops.shape(tokens)[1])
+        layers = self.bilm(tokens, mask=places < ops.expand_dims(lengths, 1))[:, :, 1:-1]
+        if self.output_kind == "mix":
+            layers = self.mix(layers)
+        elif self.output_kind == "top":
+            layers = layers[:, -1]
+        elif self.output_kind == "average":
+            layers = ops.mean(layers, axis=1)
+        return ops.cast(layers, "float32")
+
+    def run(self, tokens, lengths):
+        """Vectors of token vectors `(B, T, P)` with boundaries; `lengths` `(B,)` count those."""
+        n_rows, n_steps = tokens.shape[:2]
+        rows, steps = _padded(n_rows), _padded(n_steps)
+        if (rows, steps) != (n_rows, n_steps):
+            tokens = np.pad(tokens, ((0, rows - n_rows), (0, steps - n_steps), (0, 0)))
+            lengths = np.pad(lengths, (0, rows - n_rows))
+        return self.predict_on_batch({"tokens": tokens, "lengths": lengths})[:n_rows]
+
+
+def _padded(count):
+    """The size to compile for where every size is compiled: few different ones."""
+    if keras.backend.backend() != "jax":
+        return count
+    step = max(8, 1 << max(0, count.bit_length() - 3))
+    return -(-count // step) * step if count > 1 else 1
