@@ -36,10 +36,11 @@ class CompiledSentences(keras.Model):
         self.built = True
 
     def call(self, inputs):
-        tokens, lengths = inputs["tokens"], inputs["lengths"]
-        tokens = ops.cast(tokens, self.compute_dtype)
-        places = ops.arange(ops.shape(tokens)[1])
-        layers = self.bilm(tokens, mask=places < ops.expand_dims(lengths, 1))[:, :, 1:-1]
+        tokens, mask = ops.cast(inputs["tokens"], self.compute_dtype), None
+        if "lengths" in inputs:
+            places = ops.arange(ops.shape(tokens)[1])
+            mask = places < ops.expand_dims(inputs["lengths"], 1)
+        layers = self.bilm(tokens, mask=mask)[:, :, 1:-1]
         if self.output_kind == "mix":
             layers = self.mix(layers)
         elif self.output_kind == "top":
@@ -55,7 +56,10 @@ class CompiledSentences(keras.Model):
         if (rows, steps) != (n_rows, n_steps):
             tokens = np.pad(tokens, ((0, rows - n_rows), (0, steps - n_steps), (0, 0)))
             lengths = np.pad(lengths, (0, rows - n_rows))
-        return self.predict_on_batch({"tokens": tokens, "lengths": lengths})[:n_rows]
+        inputs = {"tokens": tokens}
+        if (lengths < steps).any():  # without a mask there is less to do
+            inputs["lengths"] = lengths
+        return self.predict_on_batch(inputs)[:n_rows]
 
 
 def _padded(count):
