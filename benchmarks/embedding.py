@@ -28,6 +28,7 @@ TOKENS = 25
 ARCHITECTURES = ("original", "small")
 BATCH_SIZES = (1, 32, 128)
 OURS = ("ours_cached", "ours_uncached", "ours_bfloat16")
+BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 LABELS = {
     "ours_cached": "keras_elmo, words in its cache",
     "ours_uncached": "keras_elmo, no cache",
@@ -48,11 +49,16 @@ def main():
     parser.add_argument("--architectures", nargs="+", default=ARCHITECTURES, choices=ARCHITECTURES)
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=BATCH_SIZES)
     parser.add_argument("--ours", nargs="*", default=OURS, choices=OURS)
+    parser.add_argument("--backends", nargs="+", default=["tensorflow"], choices=BACKENDS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="aimed at for each figure")
     parser.add_argument("--output", default=HERE / "README.md")
     arguments = parser.parse_args()
-    pythons = {name: sys.executable for name in arguments.ours}
+    pythons = {
+        f"{name} {backend}": sys.executable
+        for backend in arguments.backends
+        for name in arguments.ours
+    }
     for name, python in (
         ("bilm", arguments.bilm),
         ("simple_elmo", arguments.simple_elmo),
@@ -120,7 +126,8 @@ def measure(folder, text, pythons, arguments):
 class Worker:
     def __init__(self, python, name, folder, text):
         environment = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
-        command = [python, str(HERE / "embedding_worker.py"), name, str(folder), str(text)]
+        function, _, environment["KERAS_BACKEND"] = name.partition(" ")
+        command = [python, str(HERE / "embedding_worker.py"), function, str(folder), str(text)]
         self.name = name
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
@@ -199,7 +206,9 @@ def table(name, config, result):
                 cell += f" ({statistics.median(ratios):.2f} x)"
             limit = reads / weights if batch == 1 else flops / flop
             cells.append(f"{cell}, {statistics.median(values) / limit:.0%}")
-        lines.append(f"| {LABELS[worker]} | {' | '.join(cells)} | {peaks[worker]:,.0f} MB |")
+        function, _, backend = worker.partition(" ")
+        label = LABELS[function] + (f", {BACKENDS[backend]}" if backend else "")
+        lines.append(f"| {label} | {' | '.join(cells)} | {peaks[worker]:,.0f} MB |")
     return "\n".join(
         [*lines, "", "(x: times the fastest peer of the same round; %: of the limit)", ""]
     )
