@@ -44,7 +44,8 @@ def everything(model):
 
 def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     expected, whole = train(tmp_path / "whole")
-    for steps in (3, 12, 7, 30, 1, 9):
+    # JAX compiles anew at each start.
+    for steps in (12, 30) if keras.backend.backend() == "jax" else (3, 12, 7, 30, 1, 9):
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "stopped", steps)
     model, stopped = train(tmp_path / "stopped")
