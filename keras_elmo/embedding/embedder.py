@@ -271,22 +271,22 @@ class Embedder:
         """Arrays of sentences, in their order."""
         table, index = self._word_table(block)
         pieces = [
-            (number, start, index[number][start : start + self.max_tokens])
+            (number, index[number][start : start + self.max_tokens])
             for number, sentence in enumerate(block)
             for start in _starts(len(sentence), self.max_tokens, self.overlap)
         ]
         vectors = [None] * len(pieces)
-        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][2]))
+        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][1]))
         while order:
             taken = self._take_batch(order, pieces)
-            for i, array in zip(taken, self._run([pieces[i][2] for i in taken], table, output)):
+            for i, array in zip(taken, self._run([pieces[i][1] for i in taken], table, output)):
                 vectors[i] = array
         joined = itertools.groupby(zip(pieces, vectors), key=lambda pair: pair[0][0])
         return [_joined([array for _, array in group], self.overlap) for _, group in joined]
 
     def _take_batch(self, order, pieces):
         """Takes the longest pieces that are left, as many as fill a batch."""
-        width = len(pieces[order[-1]][2]) + 2
+        width = len(pieces[order[-1]][1]) + 2
         count = max(1, self.batch_tokens // width)
         taken = order[-count:]
         del order[-count:]
@@ -294,14 +294,10 @@ class Embedder:
 
     def _word_table(self, block):
         """Vectors of the block's words, its boundaries first, and each sentence as rows of it."""
-        rows = {}
-        for sentence in block:
-            for token in sentence:
-                if token not in rows:
-                    rows[token] = len(rows)
-        keys = list(map(token_bytes, rows))
-        places = {key: i for i, key in enumerate(dict.fromkeys([UNKNOWN, *keys]), start=2)}
-        rows = {token: places[key] for token, key in zip(rows, keys)}
+        keys = {token: token_bytes(token) for token in dict.fromkeys(itertools.chain(*block))}
+        distinct = dict.fromkeys([UNKNOWN, *keys.values()])
+        places = {key: i for i, key in enumerate(distinct, start=2)}
+        rows = {token: places[key] for token, key in keys.items()}
         index = [np.array([rows[token] for token in sentence], np.int32) for sentence in block]
         return self._word_vectors([BEGIN, END, *places]), index
 

@@ -142,7 +142,7 @@ class WordCache:
         self._make_room(len(self._rows) + len(keys), vectors.shape[1])
         n_free = min(len(keys), len(self._vectors) - len(self._rows))
         rows = list(range(len(self._rows), len(self._rows) + n_free))
-        oldest = iter(list(self._rows)[: len(keys) - n_free])
+        oldest = list(self._rows)[: len(keys) - n_free]
         rows += [self._rows.pop(key) for key in oldest]
         self._rows.update(zip(keys, rows))
         self._vectors[rows] = vectors
