@@ -233,3 +233,9 @@ def test_a_cache_of_another_model(tmp_path):
     cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
     with pytest.raises(ValueError, match="word cache is of another model"):
         small(word_cache=cache)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="what JAX says")
+def test_int8_on_jax():
+    with pytest.raises(ValueError, match="int8.* needs the TensorFlow or the PyTorch backend"):
+        Embedder(dtype="int8")

@@ -25,12 +25,12 @@ class CompiledWords(keras.Model):
 
 
 class CompiledSentences(keras.Model):
-    """Token vectors to what an `Embedder` is asked for: the rest of the layer."""
+    """Token vectors to what an `Embedder` is asked for, by a `BiLMStack` and a mix."""
 
-    def __init__(self, layer, output):
-        super().__init__(dtype=layer.bilm_dtype_policy, name=f"sentences_{output}")
-        self.bilm = layer.bilm
-        self.mix = layer.mixes[0] if output == "mix" else None
+    def __init__(self, bilm, mix, output):
+        super().__init__(dtype=bilm.dtype_policy, name=f"sentences_{output}")
+        self.bilm = bilm
+        self.mix = mix if output == "mix" else None
         self.output_kind = output
         self.jit_compile = keras.backend.backend() == "jax"
         self.built = True

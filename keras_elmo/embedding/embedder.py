@@ -26,6 +26,7 @@ from keras_elmo.embedding.word_cache import (
     write_token_embeddings,
 )
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.int8_bilm import Int8BiLM
 from keras_elmo.token_ids import encode_token_ids, read_words
 
 _OUTPUTS = ("mix", "layers", "top", "average")
@@ -54,8 +55,9 @@ class Embedder:
         max_tokens: Longest piece to embed at once. Longer texts are cut into pieces that overlap.
         overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
             that each word has seen at least `overlap // 2` tokens to either side.
-        dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; vectors come out in
-            float32 in any case. Not for an `ElmoLayer`, which has its own.
+        dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
+            rounds the LSTMs' products to 8 bits (see `Int8BiLM`). Vectors come out in float32 in
+            any case. An `ElmoLayer` has a dtype of its own and allows only `"int8"`.
         vocabulary: For models that read whole words: a path or list of the words, in the order of
             the rows of their table.
         progress: Whether to show a progress bar on the standard error; `None` for when that is a
@@ -87,12 +89,13 @@ class Embedder:
         progress=None,
     ):
         _check_arguments(batch_tokens, max_tokens, overlap)
-        if isinstance(model, ElmoLayer):
-            if dtype is not None:
-                raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
+        if not isinstance(model, ElmoLayer):
+            self.layer = ElmoLayer(model, dtype=None if dtype == "int8" else dtype)
+        elif dtype in (None, "int8"):
             self.layer = model
         else:
-            self.layer = ElmoLayer(model, dtype=dtype)
+            raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
+        self._bilm = Int8BiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
         self.config = self.layer.config
         self.batch_tokens = batch_tokens
         self.max_tokens = max_tokens
@@ -339,7 +342,8 @@ class Embedder:
             row[1 : len(rows) + 1] = rows
             row[len(rows) + 1] = 1
         if output not in self._sentences:
-            self._sentences[output] = CompiledSentences(self.layer, output)
+            mix = self.layer.mixes[0] if output == "mix" else None
+            self._sentences[output] = CompiledSentences(self._bilm, mix, output)
         try:
             vectors = self._sentences[output].run(table[index], lengths)
         except Exception as error:

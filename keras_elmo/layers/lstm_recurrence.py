@@ -57,7 +57,7 @@ class LSTMRecurrence:
         return call_with_gradient(self, z, valid, h, c, recurrent_kernel, projection_kernel)
 
     def forward(self, z, valid, h, c, recurrent_kernel, projection_kernel):
-        step = _Step(**dataclasses.asdict(self))
+        step = ForwardStep(**dataclasses.asdict(self))
         kernels = tuple(x for x in (recurrent_kernel, projection_kernel) if x is not None)
         inputs = (z,) if valid is None else (z, valid)
         (last_h, last_c), (all_h, all_c) = scan_time(step, (h, c), inputs, kernels, self.reverse)
@@ -105,22 +105,26 @@ class LSTMRecurrence:
         )
 
 
-class _Step(LSTMRecurrence):
-    """One time step."""
+class ForwardStep(LSTMRecurrence):
+    """One time step: `((h, c), (z,) or (z, valid), kernels) -> (new state, outputs)`."""
 
-    @property
-    def output_dims(self):
-        return self.projection_dim, self.units
+    gates_axis = 0
+
+    def output_shapes(self, carry):
+        return [x.shape for x in carry]
+
+    def product(self, kernel, x):
+        return ops.matmul(kernel, ops.cast(x, self.compute_dtype))
 
     def __call__(self, state, inputs, kernels):
         (h, c), (z, *valid) = state, inputs
         recurrent_kernel, *projection_kernel = kernels
-        z = z + ops.matmul(recurrent_kernel, ops.cast(h, self.compute_dtype))
-        i, j, f, o = _gates(ops.cast(z, self.state_dtype))
+        z = z + self.product(recurrent_kernel, h)
+        i, j, f, o = _gates(ops.cast(z, self.state_dtype), self.gates_axis)
         new_c = _clip(f * c + i * j, self.cell_clip)
         new_h = o * ops.tanh(new_c)
         if projection_kernel:
-            new_h = ops.matmul(projection_kernel[0], ops.cast(new_h, self.compute_dtype))
+            new_h = self.product(projection_kernel[0], new_h)
             new_h = _clip(ops.cast(new_h, self.state_dtype), self.proj_clip)
         if valid:
             new_h, new_c = ops.where(valid[0], new_h, h), ops.where(valid[0], new_c, c)
@@ -130,14 +134,15 @@ class _Step(LSTMRecurrence):
 class _BackwardStep(LSTMRecurrence):
     """One time step of the gradient."""
 
-    @property
-    def output_dims(self):
-        return 4 * self.units, self.projection_dim, self.units
+    def output_shapes(self, carry):
+        batch_size = carry[0].shape[1]
+        dims = 4 * self.units, self.projection_dim, self.units
+        return [(dim, batch_size) for dim in dims]
 
     def __call__(self, carry, inputs, kernels):
         (d_h, d_c), (d_output, z, before_c, c, h, *valid) = carry, inputs
         recurrent_kernel, *projection_kernel = kernels
-        i, j, f, o = _gates(z)
+        i, j, f, o = _gates(z, axis=0)
         tanh_c = ops.tanh(c)
         d_projected = d_m = d_h + d_output
         if projection_kernel:
@@ -183,10 +188,10 @@ def product_over_time(kernel, inputs, bias=0.0):
     return ops.transpose(ops.reshape(rows, (n_steps, batch_size, kernel.shape[0])), (0, 2, 1))
 
 
-def _gates(z):
+def _gates(z, axis):
     # One sigmoid of all is faster than three of parts.
-    i, _, f, o = ops.split(ops.sigmoid(z), 4, axis=0)
-    return i, ops.tanh(ops.split(z, 4, axis=0)[1]), f, o
+    i, _, f, o = ops.split(ops.sigmoid(z), 4, axis=axis)
+    return i, ops.tanh(ops.split(z, 4, axis=axis)[1]), f, o
 
 
 def _clip(x, bound):

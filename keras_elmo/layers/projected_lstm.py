@@ -108,11 +108,12 @@ class ProjectedLSTM(keras.layers.Layer):
             None if kernel is None else ops.convert_to_tensor(kernel, self.compute_dtype)
             for kernel in kernels
         )
-        outputs, h, c = self._recurrence()(z, valid, *state, *kernels)
+        outputs, h, c = self.recurrence()(z, valid, *state, *kernels)
         outputs = ops.transpose(ops.cast(outputs, self.compute_dtype), (2, 0, 1))
         return (outputs, (ops.transpose(h), ops.transpose(c))) if return_state else outputs
 
-    def _recurrence(self):
+    def recurrence(self):
+        """What runs after the products with the inputs, an `LSTMRecurrence`."""
         return LSTMRecurrence(
             units=self.units,
             projection_dim=self.projection_dim,

@@ -12,9 +12,9 @@ def scan_time(step, carry, inputs, constants, reverse=False):
 
     Args:
         step: `(carry, inputs at one time, constants) -> (new carry, outputs)`, with tuples of
-            tensors `(N, B)`. Has an attribute `output_dims`, the N of each output, whose dtype is
-            that of the first carry. Hashable by value, for JAX keeps what it compiled for an equal
-            one.
+            tensors `(N, B)`. Has a method `output_shapes(carry)`, the static shapes of its outputs,
+            whose dtype is that of the first carry. Hashable by value, for JAX keeps what it
+            compiled for an equal one.
         carry: Tuple of tensors, the carry before the first step.
         inputs: Tuple of tensors `(T, N, B)`.
         constants: Tuple of tensors that are the same at all times.
@@ -32,10 +32,9 @@ def _tensorflow_loop(step, carry, inputs, constants, reverse):
     import tensorflow as tf
 
     n_steps = tf.shape(inputs[0])[0]
-    batch_size = carry[0].shape[1]
+    shapes = step.output_shapes(carry)
     outputs = tuple(
-        tf.TensorArray(carry[0].dtype, n_steps, element_shape=[dim, batch_size])
-        for dim in step.output_dims
+        tf.TensorArray(carry[0].dtype, n_steps, element_shape=shape) for shape in shapes
     )
 
     def body(i, carry, outputs):
@@ -47,8 +46,8 @@ def _tensorflow_loop(step, carry, inputs, constants, reverse):
         lambda i, *_: i < n_steps, body, (0, carry, outputs), maximum_iterations=n_steps
     )
     return carry, tuple(
-        tf.ensure_shape(array.stack(), [inputs[0].shape[0], dim, batch_size])
-        for array, dim in zip(outputs, step.output_dims)
+        tf.ensure_shape(array.stack(), [inputs[0].shape[0], *shape])
+        for array, shape in zip(outputs, shapes)
     )
 
 
@@ -71,13 +70,12 @@ def _compiled_jax_loop():
 
 
 def _python_loop(step, carry, inputs, constants, reverse):
-    n_steps, _, batch_size = inputs[0].shape
+    n_steps = inputs[0].shape[0]
     outputs = [None] * n_steps
     for time in reversed(range(n_steps)) if reverse else range(n_steps):
         carry, outputs[time] = step(carry, tuple(x[time] for x in inputs), constants)
     if not n_steps:
-        dtype = carry[0].dtype
         return carry, tuple(
-            keras.ops.zeros((0, dim, batch_size), dtype) for dim in step.output_dims
+            keras.ops.zeros((0, *shape), carry[0].dtype) for shape in step.output_shapes(carry)
         )
     return carry, tuple(keras.ops.stack(x) for x in zip(*outputs))
