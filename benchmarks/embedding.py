@@ -81,7 +81,8 @@ def main():
 
 def write_text(files, path, n_sentences=4096):
     """Running text in sentences of one length, so that no one's handling of lengths counts."""
-    from keras_elmo.training.text_files import find_files, read_sentences
+    from keras_elmo.files import find_files
+    from keras_elmo.training.text_files import read_sentences
 
     tokens = itertools.chain.from_iterable(
         sentence for file in find_files(files) for sentence in read_sentences(file)

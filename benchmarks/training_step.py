@@ -56,7 +56,8 @@ def main():
 def first_sentences(files, count):
     from itertools import islice
 
-    from keras_elmo.training.text_files import find_files, read_sentences
+    from keras_elmo.files import find_files
+    from keras_elmo.training.text_files import read_sentences
 
     sentences = (tokens for path in find_files(files) for tokens in read_sentences(path))
     return "\n".join(b" ".join(tokens).decode() for tokens in islice(sentences, count)) + "\n"

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import replacing
+from keras_elmo.files import find_files, replacing
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.training.presets import PRESETS
-from keras_elmo.training.text_files import find_files
 from keras_elmo.training.vocabulary import Vocabulary, count_words
 
 _BYTES_PER_PARAMETER = 4

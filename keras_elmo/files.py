@@ -1,8 +1,12 @@
-"""Writing files whole or not at all."""
+"""Files: finding and opening text, and writing whole or not at all."""
 
 import contextlib
+import glob
+import gzip
+import lzma
 import os
 import uuid
+import zlib
 
 
 @contextlib.contextmanager
@@ -36,3 +40,63 @@ def replacing(path):
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)
+
+
+def find_files(files):
+    """Lists the files of a corpus.
+
+    Args:
+        files: A path, a glob pattern such as `"shards/*.gz"`, or a list of such.
+
+    Returns:
+        List of paths, sorted within each pattern, without repetitions.
+
+    Raises:
+        FileNotFoundError: if a path does not exist or a pattern matches no file.
+
+    Example:
+
+    >>> find_files("1b-word/training-monolingual.tokenized.shuffled/*")
+    """
+    patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    found = {}
+    for pattern in map(os.fspath, patterns):
+        # A name with brackets in it may be a file's own.
+        matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern))
+        matches = [path for path in matches if os.path.isfile(path)]
+        if not matches:
+            raise FileNotFoundError(
+                f"No text file matches {pattern!r}. Give a file or a pattern such as 'shards/*.gz'."
+            )
+        found.update(dict.fromkeys(matches))
+    if not found:
+        raise FileNotFoundError("The list of text files is empty.")
+    return list(found)
+
+
+def open_text(path):
+    """Opens a text file for reading bytes, decompressed where its name ends in .gz or .xz."""
+    path = os.fspath(path)
+    if path.endswith(".gz"):
+        return gzip.open(path, "rb")
+    if path.endswith(".xz"):
+        return lzma.open(path, "rb")
+    return open(path, "rb")
+
+
+def decompressed(file, name):
+    """An open file of bytes as a text file of that name is to be read: see `open_text`."""
+    if name.endswith(".gz"):
+        return gzip.open(file, "rb")
+    return lzma.open(file, "rb") if name.endswith(".xz") else file
+
+
+@contextlib.contextmanager
+def readable(path):
+    """Tells of a damaged compressed file by a ValueError."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise ValueError(
+            f"{path} is damaged or cut off: it cannot be decompressed ({error}). Fetch it again."
+        ) from None

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from keras_elmo import Vocabulary, count_words, encode_sentences
-from keras_elmo.training.text_files import TextReport, find_files, read_sentences
+from keras_elmo.files import find_files
+from keras_elmo.training.text_files import TextReport, read_sentences
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "naïve"]
 

@@ -17,7 +17,7 @@ from keras_elmo.characters import (
     trim_characters,
 )
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords
-from keras_elmo.embedding.store import save_vectors
+from keras_elmo.embedding.file_job import embed_file
 from keras_elmo.embedding.word_cache import (
     BEGIN,
     END,
@@ -95,6 +95,7 @@ class Embedder:
             self.layer = model
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
+        self.dtype = "int8" if dtype == "int8" else self.layer.bilm_dtype_policy.name
         self._bilm = Int8BiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
         self.config = self.layer.config
         self.batch_tokens = batch_tokens
@@ -156,36 +157,93 @@ class Embedder:
         self._check_request(sentences, output, pooling)
         return self._arrays(sentences, output, pooling, n_sentences)
 
-    def _arrays(self, sentences, output, pooling, n_sentences):
-        sentences = map(_tokens, sentences)
-        with self._progress(n_sentences) as advance:
-            while block := self._next_block(sentences):
-                for array in self._embed_block(block, output):
-                    yield array if pooling is None else _pooled(array, pooling)
-                advance(len(block))
-
-    def embed_file(self, source, target, output="mix", pooling=None):
-        """Embeds a text file of one tokenised sentence a line, in memory that does not grow.
+    def blocks(self, sentences, output="mix", pooling=None):
+        """Embeds sentences a block at a time: those that are sorted and encoded together.
 
         Args:
-            source: The text, UTF-8.
-            target: The file to write, .h5, .hdf5 or .npz: an array for each line, named by its
-                number from "0" on. See `save_vectors`.
-            output, pooling: As for `embed`.
+            sentences, output, pooling: As for `embed`.
 
         Returns:
-            The number of lines.
+            Iterator over lists of arrays, which joined are what `embed` lists. A block takes no
+            more from `sentences` than it embeds.
+        """
+        self._check_request(sentences, output, pooling)
+        return self._blocks(sentences, output, pooling)
+
+    def _blocks(self, sentences, output, pooling):
+        sentences = map(_tokens, sentences)
+        while block := self._next_block(sentences):
+            arrays = self._embed_block(block, output)
+            yield arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
+
+    def _arrays(self, sentences, output, pooling, n_sentences):
+        with self._progress(n_sentences) as advance:
+            for arrays in self._blocks(sentences, output, pooling):
+                yield from arrays
+                advance(len(arrays))
+
+    def embed_file(
+        self,
+        source,
+        target,
+        output="mix",
+        pooling=None,
+        *,
+        field=None,
+        max_line_tokens=100_000,
+        dtype="float32",
+        compression=None,
+        resume=False,
+        overwrite=False,
+    ):
+        """Embeds a text file of one tokenised sentence a line, in memory that does not grow.
+
+        A process killed at any moment leaves a good file with the first lines; with `resume` the
+        same call goes on after them.
+
+        Args:
+            source: The text, UTF-8: a path, whose name may end in .gz or .xz, or an open file of
+                bytes. A name in .jsonl (.jsonl.gz, ...) is JSON lines.
+            target: The file to write, .h5, .hdf5, .parquet (a folder; needs pyarrow) or .npz: an
+                array for each line, named by its number from "0" on. See `open_store`.
+            output, pooling: As for `embed`.
+            field: Field of JSON lines that holds the sentence, as a string or a list of tokens;
+                `None` for `"text"`. Where given, any text is read as JSON lines.
+            max_line_tokens: Tokens in the longest line to embed. A longer one, and one that is not
+                the JSON it should be, has an array without tokens, with the reason in the attribute
+                (Parquet: column) `error`.
+            dtype: `"float32"` or `"float16"`, of the stored vectors.
+            compression: `None` or `"gzip"`.
+            resume: Whether to go on with the target if it exists.
+            overwrite: Whether to replace the target if it exists.
+
+        Returns:
+            An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
 
         Raises:
+            FileExistsError: if the target exists and neither `resume` nor `overwrite` is set.
             FileNotFoundError: if there is no such file or folder.
-            ValueError: if an argument is bad.
+            OSError: if the disk is full. The target then holds the lines before.
+            ValueError: if an argument is bad, the text is damaged, or what is to be resumed was
+                made from another text or with other settings.
 
         Example:
 
-        >>> Embedder().embed_file("text.txt", "vectors.h5")
+        >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
-        with open(source, "rb") as file:
-            return save_vectors(target, self.stream(map(split_tokens, file), output, pooling))
+        return embed_file(
+            self,
+            source,
+            target,
+            output=output,
+            pooling=pooling,
+            field=field,
+            max_line_tokens=max_line_tokens,
+            dtype=dtype,
+            compression=compression,
+            resume=resume,
+            overwrite=overwrite,
+        )
 
     def encode_words(self, words):
         """Token vectors of single words, by the character encoder: what the LSTMs read.
@@ -297,12 +355,17 @@ class Embedder:
 
     def _word_table(self, block):
         """Vectors of the block's words, its boundaries first, and each sentence as rows of it."""
-        keys = {token: token_bytes(token) for token in dict.fromkeys(itertools.chain(*block))}
+        keys = {token: self._key(token) for token in dict.fromkeys(itertools.chain(*block))}
         distinct = dict.fromkeys([UNKNOWN, *keys.values()])
         places = {key: i for i, key in enumerate(distinct, start=2)}
         rows = {token: places[key] for token, key in keys.items()}
         index = [np.array([rows[token] for token in sentence], np.int32) for sentence in block]
         return self._word_vectors([BEGIN, END, *places]), index
+
+    def _key(self, token):
+        """What a word is remembered by: the bytes that the character encoder reads."""
+        key = token_bytes(token)
+        return key[: self.config.max_characters_per_token] if self.config.reads_characters else key
 
     def _word_vectors(self, keys):
         if self.word_cache is None:

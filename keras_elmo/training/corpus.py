@@ -9,7 +9,8 @@ import threading
 import numpy as np
 
 from keras_elmo.characters import encode_sentences, trim_characters
-from keras_elmo.training.text_files import TextReport, find_files, read_sentences
+from keras_elmo.files import find_files
+from keras_elmo.training.text_files import TextReport, read_sentences
 
 _REMAINDERS = ("carry", "pad", "drop")
 _SNAPSHOTS = 64

@@ -9,8 +9,9 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.characters import encode_sentences, trim_characters
+from keras_elmo.files import find_files
 from keras_elmo.training.corpus import LanguageModelCorpus
-from keras_elmo.training.text_files import TextReport, find_files, read_sentences
+from keras_elmo.training.text_files import TextReport, read_sentences
 
 _WINDOW = 32
 _SORTED_TOGETHER = 4096

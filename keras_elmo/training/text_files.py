@@ -1,10 +1,9 @@
 """Reading corpora: text files of one tokenised sentence a line, plain or compressed."""
 
 import dataclasses
-import glob
-import gzip
-import lzma
 import os
+
+from keras_elmo.files import open_text, readable
 
 
 @dataclasses.dataclass
@@ -45,38 +44,6 @@ class TextReport:
         return found
 
 
-def find_files(files):
-    """Lists the files of a corpus.
-
-    Args:
-        files: A path, a glob pattern such as `"shards/*.gz"`, or a list of such.
-
-    Returns:
-        List of paths, sorted within each pattern, without repetitions.
-
-    Raises:
-        FileNotFoundError: if a path does not exist or a pattern matches no file.
-
-    Example:
-
-    >>> find_files("1b-word/training-monolingual.tokenized.shuffled/*")
-    """
-    patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
-    found = {}
-    for pattern in map(os.fspath, patterns):
-        # A name with brackets in it may be a file's own.
-        matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern))
-        matches = [path for path in matches if os.path.isfile(path)]
-        if not matches:
-            raise FileNotFoundError(
-                f"No text file matches {pattern!r}. Give a file or a pattern such as 'shards/*.gz'."
-            )
-        found.update(dict.fromkeys(matches))
-    if not found:
-        raise FileNotFoundError("The list of text files is empty.")
-    return list(found)
-
-
 def read_sentences(path, report=None):
     """Reads the sentences of one file as lists of tokens, in a stream.
 
@@ -102,31 +69,17 @@ def read_sentences(path, report=None):
     report = TextReport() if report is None else report
     report.files += 1
     sentences_before = report.sentences
-    try:
-        with _open(path) as file:
-            for line in file:
-                tokens = _valid_utf8(line, report).split()
-                if not tokens:
-                    report.blank_lines += 1
-                    continue
-                report.sentences += 1
-                report.tokens += len(tokens)
-                yield tokens
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise ValueError(
-            f"{path} is damaged or cut off: it cannot be decompressed ({error}). Fetch it again."
-        ) from None
+    with readable(path), open_text(path) as file:
+        for line in file:
+            tokens = _valid_utf8(line, report).split()
+            if not tokens:
+                report.blank_lines += 1
+                continue
+            report.sentences += 1
+            report.tokens += len(tokens)
+            yield tokens
     if report.sentences == sentences_before:
         report.empty_files.append(os.path.basename(path))
-
-
-def _open(path):
-    path = os.fspath(path)
-    if path.endswith(".gz"):
-        return gzip.open(path, "rb")
-    if path.endswith(".xz"):
-        return lzma.open(path, "rb")
-    return open(path, "rb")
 
 
 def _valid_utf8(line, report):

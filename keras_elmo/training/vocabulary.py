@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 
 from keras_elmo.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
-from keras_elmo.files import replacing
-from keras_elmo.training.text_files import TextReport, find_files, read_sentences
+from keras_elmo.files import find_files, replacing
+from keras_elmo.training.text_files import TextReport, read_sentences
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 SPECIALS = (BEGIN, END, UNKNOWN)
