@@ -20,6 +20,8 @@ setup(
     install_requires=["tensorflow>=2.16", "keras>=3.5", "numpy", "h5py", "rich"],
     extras_require={
         "tensorboard": ["tensorboard"],
+        "parquet": ["pyarrow>=17"],
+        "ray": ["ray[data]>=2.30", "pyarrow>=17"],
         "test": [
             "tensorboard",
             "pytest>=7.4",

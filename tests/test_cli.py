@@ -102,6 +102,49 @@ def test_embed_reads_standard_input_and_writes_npz(capsys, tmp_path, monkeypatch
         assert [file[name].shape for name in file] == [(2, 24), (1, 24)]
 
 
+def test_embed_goes_on_with_a_file(capsys, tmp_path):
+    text, output = tmp_path / "text.jsonl", tmp_path / "vectors.h5"
+    rows = ['{"body": "one two"}', "no JSON", '{"body": ["a b", "c", "d"]}']
+    command = ("embed", str(text), "--model", TINY, "--output", str(output), "--field", "body")
+    options = ("--vectors", "top", "--dtype", "float16", "--compression", "gzip")
+    text.write_text(rows[0] + "\n")
+    assert run(capsys, *command, *options)[0] == 0
+    text.write_text("\n".join(rows))
+    code, _, err = run(capsys, *command, *options)
+    assert code == 1 and "--resume" in err and "--overwrite" in err
+    code, out, err = run(capsys, *command, *options, "--resume")
+    assert code == 0 and "3 sentences" in out
+    assert "line 2: not JSON" in err
+    with h5py.File(output) as file:
+        assert [file[name].shape for name in "012"] == [(2, 24), (0, 24), (3, 24)]
+        assert file["0"].dtype == "float16" and file["0"].compression == "gzip"
+    code, _, err = run(capsys, *command, "--resume")
+    assert code == 1 and "made with another compression and another dtype" in err
+    assert run(capsys, *command, "--overwrite")[0] == 0
+
+
+def test_an_interrupted_file_is_kept(capsys, tmp_path, monkeypatch):
+    text, output = tmp_path / "text.txt", tmp_path / "vectors.h5"
+    text.write_text("one two\n" * 100)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("keras_elmo.embedding.embedder.Embedder._embed_block", interrupted)
+    code, _, err = run(capsys, "embed", str(text), "--model", TINY, "--output", str(output))
+    assert code == 1
+    assert "holds 0 lines and is good; the same command with --resume goes on" in err
+
+
+def test_dump_words(capsys, tmp_path):
+    words, output = tmp_path / "words.txt", tmp_path / "words.h5"
+    words.write_text("<S>\n</S>\n<UNK>\ncat\n")
+    code, out, _ = run(capsys, "dump-words", str(words), "--model", TINY, "--output", str(output))
+    assert code == 0 and "4 words" in out
+    with h5py.File(output) as file:
+        assert file["embedding"].shape == (4, 12)
+
+
 def test_embed_shows_the_first_sentences_of_a_long_file(capsys, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("word\n" * 25)
@@ -150,8 +193,11 @@ def test_models_lists_the_catalog(capsys):
     [
         ((), "required: COMMAND"),
         (("embed", "a", "--input", "x"), "not both"),
-        (("embed", "a", "--output", "v.txt"), r"must end in .h5, .hdf5 or .npz"),
+        (("embed", "a", "--output", "v.txt"), r"must end in .h5, .hdf5, .parquet or .npz"),
         (("embed", "a", "--vectors", "layers"), "needs --output"),
+        (("embed", "a", "--resume"), "--resume needs --output"),
+        (("embed", "a", "--actors", "2", "--output", "v.h5"), "--actors needs --ray"),
+        (("embed", "a", "--ray", "--output", "v"), "--ray needs text files"),
         (("embed", "a", "--batch-tokens", "0"), "'0' is not a whole number of at least 1"),
         (("tune",), "invalid choice: 'tune'"),
     ],
@@ -196,7 +242,13 @@ def test_debug_shows_the_traceback(capsys, place):
 
 
 def test_version_and_help(capsys):
-    for arguments in (["--version"], ["--help"], ["embed", "--help"], ["info", "--help"]):
+    for arguments in (
+        ["--version"],
+        ["--help"],
+        ["embed", "--help"],
+        ["dump-words", "--help"],
+        ["info", "--help"],
+    ):
         with pytest.raises(SystemExit) as stop:
             cli.main(arguments)
         assert stop.value.code == 0

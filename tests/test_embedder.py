@@ -139,7 +139,7 @@ def test_too_large_a_batch_is_halved(monkeypatch, layers):
 def test_files(tmp_path, layers):
     source, target = tmp_path / "text.txt", tmp_path / "vectors.h5"
     source.write_text("\n".join(" ".join(SENTENCES[i]) for i in (0, 1, 2, 4)) + "\n")
-    assert small().embed_file(source, target, "layers") == 4
+    assert small().embed_file(source, target, "layers").lines == 4
     with h5py.File(target) as file:
         for name, i in zip("0123", (0, 1, 2, 4)):
             assert_close(file[name][:], layers[i])

@@ -1,0 +1,127 @@
+"""Kills an embedding job at random moments, resumes it, and compares with an undisturbed one.
+
+    python benchmarks/kill_and_resume_embedding.py text.txt --kills 20
+    python benchmarks/kill_and_resume_embedding.py "shards/*" --kills 20 --ray --actors 2
+
+Prints the rows compared and the largest difference of a number. Ends with 1 if a row is missing,
+double or of another shape, or differs by more than 1e-5.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", help="a text file; with --ray a pattern, in quotes")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--actors", default="2")
+    parser.add_argument("--model", default="default")
+    arguments = parser.parse_args()
+    moments = random.Random(arguments.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        names = [Path(folder) / name for name in ("whole", "killed")]
+        whole, killed = names if arguments.ray else [name.with_suffix(".h5") for name in names]
+        seconds = run(arguments, whole)
+        print(f"undisturbed: {seconds:.0f} s", flush=True)
+        kills = 0
+        while kills < arguments.kills:
+            if run(arguments, killed, moments.uniform(0.2, 1) * seconds) is None:
+                kills += 1
+                print(f"kill {kills}: {n_rows(killed)} rows", flush=True)
+            else:
+                check(whole, killed)
+                shutil.rmtree(killed) if killed.is_dir() else killed.unlink()
+        run(arguments, killed)
+        check(whole, killed)
+
+
+def run(arguments, output, kill_after=None):
+    """Seconds that the job took, or `None` if it was killed."""
+    command = [sys.executable, "-m", "keras_elmo", "embed", "--input", arguments.files]
+    command += ["--output", str(output), "--model", arguments.model]
+    command += ["--ray", "--actors", arguments.actors] if arguments.ray else ["--resume"]
+    start = time.monotonic()
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            _, error = process.communicate(timeout=kill_after)
+        except subprocess.TimeoutExpired:
+            for pid in [process.pid, *descendants(process.pid)]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            return None
+    if process.returncode:
+        raise SystemExit(f"the job failed:\n{error.decode()[-3000:]}")
+    return time.monotonic() - start
+
+
+def descendants(pid):
+    """Children of a process, and theirs: Ray starts many."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid:
+            child = int(path.parent.name)
+            found += [child, *descendants(child)]
+    return found
+
+
+def n_rows(path):
+    return len(rows(path)) if path.exists() else 0
+
+
+def rows(path):
+    """Vectors by file and line."""
+    if not path.is_dir():
+        with h5py.File(path) as file:
+            return {name: file[name][()] for name in file}
+    import pyarrow.parquet as parquet
+
+    found = {}
+    for part in sorted(path.glob("*/part-*.parquet")):
+        table = parquet.read_table(part)
+        for row in table.to_pylist():
+            key = (part.parent.name, row["line"])
+            if key in found:
+                raise SystemExit(f"{key} is there twice")
+            found[key] = np.array(row["vectors"], "float32")
+    return found
+
+
+def check(whole, killed):
+    expected, found = rows(whole), rows(killed)
+    if list(expected) != list(found):
+        raise SystemExit(f"{len(found)} rows instead of {len(expected)}, or in another order")
+    difference = 0.0
+    for key, array in expected.items():
+        if array.shape != found[key].shape:
+            raise SystemExit(f"row {key} has shape {found[key].shape}, not {array.shape}")
+        if array.size:
+            difference = max(difference, float(np.abs(array - found[key]).max()))
+    print(f"{len(found):,} rows, largest difference {difference:.1e}", flush=True)
+    if difference > 1e-5:
+        raise SystemExit("the vectors differ")
+
+
+if __name__ == "__main__":
+    main()

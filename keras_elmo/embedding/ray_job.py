@@ -1,0 +1,168 @@
+"""Text shards to Parquet files of vectors, on a Ray cluster or on one machine."""
+
+import collections
+import dataclasses
+import os
+
+from keras_elmo.embedding.store import stored_state
+from keras_elmo.files import find_files
+
+_CORES_AN_ACTOR = 2
+_MAX_REASONS = 20
+
+
+@dataclasses.dataclass
+class EmbeddedShards:
+    """What became of text shards.
+
+    Args:
+        shards: Shards in the output, those that were there already too.
+        skipped: Shards that were there already.
+        lines: Lines in the output.
+        tokens: Tokens embedded by this job.
+        failed: Lines that could not be read; they have an array without tokens.
+        reasons: Of some of those, `(shard, line number from 0 on, reason)`.
+    """
+
+    shards: int = 0
+    skipped: int = 0
+    lines: int = 0
+    tokens: int = 0
+    failed: int = 0
+    reasons: list = dataclasses.field(default_factory=list)
+
+
+def embed_shards(
+    files,
+    folder,
+    *,
+    model="default",
+    address=None,
+    n_actors=None,
+    cores_an_actor=_CORES_AN_ACTOR,
+    embedder=None,
+    **file_arguments,
+):
+    """Embeds text shards on a Ray cluster, to a Parquet file for each.
+
+    Ray Data hands the shards to a pool of actors, each of which holds one model and embeds a shard
+    at a time, in a stream. Where an actor dies, another goes on with its shard after the last part
+    that was written. Shards that are complete are not embedded again, so that the same call goes
+    on with a job that was killed.
+
+    Args:
+        files: The shards: a path, a pattern, or a list of such, as for `Embedder.embed_file`. They
+            and `folder` must be on a file system that all machines see under the same names.
+        folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
+        model: As for `ElmoLayer`, but a name or path: each actor loads it.
+        address: Of the cluster, as for `ray.init`; `None` for this machine, or the cluster that
+            this program is connected to or runs on.
+        n_actors: Processes; `None` for as many as the cluster has cores for.
+        cores_an_actor: Cores, and threads, of each.
+        embedder: Dict of more arguments of `Embedder`.
+        **file_arguments: `output`, `pooling`, `field`, `max_line_tokens`, `dtype` and `compression`
+            as for `Embedder.embed_file`.
+
+    Returns:
+        An `EmbeddedShards`.
+
+    Raises:
+        FileNotFoundError: if there is no such shard.
+        ImportError: if Ray or pyarrow is not installed.
+        ValueError: if two shards have the same name, or those that are there were made by another
+            model or with other settings.
+
+    Example:
+
+    >>> embed_shards("shards/*.gz", "vectors", n_actors=2, output="top")
+    """
+    ray = _ray()
+    shards = _shards(files, folder)
+    os.makedirs(folder, exist_ok=True)
+    states = {target: stored_state(target) for target in shards}
+    left = [target for target in shards if not states[target]["complete"]]
+    report = EmbeddedShards(shards=len(shards), skipped=len(shards) - len(left))
+    report.lines = sum(states[target]["n_lines"] for target in shards if target not in left)
+    if not left:
+        return report
+    if not ray.is_initialized():
+        ray.init(address=address, logging_level="ERROR", **_quiet(address))
+    cores = int(ray.cluster_resources().get("CPU", 1))
+    cores_an_actor = min(cores_an_actor, cores)
+    n_actors = min(n_actors or max(1, cores // cores_an_actor), len(left))
+    rows = [{"source": shards[target], "target": target} for target in left]
+    dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+        _Actor,
+        fn_constructor_args=(model, embedder or {}, file_arguments),
+        batch_size=1,
+        concurrency=n_actors,
+        num_cpus=min(cores_an_actor, cores / n_actors),
+        runtime_env={"env_vars": _environment(max(1, min(cores_an_actor, cores // n_actors)))},
+    )
+    for row in dataset.iter_rows():
+        report.lines += row["lines"]
+        report.tokens += row["tokens"]
+        report.failed += row["failed"]
+        name = os.path.basename(row["source"])
+        reasons = zip(row["reason_lines"], row["reasons"])
+        report.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
+    report.reasons = report.reasons[:_MAX_REASONS]
+    return report
+
+
+class _Actor:
+    """A process with one model, that embeds a shard at each call."""
+
+    def __init__(self, model, embedder, file_arguments):
+        from keras_elmo.embedding.embedder import Embedder
+
+        self._embedder = Embedder(model, progress=False, **embedder)
+        self._file_arguments = file_arguments
+
+    def __call__(self, batch):
+        source, target = str(batch["source"][0]), str(batch["target"][0])
+        report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
+        return {
+            "source": [source],
+            "lines": [report.lines],
+            "tokens": [report.tokens],
+            "failed": [report.failed],
+            "reason_lines": [[line for line, _ in report.reasons]],
+            "reasons": [[reason for _, reason in report.reasons]],
+        }
+
+
+def _shards(files, folder):
+    """The shards by the Parquet files to write."""
+    paths = [os.path.abspath(path) for path in find_files(files)]
+    names = collections.Counter(map(os.path.basename, paths))
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"There is more than one shard named {twice[0]}: they would be written to the same "
+            "file. Embed one folder at a time."
+        )
+    folder = os.path.abspath(folder)
+    return {os.path.join(folder, os.path.basename(path) + ".parquet"): path for path in paths}
+
+
+def _ray():
+    try:
+        import pyarrow  # noqa: F401 (what Ray Data and the output need)
+        import ray
+        import ray.data
+    except ImportError:
+        raise ImportError('Work on a cluster needs Ray: pip install "keras-elmo[ray]".') from None
+    return ray
+
+
+def _quiet(address):
+    return {} if address else {"include_dashboard": False}
+
+
+def _environment(n_threads):
+    """Variables of an actor's process: as many threads as it has cores, and our backend."""
+    threads = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
+    names = ("KERAS_BACKEND", "KERAS_HOME", "KERAS_ELMO_MIRROR", "TF_CPP_MIN_LOG_LEVEL")
+    passed_on = {name: os.environ[name] for name in names if name in os.environ}
+    return {**passed_on, **dict.fromkeys(threads, str(n_threads))}
