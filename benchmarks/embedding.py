@@ -27,12 +27,13 @@ HERE = Path(__file__).parent
 TOKENS = 25
 ARCHITECTURES = ("original", "small")
 BATCH_SIZES = (1, 32, 128)
-OURS = ("ours_cached", "ours_uncached", "ours_bfloat16")
+OURS = ("ours_cached", "ours_uncached", "ours_bfloat16", "ours_int8")
 BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 LABELS = {
     "ours_cached": "keras_elmo, words in its cache",
     "ours_uncached": "keras_elmo, no cache",
     "ours_bfloat16": "keras_elmo, bfloat16, words in its cache",
+    "ours_int8": "keras_elmo, int8, words in its cache",
     "bilm": "bilm-tf 0.1.post5, TensorFlow 1.15",
     "simple_elmo": "simple-elmo 0.9.2, TensorFlow 2",
     "allennlp": "AllenNLP (simple-elmo-pytorch 0.2)",
@@ -58,6 +59,7 @@ def main():
         f"{name} {backend}": sys.executable
         for backend in arguments.backends
         for name in arguments.ours
+        if (name, backend) != ("ours_int8", "jax")
     }
     for name, python in (
         ("bilm", arguments.bilm),
@@ -73,7 +75,8 @@ def main():
         results = {}
         for name in arguments.architectures:
             config = write_model(name, Path(folder) / name)
-            results[name] = config, measure(Path(folder) / name, text, pythons, arguments)
+            result = measure(Path(folder) / name, text, pythons, arguments)
+            results[name] = config, result, relative_errors(Path(folder) / name, text)
             print(table(name, *results[name]), flush=True)
     tables = "\n".join(table(name, *result) for name, result in results.items())
     replace_part(Path(arguments.output), "embedding", tables)
@@ -169,6 +172,22 @@ def machine_limits():
     return best(lambda: a @ a, 2 * 3072**3), best(lambda: matrix @ vector, matrix.nbytes)
 
 
+def relative_errors(folder, text, n_sentences=64):
+    """Of the mean of the layers, against float32, by dtype: norm of the error by the norm."""
+    import numpy as np
+
+    from keras_elmo import Embedder
+
+    with open(text, encoding="utf-8") as file:
+        sentences = [line.split() for line in itertools.islice(file, n_sentences)]
+    exact, *others = (
+        np.concatenate(Embedder(folder, dtype=dtype, progress=False).embed(sentences, "average"))
+        for dtype in (None, "bfloat16", "int8")
+    )
+    errors = [np.linalg.norm(other - exact) / np.linalg.norm(exact) for other in others]
+    return dict(zip(("bfloat16", "int8"), errors))
+
+
 def costs(config):
     """FLOP of a token in the LSTMs, and bytes of the weights of one time step at batch 1."""
     units, dim = config.lstm_dim, config.projection_dim
@@ -177,7 +196,7 @@ def costs(config):
     return flop, 4 * cells * (dim * 4 * units + units * dim)
 
 
-def table(name, config, result):
+def table(name, config, result, errors):
     speeds, peaks, limits = result
     flops, reads = (statistics.median(one) for one in zip(*limits))
     flop, weights = costs(config)
@@ -210,8 +229,15 @@ def table(name, config, result):
         function, _, backend = worker.partition(" ")
         label = LABELS[function] + (f", {BACKENDS[backend]}" if backend else "")
         lines.append(f"| {label} | {' | '.join(cells)} | {peaks[worker]:,.0f} MB |")
+    stated = " and ".join(f"{error:.1e} with {dtype}" for dtype, error in errors.items())
     return "\n".join(
-        [*lines, "", "(x: times the fastest peer of the same round; %: of the limit)", ""]
+        [
+            *lines,
+            "",
+            "(x: times the fastest peer of the same round; %: of the limit in float32.) Error of "
+            f"the mean of the layers, by its norm: {stated}.",
+            "",
+        ]
     )
 
 

@@ -12,10 +12,12 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 WIDTH = 50
 
 
-def ours(folder, words, **arguments):
+def ours(folder, words, dtype=None, **arguments):
     from keras_elmo import ElmoLayer, Embedder
 
-    elmo = ElmoLayer(folder, dtype=arguments.pop("dtype", None))
+    elmo = ElmoLayer(folder, dtype=None if dtype == "int8" else dtype)
+    if dtype == "int8":
+        arguments["dtype"] = dtype
 
     def make(batch_size):
         # The budget takes each batch whole, and no more.
@@ -36,7 +38,11 @@ def ours_uncached(folder, words):
 
 
 def ours_bfloat16(folder, words):
-    return ours(folder, words, word_cache=1_000_000, dtype="mixed_bfloat16")
+    return ours(folder, words, word_cache=1_000_000, dtype="bfloat16")
+
+
+def ours_int8(folder, words):
+    return ours(folder, words, word_cache=1_000_000, dtype="int8")
 
 
 def bilm(folder, words):

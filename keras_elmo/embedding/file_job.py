@@ -175,7 +175,7 @@ class _Lines:
 def _json_field(line, field):
     """A line's text or tokens, and why it has none."""
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode("utf-8", "ignore"))
     except (ValueError, RecursionError) as error:
         return None, f"not JSON: {error}"
     if not isinstance(row, dict) or field not in row:
