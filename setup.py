@@ -20,8 +20,12 @@ setup(
     install_requires=["tensorflow>=2.16", "keras>=3.5", "numpy", "h5py", "rich"],
     extras_require={
         "tensorboard": ["tensorboard"],
+        "onnx": ["tf2onnx>=1.17", "onnx", "onnxruntime"],
         "test": [
             "tensorboard",
+            "tf2onnx>=1.17",
+            "onnx",
+            "onnxruntime",
             "pytest>=7.4",
             "pytest-xdist>=3.3",
             "hypothesis>=6.80",
