@@ -185,9 +185,14 @@ def _check_backend(what):
 def _write_saved_model(layer, folder):
     import tensorflow as tf
 
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, "strings")])
     def from_strings(strings):
         return named_outputs(layer, strings)
 
+    padded = tf.TensorSpec((None, None), tf.string, "tokens")
+    lengths = tf.TensorSpec((None,), tf.int32, "sequence_len")
+
+    @tf.function(input_signature=[padded, lengths])
     def from_tokens(tokens, sequence_len):
         tf.debugging.assert_equal(
             tf.shape(sequence_len),
@@ -197,15 +202,11 @@ def _write_saved_model(layer, folder):
         is_inside = tf.sequence_mask(sequence_len, tf.shape(tokens)[1])
         return named_outputs(layer, tf.where(is_inside, tokens, ""))
 
-    archive = keras.export.ExportArchive()
-    archive.track(layer)
-    # The first endpoint is the archive's serving_default as well.
-    sentences = tf.TensorSpec((None,), tf.string, "strings")
-    archive.add_endpoint("default", from_strings, [sentences])
-    tokens = tf.TensorSpec((None, None), tf.string, "tokens")
-    lengths = tf.TensorSpec((None,), tf.int32, "sequence_len")
-    archive.add_endpoint("tokens", from_tokens, [tokens, lengths])
-    archive.write_out(folder, verbose=False)
+    module = tf.Module()
+    # Keras' ExportArchive would write each variable twice.
+    module.weights = [variable.value for variable in layer.variables]
+    names = {"default": from_strings, "serving_default": from_strings, "tokens": from_tokens}
+    tf.saved_model.save(module, folder, signatures=names)
 
 
 def _run_saved_model(folder):
