@@ -204,7 +204,7 @@ def _write_saved_model(layer, folder):
 
     module = tf.Module()
     # Keras' ExportArchive would write each variable twice.
-    module.weights = [variable.value for variable in layer.variables]
+    module.weights = [weight.value for weight in layer.weights]
     names = {"default": from_strings, "serving_default": from_strings, "tokens": from_tokens}
     tf.saved_model.save(module, folder, signatures=names)
 
@@ -230,13 +230,35 @@ def _write_onnx(layer, path):
     import tensorflow as tf
     import tf2onnx
 
+    weights = {f"weight_{i}": weight for i, weight in enumerate(layer.weights)}
+
+    @tf.function
+    def outputs(char_ids, *values):
+        with keras.StatelessScope(zip(weights.values(), values)):
+            return named_outputs(layer, char_ids)
+
     width = layer.config.max_characters_per_token
-    signature = [tf.TensorSpec((None, None, width), tf.int32, "char_ids")]
-    function = tf.function(lambda char_ids: named_outputs(layer, char_ids), signature)
-    model, _ = tf2onnx.convert.from_function(function, signature, opset=_ONNX_OPSET)
+    ids = tf.TensorSpec((None, None, width), tf.int32, "char_ids")
+    specs = [tf.TensorSpec(weight.shape, weight.dtype, name) for name, weight in weights.items()]
+    # tf2onnx copies what a graph holds some fifty times, so that it gets the weights as inputs.
+    model, _ = tf2onnx.convert.from_function(outputs, [ids, *specs], opset=_ONNX_OPSET)
+    _make_constant(model.graph, weights)
     _name_sizes(model.graph.input, ("sentences", "tokens_and_boundaries"))
     _name_sizes(model.graph.output, ("sentences", "tokens"))
     onnx.save(model, path)
+
+
+def _make_constant(graph, weights):
+    """Turns inputs of an ONNX graph into constants, given by name."""
+    import onnx
+
+    graph.initializer.extend(
+        onnx.numpy_helper.from_array(ops.convert_to_numpy(weight), name)
+        for name, weight in weights.items()
+    )
+    inputs = [x for x in graph.input if x.name not in weights]
+    del graph.input[:]
+    graph.input.extend(inputs)
 
 
 def _name_sizes(values, names):
