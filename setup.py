@@ -20,10 +20,15 @@ setup(
     install_requires=["tensorflow>=2.16", "keras>=3.5", "numpy", "h5py", "rich"],
     extras_require={
         "tensorboard": ["tensorboard"],
+        "onnx": ["tf2onnx>=1.17", "onnx", "onnxruntime"],
         "parquet": ["pyarrow>=17"],
         "ray": ["ray[data]>=2.30", "pyarrow>=17"],
         "test": [
             "tensorboard",
+            "tf2onnx>=1.17",
+            "onnx",
+            "onnxruntime",
+            "pyarrow>=17",
             "pytest>=7.4",
             "pytest-xdist>=3.3",
             "hypothesis>=6.80",

@@ -13,6 +13,7 @@ from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.layers.word_embedding import WordEmbedding
 from keras_elmo.pretrained.catalog import get_model, list_models, register_model
+from keras_elmo.serving import export_onnx, export_saved_model
 from keras_elmo.token_ids import encode_token_ids
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
@@ -44,6 +45,8 @@ __all__ = [
     "count_words",
     "encode_sentences",
     "encode_token_ids",
+    "export_onnx",
+    "export_saved_model",
     "get_model",
     "language_model_dataset",
     "list_models",

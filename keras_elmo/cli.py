@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_elmo import cli_training
+from keras_elmo import cli_export, cli_training
 from keras_elmo.characters import split_tokens
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.store import check_suffix, stored_state
@@ -71,6 +71,7 @@ def _parser():
     _add_info(commands, common)
     _add_models(commands, common)
     cli_training.add_commands(commands, common, _positive)
+    cli_export.add_command(commands, common, _A_MODEL)
     return parser
 
 
@@ -222,10 +223,10 @@ def _add_models(commands, common):
     command.set_defaults(run=_models)
 
 
-_MODEL_HELP = (
-    "a name from `keras-elmo models`, or a folder or zip file with options.json and weights.hdf5 "
-    "(default: %(default)s)"
+_A_MODEL = (
+    "a name from `keras-elmo models`, or a folder or zip file with options.json and weights.hdf5"
 )
+_MODEL_HELP = f"{_A_MODEL} (default: %(default)s)"
 
 
 def _positive(text):

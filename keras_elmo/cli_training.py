@@ -1,4 +1,4 @@
-"""The commands of `keras-elmo` that train language models: vocab, train, evaluate, export."""
+"""The commands of `keras-elmo` that train language models: vocab, train, evaluate."""
 
 import argparse
 import contextlib
@@ -35,7 +35,6 @@ def add_commands(commands, common, positive):
     _add_vocab(commands, common, positive)
     _add_train(commands, common, positive)
     _add_evaluate(commands, common, positive)
-    _add_export(commands, common)
 
 
 def _add_vocab(commands, common, positive):
@@ -224,19 +223,6 @@ def _add_evaluate(commands, common, positive):
         "dropped, batch 256",
     )
     command.set_defaults(run=_evaluate)
-
-
-def _add_export(commands, common):
-    command = commands.add_parser(
-        "export",
-        parents=[common],
-        help="make options.json, weights.hdf5 and softmax.hdf5 from a checkpoint",
-        description="Writes the files that ElmoLayer, bilm-tf and AllenNLP load, and the softmax "
-        "beside them.",
-    )
-    command.add_argument("checkpoint", metavar="CHECKPOINT", help="a file, or a training's folder")
-    command.add_argument("--output", required=True, metavar="FOLDER", help="where to")
-    command.set_defaults(run=_export)
 
 
 def _number(is_good, expected):
@@ -800,8 +786,8 @@ def _model_of_checkpoint(path):
     return model
 
 
-def _export(arguments, _):
-    model, vocabulary = _load_model(arguments.checkpoint, None)
-    model.export_hdf5(arguments.output)
-    vocabulary.write(os.path.join(arguments.output, "vocabulary.txt"))
-    print(f"Wrote the model to {arguments.output}: ElmoLayer({arguments.output!r})")
+def export_checkpoint(checkpoint, folder):
+    """Writes the files of a language model in training, its softmax and vocabulary too."""
+    model, vocabulary = _load_model(checkpoint, None)
+    model.export_hdf5(folder)
+    vocabulary.write(os.path.join(folder, "vocabulary.txt"))

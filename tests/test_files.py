@@ -1,8 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
+
+import os
 
 import pytest
 
-from keras_elmo.files import replacing
+from keras_elmo.files import replacing, replacing_folder
 
 
 def test_takes_the_place_of_the_old_file(tmp_path):
@@ -35,3 +37,46 @@ def test_a_missing_folder_is_named(tmp_path):
     message = r"no folder .*nowhere to write file\.txt into"
     with pytest.raises(FileNotFoundError, match=message), replacing(path):
         pytest.fail("there is nothing to write to")
+
+
+def write(folder, *names):
+    for name in names:
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(str(folder))
+
+
+def test_a_folder_appears_when_complete_with_those_around_it(tmp_path):
+    path = tmp_path / "a" / "b" / "1"
+    with replacing_folder(path) as partial:
+        write(partial, "model")
+        assert [os.path.join(tmp_path, name) for name in os.listdir(tmp_path)] == [partial]
+    assert os.listdir(path) == ["model"]
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_an_error_leaves_no_folder(tmp_path):
+    with pytest.raises(KeyboardInterrupt), replacing_folder(tmp_path / "a" / "b") as partial:
+        write(partial, "half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    write(path, "model")
+    with (
+        pytest.raises(FileExistsError, match="let it be overwritten with overwrite=True"),
+        replacing_folder(path),
+    ):
+        pass
+    with replacing_folder(path, overwrite=True) as partial:
+        write(partial, "model", "more")
+    assert sorted(os.listdir(path)) == ["model", "more"]
+    with (
+        pytest.raises(FileExistsError, match="holds more than an export: more"),
+        replacing_folder(path, overwrite=True) as partial,
+    ):
+        write(partial, "model")
+    assert sorted(os.listdir(path)) == ["model", "more"]
+    assert os.listdir(tmp_path) == ["a"]

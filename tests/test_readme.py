@@ -29,6 +29,7 @@ def test_code_blocks_run_in_turn(tmp_path, monkeypatch, capsys):
     assert "(2, 9, 256)" in capsys.readouterr().out
     assert (tmp_path / "sentiment.keras").exists()
     assert (tmp_path / "sentiment" / "saved_model.pb").exists()
+    assert (tmp_path / "my_serving" / "elmo" / "1" / "saved_model.pb").exists()
     said, shown = (
         re.search(r"print\(vectors\.shape\)  # (\(.*?\))", README).group(1),
         names["vectors"],

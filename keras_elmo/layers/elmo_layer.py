@@ -220,17 +220,28 @@ class ElmoLayer(keras.layers.Layer):
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None):
+        layers, mask = self.every_layer(inputs)
+        if self.output_kind == "layers":
+            return layers
+        mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
+        return mixed[0] if self.num_mixes == 1 else mixed
+
+    def every_layer(self, inputs):
+        """What the mixes are made of, whatever the layer's own output.
+
+        Args:
+            inputs: Tensors, as for a call of the layer.
+
+        Returns:
+            The vectors `(B, L + 1, T, 2 * P)`, 0 where masked, and the mask `(B, T)`.
+        """
         tokens, mask = self._token_vectors(inputs)
         layers = self._run_bilm(tokens, mask)
         # Sentence boundaries go: the begin is at the first position, the end at the last valid one.
         mask = mask[:, 2:]
         valid = ops.expand_dims(ops.expand_dims(mask, 1), -1)
         layers = layers[:, :, 1:-1]
-        layers = ops.where(valid, layers, ops.zeros_like(layers))
-        if self.output_kind == "layers":
-            return layers
-        mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
-        return mixed[0] if self.num_mixes == 1 else mixed
+        return ops.where(valid, layers, ops.zeros_like(layers)), mask
 
     def _token_vectors(self, inputs):
         """Token vectors (B, T + 2, P), and the mask (B, T + 2)."""

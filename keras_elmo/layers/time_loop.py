@@ -40,14 +40,17 @@ def _tensorflow_loop(step, carry, inputs, constants, reverse):
     def body(i, carry, outputs):
         time = n_steps - 1 - i if reverse else i
         carry, new = step(carry, tuple(x[time] for x in inputs), constants)
-        return i + 1, carry, tuple(array.write(time, x) for array, x in zip(outputs, new))
+        # Written in the order of the loop: converters to ONNX take that for granted.
+        return i + 1, carry, tuple(array.write(i, x) for array, x in zip(outputs, new))
 
     _, carry, outputs = tf.while_loop(
         lambda i, *_: i < n_steps, body, (0, carry, outputs), maximum_iterations=n_steps
     )
+    stacked = [array.stack() for array in outputs]
+    if reverse:
+        stacked = [tf.reverse(x, axis=[0]) for x in stacked]
     return carry, tuple(
-        tf.ensure_shape(array.stack(), [inputs[0].shape[0], *shape])
-        for array, shape in zip(outputs, shapes)
+        tf.ensure_shape(x, [inputs[0].shape[0], *shape]) for x, shape in zip(stacked, shapes)
     )
 
 

@@ -1,0 +1,257 @@
+"""The helpers of AllenNLP and bilm-tf by their own names, for code that calls them.
+
+Each is a thin layer over what keras_elmo does anyway; its docstring says what new code uses. See
+examples/migrate_tf_hub.md.
+"""
+
+import itertools
+
+import numpy as np
+
+from keras_elmo.characters import (
+    BEGIN_SENTENCE,
+    END_SENTENCE,
+    boundary_row,
+    checked_tokens,
+    encode_sentences,
+)
+from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.token_ids import encode_token_ids, read_words
+
+_MARKS = {"<S>": BEGIN_SENTENCE, "</S>": END_SENTENCE}
+
+
+def batch_to_ids(batch):
+    """AllenNLP's character ids, without rows for the boundaries of sentences.
+
+    A token `"<S>"` or `"</S>"` has a boundary's row, as there. In new code use `encode_sentences`,
+    whose rows `ElmoLayer` reads; `add_sentence_boundaries` makes them from these.
+
+    Args:
+        batch: List of sentences, each a list of tokens.
+
+    Returns:
+        int64 array `(B, T, 50)`, the ids of `encode_sentences`: 0 after a sentence. AllenNLP's is
+        a PyTorch tensor: `torch.from_numpy(ids)`.
+
+    Raises:
+        ValueError: if a sentence is no list of strings.
+
+    Example:
+
+    >>> batch_to_ids([["First", "sentence", "."], ["Another"]]).shape
+    (2, 3, 50)
+
+    Reference: AllenNLP 0.9, `allennlp.modules.elmo.batch_to_ids`; BILM_TF.md, "Characters".
+    """
+    batch = list(map(checked_tokens, batch))
+    ids = encode_sentences(batch).astype(np.int64)
+    for row, sentence in zip(ids, batch):
+        row[len(sentence) + 1] = 0
+    return _with_marks(ids, batch, _MARKS)[:, 1:-1]
+
+
+def add_sentence_boundaries(ids):
+    """Makes the rows of `encode_sentences` from those of `batch_to_ids`, such as stored ones.
+
+    Args:
+        ids: Integer character ids `(B, T, C)`, 0 after a sentence.
+
+    Returns:
+        int32 array `(B, T + 2, C)`, which `ElmoLayer` reads.
+
+    Example:
+
+    >>> ElmoLayer()(add_sentence_boundaries(batch_to_ids([["Hi", "there"]]))).shape
+    TensorShape([1, 2, 256])
+    """
+    ids = np.asarray(ids, np.int32)
+    width = ids.shape[2]
+    lengths = ids.any(axis=2).sum(axis=1)
+    rows = np.pad(ids, ((0, 0), (1, 1), (0, 0)))
+    rows[:, 0] = boundary_row(BEGIN_SENTENCE, width)
+    rows[np.arange(len(rows)), lengths + 1] = boundary_row(END_SENTENCE, width)
+    return rows
+
+
+class ElmoEmbedder:
+    """AllenNLP's embedder: every layer's vectors of tokenised sentences.
+
+    In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike AllenNLP's, the
+    LSTMs start afresh with each sentence, so that its vectors do not depend on those before; for
+    state that is carried make an `ElmoLayer(..., output="layers", stateful=True)`. And a token
+    `"<S>"` is ordinary text.
+
+    Args:
+        options_file: The model's options.json.
+        weight_file: The model's weights.hdf5. Without both, the paper's model, `"original"`, is
+            downloaded.
+        cuda_device: Not used: the Keras backend chooses the device.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if one file is given without the other, or they do not fit.
+
+    Example:
+
+    >>> elmo = ElmoEmbedder("options.json", "weights.hdf5")
+    >>> elmo.embed_sentence(["I", "ate", "an", "apple"]).shape
+    (3, 4, 1024)
+
+    Reference: AllenNLP 0.9, `allennlp.commands.elmo.ElmoEmbedder`.
+    """
+
+    def __init__(self, options_file=None, weight_file=None, cuda_device=-1):
+        if (options_file is None) != (weight_file is None):
+            raise ValueError("Give both options_file and weight_file, or neither.")
+        model = "original" if options_file is None else (options_file, weight_file)
+        self.embedder = Embedder(model, progress=False)
+
+    def embed_sentence(self, sentence):
+        """All layers of one sentence.
+
+        Args:
+            sentence: List of tokens.
+
+        Returns:
+            float32 array `(L + 1, T, 2 * P)`; T is 0 for an empty sentence.
+        """
+        return self.embed_batch([sentence])[0]
+
+    def embed_batch(self, batch):
+        """All layers of some sentences: a list of arrays as of `embed_sentence`.
+
+        Args:
+            batch: List of lists of tokens.
+        """
+        return self.embedder.embed(batch, output="layers")
+
+    def embed_sentences(self, sentences, batch_size=64):
+        """All layers of many sentences, one after the other.
+
+        Args:
+            sentences: Iterable of lists of tokens; it is read as the vectors are asked for.
+            batch_size: Sentences to read and embed at once.
+
+        Yields:
+            An array as of `embed_sentence` for each sentence.
+        """
+        sentences = iter(sentences)
+        while batch := list(itertools.islice(sentences, batch_size)):
+            yield from self.embed_batch(batch)
+
+
+class Batcher:
+    """bilm-tf's character ids, with rows for the boundaries of sentences.
+
+    In new code use `encode_sentences(sentences, max_token_length)`, which needs no vocabulary. Here
+    a token `"<S>"` or `"</S>"` has a boundary's row where the vocabulary lists it, as there. (A
+    vocabulary without them makes bilm-tf encode its last word as `</S>`; that is not done here.)
+
+    Args:
+        lm_vocab_file: The vocabulary, one word a line.
+        max_token_length: Characters of a token, its begin and end marks included.
+
+    Raises:
+        FileNotFoundError: if the file is missing.
+
+    Example:
+
+    >>> Batcher("vocabulary.txt", 50).batch_sentences([["First", "sentence", "."], ["Hi"]]).shape
+    (2, 5, 50)
+
+    Reference: bilm-tf, `bilm.Batcher`; BILM_TF.md, "Characters".
+    """
+
+    def __init__(self, lm_vocab_file, max_token_length):
+        words = set(read_words(lm_vocab_file))
+        self._marks = {mark: row for mark, row in _MARKS.items() if mark in words}
+        self._max_token_length = max_token_length
+
+    def batch_sentences(self, sentences):
+        """Character ids, int64 `(B, T + 2, C)`, of a list of lists of tokens."""
+        sentences = list(map(checked_tokens, sentences))
+        ids = encode_sentences(sentences, self._max_token_length).astype(np.int64)
+        return _with_marks(ids, sentences, self._marks)
+
+
+class TokenBatcher:
+    """bilm-tf's ids of whole words, with those of the boundaries of sentences.
+
+    In new code use `encode_token_ids(sentences, vocabulary)`.
+
+    Args:
+        lm_vocab_file: The vocabulary, one word a line, with `<S>`, `</S>` and `<UNK>`.
+
+    Raises:
+        FileNotFoundError: if the file is missing.
+        ValueError: if it lacks one of the three.
+
+    Example:
+
+    >>> TokenBatcher("vocabulary.txt").batch_sentences([["First", "sentence", "."], ["Hi"]]).shape
+    (2, 5)
+
+    Reference: bilm-tf, `bilm.TokenBatcher`.
+    """
+
+    def __init__(self, lm_vocab_file):
+        self._words = read_words(lm_vocab_file)
+        encode_token_ids([], self._words)  # raises ValueError on a bad vocabulary
+
+    def batch_sentences(self, sentences):
+        """Token ids, int64 `(B, T + 2)`, of a list of lists of tokens."""
+        return encode_token_ids(sentences, self._words).astype(np.int64)
+
+
+def weight_layers(
+    name, bilm_ops, l2_coef=None, use_top_only=False, do_layer_norm=False, reuse=None
+):
+    """bilm-tf's mix of a biLM's layers.
+
+    In new code use `ElmoLayer`, which mixes by itself, or `WeightedLayerSum`.
+
+    Args:
+        name: A name for the layer that is made.
+        bilm_ops: A dict with `lm_embeddings`, floats `(B, L + 1, T, 2 * P)`, which an
+            `ElmoLayer(..., output="layers")` gives; and `mask`, booleans `(B, T)`, unless they
+            come from such a layer, whose mask is known. Tensors, or those of a model being made.
+        l2_coef: Weight of the penalty on the raw layer weights, or `None`.
+        use_top_only: Whether to take the top layer alone.
+        do_layer_norm: Whether to normalise the layers first.
+        reuse: For the same weights again, the `layer` of an earlier result; bilm-tf goes by the
+            name of a variable scope.
+
+    Returns:
+        A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, for
+        training loops of your own (`fit` adds it to the loss without being told); `layer`, the
+        `WeightedLayerSum`, which holds the weights.
+
+    Raises:
+        ValueError: if `reuse` is no such layer, or the embeddings have another shape.
+
+    Example:
+
+    >>> ops = {"lm_embeddings": ElmoLayer(output="layers")(["The cat sat ."])}
+    >>> weight_layers("input", ops, l2_coef=0.001)["weighted_op"].shape
+    TensorShape([1, 4, 256])
+
+    Reference: bilm-tf, `bilm.weight_layers`; BILM_TF.md, "Layers and mix".
+    """
+    if reuse is not None and not isinstance(reuse, WeightedLayerSum):
+        raise ValueError(f"reuse must be the 'layer' of an earlier result; got {reuse!r}.")
+    layer = reuse or WeightedLayerSum(
+        use_top_only=use_top_only, layer_norm=do_layer_norm, l2=l2_coef, name=name
+    )
+    mixed = layer(bilm_ops["lm_embeddings"], mask=bilm_ops.get("mask"))
+    return {"weighted_op": mixed, "regularization_op": sum(layer.losses), "layer": layer}
+
+
+def _with_marks(ids, sentences, marks):
+    """Gives tokens that are marks the rows of boundaries."""
+    for row, sentence in zip(ids, sentences):
+        for position, token in enumerate(sentence, start=1):
+            if token in marks:
+                row[position] = boundary_row(marks[token], ids.shape[2])
+    return ids
