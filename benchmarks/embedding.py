@@ -51,6 +51,9 @@ def main():
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=BATCH_SIZES)
     parser.add_argument("--ours", nargs="*", default=OURS, choices=OURS)
     parser.add_argument("--backends", nargs="+", default=["tensorflow"], choices=BACKENDS)
+    parser.add_argument(
+        "--also", nargs="*", default=(), metavar="'NAME BACKEND'", help="such as 'ours_cached jax'"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="aimed at for each figure")
     parser.add_argument("--output", default=HERE / "README.md")
@@ -59,8 +62,8 @@ def main():
         f"{name} {backend}": sys.executable
         for backend in arguments.backends
         for name in arguments.ours
-        if (name, backend) != ("ours_int8", "jax")
     }
+    pythons.update(dict.fromkeys(arguments.also, sys.executable))
     for name, python in (
         ("bilm", arguments.bilm),
         ("simple_elmo", arguments.simple_elmo),

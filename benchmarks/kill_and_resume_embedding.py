@@ -30,6 +30,9 @@ def main():
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--actors", default="2")
     parser.add_argument("--model", default="default")
+    parser.add_argument(
+        "--batch-tokens", default="256", help="few, so that a kill finds something done"
+    )
     arguments = parser.parse_args()
     moments = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -53,6 +56,7 @@ def run(arguments, output, kill_after=None):
     """Seconds that the job took, or `None` if it was killed."""
     command = [sys.executable, "-m", "keras_elmo", "embed", "--input", arguments.files]
     command += ["--output", str(output), "--model", arguments.model]
+    command += ["--batch-tokens", arguments.batch_tokens]
     command += ["--ray", "--actors", arguments.actors] if arguments.ray else ["--resume"]
     start = time.monotonic()
     with subprocess.Popen(
