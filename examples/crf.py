@@ -82,15 +82,13 @@ class CRF(keras.layers.Layer):
         into = ops.transpose(self.transitions)  # row j: the scores of coming from each tag to j
 
         def step_back(tag, at):
-            score, next_is_valid = at
+            score, has_next = at
             best = _argmax(score + ops.take(into, tag, axis=0))
-            # Behind the sentence's end, its last tag is carried towards the front.
-            tag = ops.where(next_is_valid, best, tag)
+            tag = ops.where(has_next, best, tag)  # padding repeats the last tag
             return tag, tag
 
-        steps = (scores[:-1], ops.transpose(mask)[1:])
-        _, earlier = ops.scan(step_back, last, steps, reverse=True)
-        tags = ops.transpose(ops.concatenate([earlier, ops.expand_dims(last, 0)]))
+        _, tags = ops.scan(step_back, last, (scores, _has_next(mask)), reverse=True)
+        tags = ops.transpose(tags)
         return ops.where(mask, tags, ops.zeros_like(tags))
 
     def log_likelihood(self, logits, tags, mask=None):
@@ -119,15 +117,14 @@ class CRF(keras.layers.Layer):
         """
 
         def step(score, at):
-            logits, is_valid = at
+            logits, has_previous = at
             new = reduce(ops.expand_dims(score, 2) + self.transitions, axis=1) + logits
-            score = ops.where(ops.expand_dims(is_valid, 1), new, score)
+            score = ops.where(ops.expand_dims(has_previous, 1), new, score)
             return score, score
 
         logits = ops.transpose(logits, (1, 0, 2))
-        first = logits[0] + self.start
-        _, later = ops.scan(step, first, (logits[1:], ops.transpose(mask)[1:]))
-        return ops.concatenate([ops.expand_dims(first, 0), later])
+        _, scores = ops.scan(step, logits[0] + self.start, (logits, _has_previous(mask)))
+        return scores
 
     def _score(self, logits, tags, mask):
         """The score `(B,)` of given tags."""
@@ -163,6 +160,17 @@ def _boolean_mask(logits, mask):
     if mask is None:
         return ops.ones_like(logits[:, :, 0], dtype="bool")
     return ops.cast(mask, "bool")
+
+
+def _has_previous(mask):
+    """Time first, `(T, B)`: whether a valid token follows another one."""
+    mask = ops.transpose(mask)
+    return ops.concatenate([ops.zeros_like(mask[:1]), mask[1:]])
+
+
+def _has_next(mask):
+    mask = ops.transpose(mask)
+    return ops.concatenate([mask[1:], ops.zeros_like(mask[:1])])
 
 
 def _argmax(scores):
