@@ -15,8 +15,12 @@ sequence both come from one pass over the sentence: it keeps, for every tag, the
 beginnings of sequences that end in it (`logsumexp`), or of the best one (`max`).
 """
 
+import dataclasses
+
 import keras
 from keras import ops
+
+from keras_elmo.layers.time_loop import scan_time
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
@@ -77,18 +81,12 @@ class CRF(keras.layers.Layer):
 
     def call(self, inputs, mask=None):
         logits, mask = _float_logits(inputs), _boolean_mask(inputs, mask)
-        scores = self._prefix_scores(logits, mask, ops.max)
-        last = _argmax(scores[-1] + self.end)
-        into = ops.transpose(self.transitions)  # row j: the scores of coming from each tag to j
-
-        def step_back(tag, at):
-            score, has_next = at
-            best = _argmax(score + ops.take(into, tag, axis=0))
-            tag = ops.where(has_next, best, tag)  # padding repeats the last tag
-            return tag, tag
-
-        _, tags = ops.scan(step_back, last, (scores, _has_next(mask)), reverse=True)
-        tags = ops.transpose(tags)
+        scores = self._prefix_scores(logits, mask, best=True)
+        last = _argmax(scores[-1] + ops.expand_dims(self.end, 1))
+        steps = (scores, _has_next(mask))
+        transitions = ops.convert_to_tensor(self.transitions)
+        _, (tags,) = scan_time(_StepBack(), (last,), steps, (transitions,), reverse=True)
+        tags = ops.transpose(tags[:, 0])
         return ops.where(mask, tags, ops.zeros_like(tags))
 
     def log_likelihood(self, logits, tags, mask=None):
@@ -105,25 +103,21 @@ class CRF(keras.layers.Layer):
         if not self.built:
             self.build(logits.shape)
         logits, mask = _float_logits(logits), _boolean_mask(logits, mask)
-        scores = self._prefix_scores(logits, mask, ops.logsumexp)
-        log_sum = ops.logsumexp(scores[-1] + self.end, axis=-1)
+        scores = self._prefix_scores(logits, mask, best=False)
+        log_sum = ops.logsumexp(scores[-1] + ops.expand_dims(self.end, 1), axis=0)
         log_probability = self._score(logits, tags, mask) - log_sum
         return ops.where(ops.any(mask, axis=1), log_probability, 0.0)
 
-    def _prefix_scores(self, logits, mask, reduce):
-        """Scores `(T, B, K)` of the beginnings that end in each tag, by `max` or `logsumexp`.
+    def _prefix_scores(self, logits, mask, best):
+        """Scores `(T, K, B)` of the best beginning that ends in each tag, or of all together.
 
         Masked steps repeat the scores of the step before.
         """
-
-        def step(score, at):
-            logits, has_previous = at
-            new = reduce(ops.expand_dims(score, 2) + self.transitions, axis=1) + logits
-            score = ops.where(ops.expand_dims(has_previous, 1), new, score)
-            return score, score
-
-        logits = ops.transpose(logits, (1, 0, 2))
-        _, scores = ops.scan(step, logits[0] + self.start, (logits, _has_previous(mask)))
+        logits = ops.transpose(logits, (1, 2, 0))
+        first = logits[0] + ops.expand_dims(self.start, 1)
+        steps = (logits, _has_previous(mask))
+        transitions = ops.convert_to_tensor(self.transitions)
+        _, (scores,) = scan_time(_StepForward(self.n_tags, best), (first,), steps, (transitions,))
         return scores
 
     def _score(self, logits, tags, mask):
@@ -152,6 +146,38 @@ class CRF(keras.layers.Layer):
         return {**super().get_config(), "n_tags": self.n_tags}
 
 
+@dataclasses.dataclass(frozen=True)
+class _StepForward:
+    """From the scores `(K, B)` of what ends in each tag to those one token later."""
+
+    n_tags: int
+    best: bool
+
+    @property
+    def output_dims(self):
+        return (self.n_tags,)
+
+    def __call__(self, carry, inputs, constants):
+        (scores,), (logits, has_previous), (transitions,) = carry, inputs, constants
+        reduce = ops.max if self.best else ops.logsumexp
+        pairs = ops.expand_dims(scores, 1) + ops.expand_dims(transitions, 2)  # from, to, sentence
+        scores = ops.where(has_previous, reduce(pairs, axis=0) + logits, scores)
+        return (scores,), (scores,)
+
+
+@dataclasses.dataclass(frozen=True)
+class _StepBack:
+    """From the best tag `(1, B)` of the next token to that of this one."""
+
+    output_dims = (1,)
+
+    def __call__(self, carry, inputs, constants):
+        (tag,), (scores, has_next), (transitions,) = carry, inputs, constants
+        into = ops.take(transitions, tag[0], axis=1)  # (K, B): from each tag to the next one
+        tag = ops.where(has_next, _argmax(scores + into), tag)
+        return (tag,), (tag,)
+
+
 def _float_logits(logits):
     return ops.cast(logits, "float32")
 
@@ -163,15 +189,15 @@ def _boolean_mask(logits, mask):
 
 
 def _has_previous(mask):
-    """Time first, `(T, B)`: whether a valid token follows another one."""
-    mask = ops.transpose(mask)
+    """Time first, `(T, 1, B)`: whether a valid token follows another one."""
+    mask = ops.expand_dims(ops.transpose(mask), 1)
     return ops.concatenate([ops.zeros_like(mask[:1]), mask[1:]])
 
 
 def _has_next(mask):
-    mask = ops.transpose(mask)
+    mask = ops.expand_dims(ops.transpose(mask), 1)
     return ops.concatenate([mask[1:], ops.zeros_like(mask[:1])])
 
 
 def _argmax(scores):
-    return ops.cast(ops.argmax(scores, axis=-1), "int32")
+    return ops.cast(ops.argmax(scores, axis=0, keepdims=True), "int32")

@@ -115,6 +115,15 @@ def test_large_scores_stay_finite(crf, logits):
     assert_close(log_likelihood / 1e5, np.zeros(len(LENGTHS)))
 
 
+def test_batches_of_other_shapes_in_one_model(crf, logits):
+    inputs = keras.Input((None, N_TAGS))
+    model = keras.Model(inputs, crf(inputs))
+    model.compile(jit_compile=False)
+    for shape in ((4, 5), (2, 3), (3, 1)):
+        batch = logits[: shape[0], : shape[1]]
+        np.testing.assert_array_equal(model.predict_on_batch(batch), to_numpy(crf(batch)))
+
+
 def test_a_single_token_has_no_transition(crf, logits):
     first = logits[:, :1]
     start, end = to_numpy(crf.start), to_numpy(crf.end)
