@@ -11,7 +11,6 @@ import importlib
 import os
 from pathlib import Path
 
-import keras
 import numpy as np
 from numpy.lib.format import open_memmap
 
@@ -157,10 +156,10 @@ def _key(sentences, model):
     return digest.hexdigest()[:32]
 
 
-class SentenceBatches(keras.utils.PyDataset):
+class SentenceBatches:
     """Batches of sentences of about the same length.
 
-    Each is a pair of a dict of inputs and an array of labels. The inputs are
+    Each is a pair of a dict of inputs and an array of labels, which may be `None`. The inputs are
 
     - `"words"`: int32 `(B, T)`, numbers of a `WordTable`;
     - `"layers"`, where given: float16 `(B, L + 1, T, D)`, ELMo's layers;
@@ -177,7 +176,7 @@ class SentenceBatches(keras.utils.PyDataset):
         characters: Whether to give the characters.
         batch_size: Sentences in a batch.
         rows: Which of the sentences to take; all of them where `None`.
-        seed: To make other batches in each epoch; `None` for the same ones always.
+        seed: Of the random order of `shuffled`.
     """
 
     def __init__(
@@ -189,9 +188,8 @@ class SentenceBatches(keras.utils.PyDataset):
         characters=False,
         batch_size=32,
         rows=None,
-        seed=None,
+        seed=0,
     ):
-        super().__init__()
         self.sentences = sentences
         self.words = words
         self.labels = labels
@@ -200,19 +198,21 @@ class SentenceBatches(keras.utils.PyDataset):
         self.batch_size = batch_size
         self.lengths = np.array([len(sentence) for sentence in sentences])
         self.rows = np.arange(len(sentences)) if rows is None else np.array(rows)
-        self.random = None if seed is None else np.random.default_rng(seed)
-        self.on_epoch_end()
+        self.random = np.random.default_rng(seed)
+        self.batches = self._cut(self.lengths[self.rows])
 
-    def on_epoch_end(self):
-        """Sorts by length, with some noise, and cuts into batches; `fit` shuffles these."""
-        lengths = self.lengths[self.rows].astype(float)
-        if self.random is not None:
-            lengths *= self.random.uniform(0.8, 1.2, len(lengths))
+    def shuffled(self):
+        """The batches of an epoch: new ones each time, of sentences of nearly the same length."""
+        self.batches = self._cut(
+            self.lengths[self.rows] * self.random.uniform(0.8, 1.2, len(self.rows))
+        )
+        self.random.shuffle(self.batches)
+        return map(self.__getitem__, range(len(self)))
+
+    def _cut(self, lengths):
         order = self.rows[np.argsort(lengths, kind="stable")]
-        self.batches = [
-            order[start : start + self.batch_size]
-            for start in range(0, len(order), self.batch_size)
-        ]
+        starts = range(0, len(order), self.batch_size)
+        return [order[start : start + self.batch_size] for start in starts]
 
     def __len__(self):
         return len(self.batches)
@@ -227,7 +227,7 @@ class SentenceBatches(keras.utils.PyDataset):
         if self.layers is not None:
             inputs["layers"] = self._padded_layers(rows, width)
         if self.labels is None:
-            return (inputs,)
+            return inputs, None
         labels = [self.labels[row] for row in rows]
         if np.ndim(labels[0]) == 0:
             return inputs, np.array(labels, np.int32)
@@ -257,41 +257,56 @@ def elmo_layers(elmo, inputs):
 
 @dataclasses.dataclass
 class Inputs:
-    """What a feature set has of the words of a task.
+    """What a feature set has of the sentences of a task.
 
     Args:
-        words: The `WordTable` that the model knows.
+        sentences: Lists of tokens: `{"train": ..., "dev": ..., "test": ...}`.
+        words: The `WordTable` that the model is to know.
         vectors: Their vectors, or `None` where the model is to learn them.
         elmo: The `ElmoLayer`, or `None`.
-        layers: For each part of the data its `CachedLayers`, or `None`.
+        layers: Of each part the `CachedLayers`, or `None`.
     """
 
+    sentences: dict
     words: WordTable
     vectors: np.ndarray | None
     elmo: ElmoLayer | None
     layers: dict
 
+    @property
+    def word_dim(self):
+        return 50 if self.vectors is None else self.vectors.shape[1]
 
-def prepare(features, settings, parts):
+    def batches(self, part, characters=False, **options):
+        """`SentenceBatches` of a part of the data; ELMo reads characters where none is cached."""
+        layers = self.layers[part]
+        characters = characters or (self.elmo is not None and layers is None)
+        return SentenceBatches(
+            self.sentences[part], self.words, layers=layers, characters=characters, **options
+        )
+
+
+def prepare(features, settings, sentences):
     """Gets ready what the features need.
 
     Args:
         features: One of `harness.FEATURES`.
         settings: The options, of `harness.make_parser`.
-        parts: The sentences as lists of tokens: `{"train": ..., "dev": ..., "test": ...}`.
+        sentences: As for `Inputs`.
 
     Returns:
         `Inputs`.
     """
     words, vectors, elmo = (), None, None
-    layers = dict.fromkeys(parts)
+    layers = dict.fromkeys(sentences)
     if "glove" in features:
-        words, vectors = read_glove(settings.glove, [x for part in parts.values() for x in part])
+        everything = [sentence for part in sentences.values() for sentence in part]
+        words, vectors = read_glove(settings.glove, everything)
     if features == "none":
-        words = frequent_words(parts["train"])
+        words = frequent_words(sentences["train"])
     if "elmo" in features:
         elmo = ElmoLayer(settings.elmo, output="layers")
         if not settings.no_cache:
-            for name, sentences in parts.items():
-                layers[name] = CachedLayers(sentences, settings.elmo, settings.cache, elmo)
-    return Inputs(WordTable(words), vectors, elmo, layers)
+            for part in sentences:
+                layers[part] = CachedLayers(sentences[part], settings.elmo, settings.cache, elmo)
+    return Inputs(sentences, WordTable(words), vectors, elmo, layers)

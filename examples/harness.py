@@ -76,43 +76,35 @@ def train(model, batches, score, settings, loss=None):
     """Trains a model until its score on the development set no longer rises.
 
     Args:
-        model: The model; its best weights are restored at the end.
-        batches: What to train on, a `keras.utils.PyDataset`.
+        model: The model; the weights of its best epoch are restored at the end.
+        batches: `SentenceBatches` to train on.
         score: Function that returns the model's score on the development set.
         settings: The options, of `make_parser`.
         loss: A Keras loss, where the model does not bring its own.
 
     Returns:
-        The score of the best epoch and the number of epochs.
+        The score of the best epoch, and its number.
     """
     # XLA would compile a graph for each length of sentence; JAX has to, and the lengths are few.
     jit = "auto" if keras.backend.backend() == "jax" else False
     optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0)
     model.compile(optimizer, loss, jit_compile=jit)
-    stop = keras.callbacks.EarlyStopping(
-        "dev", mode="max", patience=settings.patience, restore_best_weights=True
-    )
-    history = model.fit(
-        batches, epochs=settings.epochs, verbose=0, callbacks=[DevelopmentScore(score), stop]
-    )
-    return max(history.history["dev"]), len(history.epoch)
-
-
-class DevelopmentScore(keras.callbacks.Callback):
-    """Adds the score on the development set to the logs, and prints a line for each epoch."""
-
-    def __init__(self, score):
-        super().__init__()
-        self.score = score
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.began = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        logs["dev"] = self.score()
-        seconds = time.perf_counter() - self.began
-        line = f"  epoch {epoch + 1}: loss {logs['loss']:.4f}, dev {logs['dev']:.2f}"
-        print(f"{line}, {seconds:.0f} s", flush=True)
+    best, best_epoch, weights = -1.0, 0, None
+    for epoch in range(1, settings.epochs + 1):
+        began = time.perf_counter()
+        losses = [model.train_on_batch(inputs, labels) for inputs, labels in batches.shuffled()]
+        dev = score()
+        seconds = time.perf_counter() - began
+        line = f"  epoch {epoch}: loss {np.mean(losses):.4f}, dev {dev:.2f}, {seconds:.0f} s"
+        print(line, flush=True)
+        if dev > best:
+            best, best_epoch = dev, epoch
+            weights = [keras.ops.convert_to_numpy(x).copy() for x in model.trainable_variables]
+        elif epoch - best_epoch >= settings.patience:
+            break
+    for variable, value in zip(model.trainable_variables, weights):
+        variable.assign(value)
+    return best, best_epoch
 
 
 def run_seeds(experiment, settings):

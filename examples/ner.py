@@ -275,26 +275,30 @@ class Experiment:
         self.best = {}
 
     def __call__(self, features, seed):
-        settings, inputs = self.settings, self.prepare(features)
+        inputs = self.prepare(features)
         model = self.make_model(features, inputs)
-        rows = harness.fraction_of(len(self.labels), settings.fraction, seed)
-        batches = self.batches("train", model, inputs, labels=self.labels, rows=rows, seed=seed)
-        dev = self.batches("dev", model, inputs)
-        best, epochs = harness.train(
-            model, batches, lambda: self.f1("dev", model.predict_tags(dev)), settings
+        options = {
+            "batch_size": self.settings.batch_size,
+            "characters": model.character_cnn is not None,
+        }
+        rows = harness.fraction_of(len(self.labels), self.settings.fraction, seed)
+        train = inputs.batches("train", labels=self.labels, rows=rows, seed=seed, **options)
+        dev, test = inputs.batches("dev", **options), inputs.batches("test", **options)
+        best, epoch = harness.train(
+            model, train, lambda: self.f1("dev", model.predict_tags(dev)), self.settings
         )
-        predicted = model.predict_tags(self.batches("test", model, inputs))
+        predicted = model.predict_tags(test)
         self.keep(features, seed, model, best, predicted)
         weights = None if model.mix is None else model.mix.normalized_weights.tolist()
-        test = self.f1("test", predicted)
-        return {"dev": best, "test": test, "epochs": epochs, "layer weights": weights}
+        f1 = self.f1("test", predicted)
+        return {"dev": best, "test": f1, "best epoch": epoch, "layer weights": weights}
 
     def make_model(self, features, inputs):
         settings = self.settings
         model = Tagger(
             self.tag_names,
             words=inputs.words.words,
-            word_dim=50 if inputs.vectors is None else inputs.vectors.shape[1],
+            word_dim=inputs.word_dim,
             train_words=inputs.vectors is None,
             elmo=inputs.elmo,
             tokens_only=features == "elmo-tokens",
@@ -306,18 +310,6 @@ class Experiment:
         if inputs.vectors is not None:
             model.word_vectors.set_weights([inputs.vectors])
         return model
-
-    def batches(self, part, model, inputs, **options):
-        layers = inputs.layers[part]
-        runs_elmo = inputs.elmo is not None and layers is None
-        return SentenceBatches(
-            self.sentences[part],
-            model.word_table,
-            layers=layers,
-            characters=runs_elmo or model.character_cnn is not None,
-            batch_size=self.settings.batch_size,
-            **options,
-        )
 
     def f1(self, part, predicted):
         """The F1 of whole entities, in per cent."""
