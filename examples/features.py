@@ -8,6 +8,7 @@ import dataclasses
 import gzip
 import hashlib
 import importlib
+import lzma
 import os
 from pathlib import Path
 
@@ -19,6 +20,12 @@ from keras_elmo.files import replacing
 from keras_elmo.pretrained.catalog import model_files
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
+
+
+def open_text(path):
+    """Opens a text file, plain, .gz or .xz."""
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
+    return opened(path, "rt", encoding="utf-8", newline="\n")
 
 
 class WordTable:
@@ -79,8 +86,7 @@ def read_glove(source, sentences, n_frequent=50_000):
 
 
 def _rows_of_file(path):
-    opened = gzip.open if str(path).endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8", newline="\n") as file:
+    with open_text(path) as file:
         dim = None
         for line in file:
             *_, last = parts = line.rstrip("\n").split(" ")

@@ -23,6 +23,7 @@ from keras import ops
 from seqeval.metrics import f1_score
 
 import harness
+from bilstm import BiLSTM
 from crf import CRF
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import CharCNNEmbedding, WeightedLayerSum
@@ -128,7 +129,7 @@ class Tagger(keras.Model):
         last_layer=False,
         l2=None,
         character_filters=64,
-        units=128,
+        units=100,
         dropout=0.5,
         **kwargs,
     ):
@@ -157,10 +158,7 @@ class Tagger(keras.Model):
         if elmo is not None:
             self.mix = WeightedLayerSum(use_top_only=last_layer or tokens_only, l2=l2)
         self.input_dropout = keras.layers.Dropout(dropout)
-        self.encoders = [
-            keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))
-            for _ in range(2)
-        ]
+        self.encoders = [BiLSTM(units) for _ in range(2)]
         self.encoder_dropouts = [keras.layers.Dropout(dropout) for _ in range(2)]
         self.classifier = keras.layers.Dense(len(tag_names))
         self.crf = CRF(len(tag_names))
@@ -192,7 +190,7 @@ class Tagger(keras.Model):
         mask = inputs["words"] != PADDING
         x = self.input_dropout(self._token_vectors(inputs, mask), training=training)
         for encoder, dropout in zip(self.encoders, self.encoder_dropouts):
-            x = dropout(encoder(x, mask=mask, training=training), training=training)
+            x = dropout(encoder(x, mask=mask), training=training)
         logits = self.classifier(x)
         return {"logits": logits, "tags": self.crf(logits, mask=mask)}
 
@@ -349,7 +347,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="ner_output")
     parser.add_argument("--scheme", choices=("bio", "iobes"), default="iobes", help="to train in")
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
-    parser.add_argument("--units", type=int, default=128, help="of each LSTM")
+    parser.add_argument("--units", type=int, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to tag with")
     parser.add_argument("--tag", nargs="+", metavar="SENTENCE", help="sentences to tag")
     return harness.parse(parser, arguments, alone="tag")

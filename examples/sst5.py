@@ -7,8 +7,9 @@
 The network of McCann et al. 2017, which Peters et al. 2018 added ELMo to: a bidirectional LSTM
 reads the sentence, each word looks at all the others, a second LSTM reads what came of that, and
 four poolings of it go through maxout layers. ELMo joins at the input, at the second LSTM's output,
-or at both, with a mix of its layers for each. Files are the Stanford Sentiment Treebank's trees, with its
-own splits. See README.md beside this file for where they are, and for the scores to expect.
+or at both, with a mix of its layers for each. Files are the Stanford Sentiment Treebank's trees,
+with its own splits. See README.md beside this file for where they are, and for the scores to
+expect.
 
 The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
 The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
@@ -25,6 +26,7 @@ import numpy as np
 from keras import ops
 
 import harness
+from bilstm import BiLSTM
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import WeightedLayerSum
 
@@ -159,8 +161,8 @@ class BiattentiveClassifier(keras.Model):
         self.input_dropout = keras.layers.Dropout(dropout)
         self.projection = keras.layers.Dense(units, activation="relu")
         self.projection_dropout = keras.layers.Dropout(0.25)
-        self.encoder = _bidirectional_lstm(units)
-        self.integrator = _bidirectional_lstm(units)
+        self.encoder = BiLSTM(units)
+        self.integrator = BiLSTM(units)
         self.attention = keras.layers.Dense(1)
         self.maxouts = [Maxout(4 * units), Maxout(2 * units)]
         self.maxout_dropouts = [keras.layers.Dropout(rate) for rate in (0.1, 0.2, 0.3)]
@@ -207,10 +209,10 @@ class BiattentiveClassifier(keras.Model):
         words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
         x = self.input_dropout(_joined(words, self.input_mix, layers, mask), training=training)
         x = self.projection_dropout(self.projection(x), training=training)
-        x = self.encoder(x, mask=mask, training=training)
+        x = self.encoder(x, mask=mask)
         attended = attend(x, mask)
         x = ops.concatenate([x, x - attended, x * attended], axis=-1)
-        x = self.integrator(x, mask=mask, training=training)
+        x = self.integrator(x, mask=mask)
         x = self._pool(_joined(x, self.output_mix, layers, mask), mask)
         for dropout, maxout in zip(self.maxout_dropouts, self.maxouts):
             x = maxout(dropout(x, training=training))
@@ -262,10 +264,6 @@ class BiattentiveClassifier(keras.Model):
     def from_config(cls, config):
         elmo = config.pop("elmo")
         return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
-
-
-def _bidirectional_lstm(units):
-    return keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))
 
 
 def _joined(x, mix, layers, mask):
