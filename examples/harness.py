@@ -112,7 +112,7 @@ def run_seeds(experiment, settings):
 
     Args:
         experiment: `(features, seed) -> dict` with at least the scores "dev" and "test", in per
-            cent.
+            cent; "input weights" and "output weights" are ELMo's mixes there, or `None`.
         settings: The options, of `make_parser`.
 
     Returns:
@@ -143,8 +143,9 @@ def summarize(runs):
         scores = [run[name] for run in runs]
         row[name] = round(statistics.mean(scores), 2)
         row[f"{name} deviation"] = round(statistics.stdev(scores), 2) if len(scores) > 1 else None
-    if runs[0].get("layer weights") is not None:
-        row["layer weights"] = np.mean([run["layer weights"] for run in runs], axis=0).tolist()
+    for name in ("input weights", "output weights"):
+        weights = [run[name] for run in runs if run.get(name) is not None]
+        row[name] = np.mean(weights, axis=0).tolist() if weights else None
     return row
 
 
@@ -166,8 +167,12 @@ def write_table(path, rows):
 
 
 def markdown(rows):
-    """A Markdown table of rows; deviations stand behind their means."""
-    columns = [name for name in _columns(rows) if not name.endswith(" deviation")]
+    """A Markdown table of rows: deviations stand behind their means, empty columns are left out."""
+    columns = [
+        name
+        for name in _columns(rows)
+        if not name.endswith(" deviation") and any(row.get(name) is not None for row in rows)
+    ]
     lines = [columns, ["---"] * len(columns)]
     lines += [[_cell(row, name) for name in columns] for row in rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
@@ -185,3 +190,8 @@ def _cell(row, name):
         return ", ".join(f"{number:.2f}" for number in value)
     text = f"{value:.2f}" if isinstance(value, float) else str(value)
     return text if deviation is None else f"{text} ± {deviation:.2f}"
+
+
+def mix_weights(mix):
+    """The share of each of ELMo's layers in a `WeightedLayerSum`, a list, or `None` without one."""
+    return None if mix is None else mix.normalized_weights.tolist()

@@ -287,9 +287,12 @@ class Experiment:
         )
         predicted = model.predict_tags(test)
         self.keep(features, seed, model, best, predicted)
-        weights = None if model.mix is None else model.mix.normalized_weights.tolist()
-        f1 = self.f1("test", predicted)
-        return {"dev": best, "test": f1, "best epoch": epoch, "layer weights": weights}
+        return {
+            "dev": best,
+            "test": self.f1("test", predicted),
+            "best epoch": epoch,
+            "input weights": harness.mix_weights(model.mix),
+        }
 
     def make_model(self, features, inputs):
         settings = self.settings

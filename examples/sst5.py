@@ -129,7 +129,7 @@ class BiattentiveClassifier(keras.Model):
         tokens_only=False,
         last_layer=False,
         l2=None,
-        units=150,
+        units=100,
         dropout=0.5,
         **kwargs,
     ):
@@ -317,12 +317,12 @@ class Experiment:
         )
         predicted = model.predict_classes(test)
         self.keep(features, model, best, predicted)
-        mix = model.input_mix or model.output_mix
         return {
             "dev": best,
             "test": self.accuracy("test", predicted),
             "best epoch": epoch,
-            "layer weights": None if mix is None else mix.normalized_weights.tolist(),
+            "input weights": harness.mix_weights(model.input_mix),
+            "output weights": harness.mix_weights(model.output_mix),
         }
 
     def make_model(self, features, inputs):
@@ -386,7 +386,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
     parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
-    parser.add_argument("--units", type=int, default=150, help="of each LSTM")
+    parser.add_argument("--units", type=int, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to classify with")
     parser.add_argument("--classify", nargs="+", metavar="SENTENCE", help="sentences to classify")
     return harness.parse(parser, arguments, alone="classify")
