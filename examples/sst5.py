@@ -8,8 +8,7 @@ The network of McCann et al. 2017, which Peters et al. 2018 added ELMo to: a bid
 reads the sentence, each word looks at all the others, a second LSTM reads what came of that, and
 four poolings of it go through maxout layers. ELMo joins at the input, at the second LSTM's output,
 or at both, with a mix of its layers for each. Files are the Stanford Sentiment Treebank's trees,
-with its own splits. See README.md beside this file for where they are, and for the scores to
-expect.
+with its own splits; README.md beside this file says where they are.
 
 The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
 The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
