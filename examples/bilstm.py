@@ -31,17 +31,17 @@ class BiLSTM(keras.layers.Layer):
         super().__init__(**kwargs)
         self.units = units
         self.supports_masking = True
-        self.forward = ProjectedLSTM(units, units, dtype=self.dtype_policy, name="forward")
-        self.backward = ProjectedLSTM(
-            units, units, reverse=True, dtype=self.dtype_policy, name="backward"
+        self.from_left, self.from_right = (
+            ProjectedLSTM(units, units, reverse=reverse, dtype=self.dtype_policy, name=name)
+            for name, reverse in (("from_left", False), ("from_right", True))
         )
 
     def build(self, input_shape):
-        self.forward.build(input_shape)
-        self.backward.build(input_shape)
+        self.from_left.build(input_shape)
+        self.from_right.build(input_shape)
 
     def call(self, inputs, mask=None):
-        directions = (self.forward, self.backward)
+        directions = (self.from_left, self.from_right)
         return ops.concatenate([lstm(inputs, mask=mask) for lstm in directions], axis=-1)
 
     def compute_output_shape(self, input_shape):
