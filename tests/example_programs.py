@@ -11,9 +11,6 @@ import numpy as np
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ELMO = Path(__file__).parent / "golden" / "inference" / "default"
 
-if str(EXAMPLES) not in sys.path:
-    sys.path.insert(0, str(EXAMPLES))
-
 
 def run_program(name, *arguments):
     """Runs a program in a process of its own and returns what it printed."""

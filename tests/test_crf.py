@@ -1,19 +1,14 @@
 """The CRF of the examples against all sequences of tags, written out."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from helpers import assert_close, to_numpy
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-
 from crf import CRF
+from helpers import assert_close, to_numpy
 
 LENGTHS = (5, 1, 3, 0)
 N_TAGS = 3

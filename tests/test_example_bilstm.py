@@ -3,7 +3,6 @@
 import numpy as np
 
 from bilstm import BiLSTM
-from example_programs import EXAMPLES  # noqa: F401, their folder is on the path
 from helpers import assert_close, to_numpy
 from layer_checks import check_layer
 
