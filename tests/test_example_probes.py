@@ -47,8 +47,9 @@ GOLD = "d0.s0.t0 play%1:04:00:: play%1:99:00::\nd0.s0.t1 dog%1:05:00::\nd0.s0.t2
 @pytest.fixture(autouse=True)
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with lzma.open("ud.conllu.xz", "wt") as file:
-        file.write(CONLLU)
+    for name, times in (("ud", 1), ("train", 200)):
+        with lzma.open(f"{name}.conllu.xz", "wt") as file:
+            file.write(CONLLU * times)
     for name, text in {
         "index.sense": INDEX, "semcor.jsonl": SEMCOR, "senseval.data.xml": TEST,
         "senseval.gold.key.txt": GOLD, "text.txt": "They play well .\nNo word .\nSee a Play !\n",
@@ -65,8 +66,8 @@ def test_treebank():
 
 
 def test_parts_of_speech(tmp_path):
-    files = [x for part in ("train", "dev", "test") for x in (f"--{part}", "ud.conllu.xz")]
-    rows = probes.run(probes.parse(["pos", *files, "--epochs", "80", "--elmo", str(ELMO)]))
+    files = ["--train", "train.conllu.xz", "--dev", "ud.conllu.xz", "--test", "ud.conllu.xz"]
+    rows = probes.run(probes.parse(["pos", *files, "--epochs", "20", "--elmo", str(ELMO)]))
     assert [row["layer"] for row in rows] == ["tokens", "LSTM 1", "LSTM 2"]
     # The word alone does not tell the verb from the noun; its context does.
     assert rows[0]["test"] == 80 and rows[1]["test"] == 100
