@@ -33,7 +33,10 @@ setup(
             "pytest-xdist>=3.3",
             "hypothesis>=6.80",
             "jax>=0.4.30",
+            "seqeval",
+            "matplotlib",
         ],
+        "examples": ["seqeval", "matplotlib", "pyarrow"],
         "dev": ["ruff>=0.6", "build"],
     },
     # The bundled model stands beside the package in the repository and inside it when installed.

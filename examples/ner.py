@@ -1,0 +1,372 @@
+"""Named entities with ELMo: the tagger of Peters et al. 2018, section 4.
+
+    python examples/ner.py --train train.bio --dev dev.bio --test test.bio \
+        --features none glove elmo glove+elmo --seeds 5 --output ner_output
+    python examples/ner.py --model ner_output/glove+elmo.keras --tag "Ann Lee flew to Paris ."
+
+GloVe vectors, a character CNN and a learned mix of ELMo's layers are the input, with dropout; two
+bidirectional LSTMs read it and a CRF chooses the tags. Files are CoNLL-2003's columns, WNUT-17's or
+Universal NER's (.bio, .iob2), in any of the schemes IOB1, BIO and IOBES; README.md beside this file
+says where they are.
+
+The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
+The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
+each run, the predictions on the test file, and the best model of each feature set, in one file.
+"""
+
+import functools
+from pathlib import Path
+
+import keras
+import numpy as np
+from keras import ops
+from seqeval.metrics import f1_score
+
+import harness
+from bilstm import BiLSTM
+from crf import CRF
+from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
+from keras_elmo import CharCNNEmbedding, WeightedLayerSum
+
+# 1. The data: columns of a token and its tag, sentences apart by empty lines.
+
+
+def read_sentences(path):
+    """Reads a column file.
+
+    Args:
+        path: The file. In .iob2 files the first column numbers the tokens and the tag is in the
+            third; in others the token is in the first column and the tag in the last.
+
+    Returns:
+        A list of sentences, lists of tokens, and a list of their tags in BIO.
+    """
+    token_column, tag_column = (1, 2) if str(path).endswith(".iob2") else (0, -1)
+    sentences, tags = [[]], [[]]
+    for line in Path(path).read_text(encoding="utf-8").split("\n"):
+        columns = line.split("\t") if "\t" in line else line.split()
+        if not line.strip() or columns[0] == "-DOCSTART-":
+            sentences.append([])
+            tags.append([])
+        elif not (line.startswith("# ") and " = " in line):  # a comment of Universal NER
+            sentences[-1].append(columns[token_column].strip())
+            tags[-1].append(columns[tag_column].strip())
+    pairs = [(s, to_bio(entities(t), len(t))) for s, t in zip(sentences, tags) if s]
+    if not pairs:
+        raise ValueError(f"{path} has no sentences: expected lines of a token and its tag.")
+    return tuple(map(list, zip(*pairs)))
+
+
+def entities(tags):
+    """Entities `(kind, start, end)` of tags in IOB1, BIO or IOBES, read as conlleval does."""
+    found, kind, start = [], None, None
+    for i, tag in enumerate([*tags, "O"]):
+        prefix, _, new_kind = tag.partition("-")
+        if start is not None and (prefix not in "IE" or new_kind != kind):
+            found.append((kind, start, i))
+            start = None
+        if start is None and prefix != "O":
+            kind, start = new_kind, i
+        if prefix in "ES":
+            found.append((kind, start, i + 1))
+            start = None
+    return found
+
+
+def to_bio(found, n_tokens):
+    """Tags with B at the beginning of every entity and I inside."""
+    tags = ["O"] * n_tokens
+    for kind, start, end in found:
+        tags[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
+    return tags
+
+
+def to_iobes(found, n_tokens):
+    """Tags that also tell the end, E, and entities of a single token, S."""
+    tags = to_bio(found, n_tokens)
+    for kind, start, end in found:
+        tags[end - 1] = f"E-{kind}" if end - start > 1 else f"S-{kind}"
+    return tags
+
+
+# 2. The model.
+
+CHARACTERS = 20  # of a word are enough for the CNN; ELMo reads 50
+
+
+@keras.saving.register_keras_serializable("keras_elmo_examples")
+class Tagger(keras.Model):
+    """Word vectors, characters and ELMo; two bidirectional LSTMs; a CRF.
+
+    Args:
+        tag_names: The tags.
+        words: The words with vectors of their own; none for no such vectors.
+        word_dim: Size of these vectors.
+        train_words: Whether they are trained.
+        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It stays as it is.
+        tokens_only: Whether to use its lowest layer only, which knows no context.
+        last_layer: Whether to use its last layer only.
+        l2: The paper's lambda on the weights of the mix, or `None`.
+        character_filters: Size of the character CNN, 0 for none.
+        units: Size of the LSTMs, in each direction.
+        dropout: Fraction to drop of the input, and of each LSTM's output.
+
+    Call arguments:
+        inputs: Dict of `SentenceBatches`: "words", "characters" and, if at hand, "layers".
+
+    Returns:
+        Dict of float "logits" `(B, T, n_tags)` and int32 "tags" `(B, T)`, the best ones.
+    """
+
+    def __init__(
+        self,
+        tag_names,
+        words=(),
+        word_dim=50,
+        train_words=False,
+        elmo=None,
+        tokens_only=False,
+        last_layer=False,
+        l2=None,
+        character_filters=64,
+        units=100,
+        dropout=0.5,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.tag_names = tag_names
+        self.word_table = WordTable(words)
+        self.word_dim = word_dim
+        self.train_words = train_words
+        self.elmo = elmo
+        self.tokens_only = tokens_only
+        self.last_layer = last_layer
+        self.l2 = l2
+        self.character_filters = character_filters
+        self.units = units
+        self.dropout = dropout
+
+        self.word_vectors = self.character_cnn = self.mix = None
+        if words:
+            self.word_vectors = keras.layers.Embedding(
+                len(self.word_table), word_dim, trainable=train_words
+            )
+        if character_filters:
+            self.character_cnn = CharCNNEmbedding(
+                filters=((3, character_filters),), n_highway=0, projection_dim=character_filters
+            )
+        if elmo is not None:
+            self.mix = WeightedLayerSum(use_top_only=last_layer or tokens_only, l2=l2)
+        self.input_dropout = keras.layers.Dropout(dropout)
+        self.encoders = [BiLSTM(units) for _ in range(2)]
+        self.encoder_dropouts = [keras.layers.Dropout(dropout) for _ in range(2)]
+        self.classifier = keras.layers.Dense(len(tag_names))
+        self.crf = CRF(len(tag_names))
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        width = 0
+        if self.word_vectors is not None:
+            self.word_vectors.build((None, None))
+            width += self.word_dim
+        if self.character_cnn is not None:
+            self.character_cnn.build((None, None, CHARACTERS))
+            width += self.character_filters
+        if self.mix is not None:
+            config = self.elmo.config
+            n_layers = 1 if self.tokens_only else config.n_layers + 1
+            self.mix.build((None, n_layers, None, config.output_dim))
+            width += config.output_dim
+        for encoder in self.encoders:
+            encoder.build((None, None, width))
+            width = 2 * self.units
+        self.classifier.build((None, None, width))
+        self.crf.build((None, None, len(self.tag_names)))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        mask = inputs["words"] != PADDING
+        x = self.input_dropout(self._token_vectors(inputs, mask), training=training)
+        for encoder, dropout in zip(self.encoders, self.encoder_dropouts):
+            x = dropout(encoder(x, mask=mask), training=training)
+        logits = self.classifier(x)
+        return {"logits": logits, "tags": self.crf(logits, mask=mask)}
+
+    def _token_vectors(self, inputs, mask):
+        parts = []
+        if self.word_vectors is not None:
+            parts.append(self.word_vectors(inputs["words"]))
+        if self.character_cnn is not None:
+            parts.append(self.character_cnn(inputs["characters"][:, 1:-1, :CHARACTERS]))
+        if self.mix is not None:
+            layers = elmo_layers(self.elmo, inputs)
+            parts.append(self.mix(layers[:, :1] if self.tokens_only else layers, mask=mask))
+        return ops.concatenate(parts, axis=-1)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        log_likelihood = self.crf.log_likelihood(y_pred["logits"], y, x["words"] != PADDING)
+        return sum(self.losses, -ops.mean(log_likelihood))
+
+    def tag(self, sentences):
+        """Tags sentences: strings to be split at white space, or lists of tokens.
+
+        Returns:
+            A list of lists of tags.
+        """
+        sentences = [x.split() if isinstance(x, str) else list(x) for x in sentences]
+        return self.predict_tags(SentenceBatches(sentences, self.word_table, characters=True))
+
+    def predict_tags(self, batches):
+        """Tags the sentences of `SentenceBatches`, in their order."""
+        tags = [None] * len(batches.sentences)
+        for number, rows in enumerate(batches.batches):
+            best = self.predict_on_batch(batches[number][0])["tags"]
+            for row, ids in zip(rows, best):
+                tags[row] = [self.tag_names[i] for i in ids[: batches.lengths[row]]]
+        return tags
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "tag_names": list(self.tag_names),
+            "words": self.word_table.words,
+            "word_dim": self.word_dim,
+            "train_words": self.train_words,
+            "elmo": None if self.elmo is None else keras.layers.serialize(self.elmo),
+            "tokens_only": self.tokens_only,
+            "last_layer": self.last_layer,
+            "l2": self.l2,
+            "character_filters": self.character_filters,
+            "units": self.units,
+            "dropout": self.dropout,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        elmo = config.pop("elmo")
+        return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
+
+
+# 3. The experiment: what one seed does.
+
+
+class Experiment:
+    """Trains and tests a tagger with a feature set and a seed.
+
+    Args:
+        settings: The options of the command line.
+    """
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.encode = {"bio": to_bio, "iobes": to_iobes}[settings.scheme]
+        self.sentences, self.tags = {}, {}
+        for part in ("train", "dev", "test"):
+            self.sentences[part], self.tags[part] = read_sentences(getattr(settings, part))
+        encoded = [self.encode(entities(tags), len(tags)) for tags in self.tags["train"]]
+        self.tag_names = sorted({tag for tags in encoded for tag in tags})
+        numbers = {tag: i for i, tag in enumerate(self.tag_names)}
+        self.labels = [np.array([numbers[tag] for tag in tags], np.int32) for tags in encoded]
+        self.prepare = functools.cache(lambda name: prepare(name, settings, self.sentences))
+        self.best = {}
+
+    def __call__(self, features, seed):
+        inputs = self.prepare(features)
+        model = self.make_model(features, inputs)
+        options = {
+            "batch_size": self.settings.batch_size,
+            "characters": model.character_cnn is not None,
+        }
+        rows = harness.fraction_of(len(self.labels), self.settings.fraction, seed)
+        train = inputs.batches("train", labels=self.labels, rows=rows, seed=seed, **options)
+        dev, test = inputs.batches("dev", **options), inputs.batches("test", **options)
+        best, epoch = harness.train(
+            model, train, lambda: self.f1("dev", model.predict_tags(dev)), self.settings
+        )
+        predicted = model.predict_tags(test)
+        self.keep(features, seed, model, best, predicted)
+        return {
+            "dev": best,
+            "test": self.f1("test", predicted),
+            "best epoch": epoch,
+            "input weights": harness.mix_weights(model.mix),
+        }
+
+    def make_model(self, features, inputs):
+        settings = self.settings
+        model = Tagger(
+            self.tag_names,
+            words=inputs.words.words,
+            word_dim=inputs.word_dim,
+            train_words=inputs.vectors is None,
+            elmo=inputs.elmo,
+            tokens_only=features == "elmo-tokens",
+            last_layer=settings.last_layer,
+            l2=settings.l2,
+            character_filters=settings.character_filters,
+            units=settings.units,
+        )
+        if inputs.vectors is not None:
+            model.word_vectors.set_weights([inputs.vectors])
+        return model
+
+    def f1(self, part, predicted):
+        """The F1 of whole entities, in per cent."""
+        predicted = [to_bio(entities(tags), len(tags)) for tags in predicted]
+        return 100 * float(f1_score(self.tags[part], predicted, zero_division=0))
+
+    def keep(self, features, seed, model, dev, predicted):
+        """Writes the predictions, and the model if it is the best of its feature set."""
+        output = Path(self.settings.output)
+        output.mkdir(parents=True, exist_ok=True)
+        write_predictions(
+            output / f"{features}-{seed}.txt", self.sentences["test"], self.tags["test"], predicted
+        )
+        if dev > self.best.get(features, -1.0):
+            self.best[features] = dev
+            model.save(output / f"{features}.keras")
+
+
+def write_predictions(path, sentences, tags, predicted):
+    """Lines of token, true tag and predicted tag, in BIO, as conlleval reads them."""
+    with open(path, "w", encoding="utf-8") as file:
+        for tokens, true, found in zip(sentences, tags, predicted):
+            found = to_bio(entities(found), len(found))
+            file.writelines(f"{' '.join(line)}\n" for line in zip(tokens, true, found))
+            file.write("\n")
+
+
+# 4. The command line.
+
+
+def run(settings):
+    """Trains with all feature sets and seeds; returns the rows of the table."""
+    return harness.run_seeds(Experiment(settings), settings)
+
+
+def parse(arguments=None):
+    parser = harness.make_parser(__doc__.splitlines()[0], output="ner_output")
+    parser.add_argument("--scheme", choices=("bio", "iobes"), default="iobes", help="to train in")
+    parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
+    parser.add_argument("--units", type=int, default=100, help="of each LSTM")
+    parser.add_argument("--model", help="a saved model, to tag with")
+    parser.add_argument("--tag", nargs="+", metavar="SENTENCE", help="sentences to tag")
+    return harness.parse(parser, arguments, alone="tag")
+
+
+def show_tags(path, sentences):
+    """Prints tokens and tags of sentences, by a saved model."""
+    model = keras.models.load_model(path, compile=False)
+    for sentence, tags in zip(sentences, model.tag(sentences)):
+        tags = to_bio(entities(tags), len(tags))
+        print(" ".join(f"{token}/{tag}" for token, tag in zip(sentence.split(), tags)))
+
+
+if __name__ == "__main__":
+    settings = parse()
+    if settings.tag is None:
+        run(settings)
+    else:
+        show_tags(settings.model, settings.tag)

@@ -1,0 +1,317 @@
+"""What each layer of a biLM knows: parts of speech, senses, neighbours. Peters et al. 2018, 5.3.
+
+    python examples/probes.py pos --train en_ewt-ud-train.conllu --dev en_ewt-ud-dev.conllu \
+        --test en_ewt-ud-test.conllu
+    python examples/probes.py senses --train semcor.data.xml --wordnet index.sense \
+        --test senseval2.data.xml senseval3.data.xml semeval2007.data.xml
+    python examples/probes.py neighbours --word play --text text.txt \
+        --sentences "They had a good play on the first day ." "He went to see the play ."
+
+No network is trained here but a linear one: what it finds must be in the vectors already. In the
+paper the lower LSTM layer was the better one for parts of speech, the upper one for senses. Tables
+go to `--output`, with the paper's figures beside them; those are of the `original` model, and its
+parts of speech are of other data. Files may be plain, .gz or .xz; README.md beside this file says
+where they are.
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import keras
+import numpy as np
+
+from features import CachedLayers, open_text, read_glove
+from harness import markdown, write_table
+from keras_elmo import Embedder
+
+PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
+PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets
+
+
+def layer_name(number):
+    return "tokens" if number == 0 else f"LSTM {number}"
+
+
+# 1. Parts of speech: a linear classifier on each layer.
+
+
+def read_conllu(path, column="xpos"):
+    """Sentences of a treebank, lists of words, and the words' tags of a column."""
+    place = {"upos": 3, "xpos": 4}[column]
+    sentences, tags = [[]], [[]]
+    with open_text(path) as file:
+        for line in file:
+            fields = line.rstrip("\n").split("\t")
+            if fields[0].isdigit():  # no comment, no range such as 3-4, no empty word such as 5.1
+                sentences[-1].append(fields[1].replace(" ", ""))
+                tags[-1].append(fields[place])
+            elif not line.strip() and sentences[-1]:
+                sentences.append([])
+                tags.append([])
+    return [x for x in sentences if x], [x for x in tags if x]
+
+
+def probe_pos(settings):
+    """Accuracy of a linear classifier on each layer, a row of the table for each."""
+    layers, tags = {}, {}
+    for part in ("train", "dev", "test"):
+        sentences, part_tags = read_conllu(getattr(settings, part), settings.column)
+        layers[part] = CachedLayers(sentences, settings.elmo, settings.cache).tokens
+        tags[part] = [tag for sentence in part_tags for tag in sentence]
+    names = {tag: i for i, tag in enumerate(sorted(set(tags["train"])))}
+    labels = {part: np.array([names.get(tag, -1) for tag in tags[part]]) for part in tags}
+    rows = []
+    for number in range(layers["train"].shape[1]):
+        keras.utils.set_random_seed(1)
+        inputs = standardized({part: layers[part][:, number] for part in layers})
+        model = linear_classifier(inputs["train"], labels["train"], len(names), settings.epochs)
+        row = {"layer": layer_name(number)}
+        for part in ("dev", "test"):
+            found = model.predict(inputs[part], batch_size=4096, verbose=0).argmax(-1)
+            row[part] = 100 * float(np.mean(found == labels[part]))
+        rows.append({**row, "paper (other data)": PAPER_POS.get(number)})
+        print(f"{row['layer']}: test {row['test']:.2f}", flush=True)
+    return rows
+
+
+def standardized(inputs):
+    """Brings every number to mean 0 and deviation 1 on the training text."""
+    inputs = {part: x.astype("float32") for part, x in inputs.items()}
+    mean, deviation = inputs["train"].mean(0), inputs["train"].std(0) + 1e-6
+    return {part: (x - mean) / deviation for part, x in inputs.items()}
+
+
+def linear_classifier(inputs, labels, n_classes, epochs):
+    """A linear layer and a softmax, trained with a falling learning rate."""
+    model = keras.Sequential([keras.layers.Dense(n_classes)])
+    steps = epochs * -(-len(inputs) // 256)
+    rate = keras.optimizers.schedules.CosineDecay(0.005, steps)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(rate), loss)
+    model.fit(inputs, labels, batch_size=256, epochs=epochs, verbose=0)
+    return model
+
+
+# 2. Senses of words: the nearest mean vector of a sense, as it was met in SemCor.
+
+PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
+
+
+@dataclasses.dataclass
+class Instance:
+    """A word to tell the sense of: the tokens `start` to `stop` of a sentence.
+
+    Args:
+        word: Its lemma and part of speech.
+        keys: WordNet's keys of its senses; more than one where either is right.
+    """
+
+    start: int
+    stop: int
+    word: tuple
+    keys: list
+
+
+def word_of(key):
+    """The lemma and part of speech of a sense key such as `play%1:04:00::`."""
+    lemma, _, rest = key.partition("%")
+    return lemma, PARTS_OF_SPEECH[rest[0]]
+
+
+def read_inventory(path):
+    """WordNet's senses from its `index.sense`: `{word: keys}`, the first sense first."""
+    senses = collections.defaultdict(list)
+    with open_text(path) as file:
+        for line in file:
+            key, _, number, _ = line.split()
+            senses[word_of(key)].append((int(number), key))
+    return {word: [key for _, key in sorted(found)] for word, found in senses.items()}
+
+
+def read_senses(path):
+    """Yields the sentences of a file, lists of tokens, and the list of their `Instance`s.
+
+    Args:
+        path: A `.data.xml` file of the WSD evaluation framework, with its `.gold.key.txt` beside
+            it; or a `.jsonl` file of objects with "tokens" and "keys", a list of keys or null for
+            each token.
+    """
+    rows = _rows_of_json if ".jsonl" in Path(path).name else _rows_of_xml
+    for words in rows(path):
+        tokens, instances = [], []
+        for text, word, keys in words:
+            parts = [part for part in text.replace(" ", "_").split("_") if part] or [text]
+            if keys:
+                stop = len(tokens) + len(parts)
+                instances.append(Instance(len(tokens), stop, word or word_of(keys[0]), keys))
+            tokens += parts
+        yield tokens, instances
+
+
+def _rows_of_json(path):
+    with open_text(path) as file:
+        for sentence in map(json.loads, file):
+            pairs = zip(sentence["tokens"], sentence["keys"])
+            yield [(text, None, keys) for text, keys in pairs]
+
+
+def _rows_of_xml(path):
+    folder, name = Path(path).parent, Path(path).name.split(".data.xml")[0]
+    with open_text(folder / f"{name}.gold.key.txt") as file:
+        gold = {number: keys for number, *keys in map(str.split, file)}
+    with open_text(path) as file:
+        for sentence in ElementTree.parse(file).iter("sentence"):
+            yield [
+                (x.text, (x.get("lemma"), x.get("pos")), gold.get(x.get("id"))) for x in sentence
+            ]
+
+
+def instance_vectors(paths, embedder):
+    """Yields each `Instance` of files and its vectors `(L + 1, D)`, the mean over its tokens."""
+    for path in paths:
+        sentences = list(read_senses(path))
+        arrays = embedder.stream(
+            (tokens for tokens, _ in sentences), output="layers", n_sentences=len(sentences)
+        )
+        for (_, instances), array in zip(sentences, arrays):
+            for instance in instances:
+                yield instance, array[:, instance.start : instance.stop].mean(axis=1)
+
+
+def mean_sense_vectors(paths, embedder, inventory):
+    """The mean vectors of each sense, of length 1 in each layer: `{key: (L + 1, D)}`."""
+    known = {key for keys in inventory.values() for key in keys}
+    sums = {}
+    for instance, vectors in instance_vectors(paths, embedder):
+        for key in known.intersection(instance.keys):
+            sums[key] = sums.get(key, 0.0) + vectors
+    return {key: x / np.linalg.norm(x, axis=-1, keepdims=True) for key, x in sums.items()}
+
+
+def choose_senses(instance, vectors, inventory, senses):
+    """The key that each layer chooses: the nearest sense, or the first where none was met."""
+    keys = inventory.get(instance.word, [None])
+    met = [key for key in keys if key in senses]
+    if not met:
+        return [keys[0]] * len(vectors)
+    likeness = np.einsum("sld,ld->ls", np.stack([senses[key] for key in met]), vectors)
+    return [met[best] for best in likeness.argmax(axis=1)]
+
+
+def probe_senses(settings):
+    """F1 of each layer on each test set and on all, a row of the table for each layer."""
+    embedder = Embedder(settings.elmo)
+    inventory = read_inventory(settings.wordnet)
+    senses = mean_sense_vectors(settings.train, embedder, inventory)
+    n_layers = embedder.config.n_layers + 1
+    right = {}  # {test set: [(first sense, layer 0, layer 1, ...) was right]}
+    for path in settings.test:
+        answers = []
+        for instance, vectors in instance_vectors([path], embedder):
+            first = inventory.get(instance.word, [None])[0]
+            chosen = [first, *choose_senses(instance, vectors, inventory, senses)]
+            answers.append([key in instance.keys for key in chosen])
+        right[Path(path).name.split(".")[0]] = answers
+    right["all"] = [answer for answers in right.values() for answer in answers]
+    rows = []
+    for column, system in enumerate(["first sense", *range(n_layers)]):
+        # Every word is answered: precision, recall and F1 are the share of right answers.
+        scores = {name: 100 * float(np.mean(x, axis=0)[column]) for name, x in right.items()}
+        name = system if column == 0 else layer_name(system)
+        rows.append({"layer": name, **scores, "paper (all)": PAPER_SENSES.get(system)})
+    return rows
+
+
+# 3. Neighbours of a word in a sentence.
+
+
+def read_text(path):
+    """Sentences of a treebank, or of a text of one tokenised sentence a line."""
+    if ".conllu" in Path(path).name:
+        return read_conllu(path)[0]
+    with open_text(path) as file:
+        return [line.split() for line in file]
+
+
+def probe_neighbours(settings):
+    """The places in a text where a word is used most like in given sentences, by each layer."""
+    word = settings.word.lower()
+    text = [x for x in read_text(settings.text) if word in map(str.lower, x)]
+    embedder = Embedder(settings.elmo)
+    found = list(_occurrences(word, text, embedder))
+    rows = []
+    if settings.glove:
+        like = ", ".join(nearest_words(word, settings.glove, settings.count))
+        rows.append({"layer": "GloVe", "sentence": word, "nearest": like})
+    for sentence, vectors in _occurrences(word, map(str.split, settings.sentences), embedder):
+        for number in range(1, len(vectors)):
+            likeness = [vectors[number] @ other[number] for _, other in found]
+            for i in np.argsort(likeness)[::-1][: settings.count]:
+                row = {"layer": layer_name(number), "sentence": sentence, "nearest": found[i][0]}
+                rows.append({**row, "cosine": float(likeness[i])})
+    return rows
+
+
+def _occurrences(word, sentences, embedder):
+    """Yields sentences, the word in capitals, and the word's vectors `(L + 1, D)` of length 1."""
+    sentences = list(sentences)
+    for tokens, array in zip(sentences, embedder.stream(sentences, output="layers")):
+        for place, token in enumerate(tokens):
+            if token.lower() == word:
+                shown = [*tokens[:place], token.upper(), *tokens[place + 1 :]]
+                vectors = array[:, place]
+                yield " ".join(shown), vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def nearest_words(word, glove, count):
+    """The words whose GloVe vectors are nearest: the same ones in every sentence."""
+    words, vectors = read_glove(glove, [[word]])
+    vectors = vectors[2:] / np.linalg.norm(vectors[2:], axis=-1, keepdims=True)
+    order = np.argsort(vectors @ vectors[words.index(word)])[::-1]
+    return [words[i] for i in order[1 : count + 1]]
+
+
+# 4. The command line.
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    pos = commands.add_parser("pos", help="parts of speech by a linear layer")
+    pos.add_argument("--train", required=True, help="treebank, .conllu")
+    pos.add_argument("--dev", required=True)
+    pos.add_argument("--test", required=True)
+    pos.add_argument("--column", choices=("xpos", "upos"), default="xpos", help="kind of tags")
+    pos.add_argument("--epochs", type=int, default=5)
+    pos.add_argument("--cache", default="elmo_cache", help="folder of computed ELMo vectors")
+    senses = commands.add_parser("senses", help="word senses by nearest mean vector")
+    senses.add_argument("--train", nargs="+", required=True, help="SemCor, .data.xml or .jsonl")
+    senses.add_argument("--test", nargs="+", required=True, help="test sets")
+    senses.add_argument("--wordnet", required=True, help="index.sense of WordNet 3.0")
+    neighbours = commands.add_parser("neighbours", help="like uses of a word")
+    neighbours.add_argument("--word", default="play")
+    neighbours.add_argument("--text", required=True, help=".conllu, or a sentence a line")
+    neighbours.add_argument("--sentences", nargs="+", required=True, help="with the word")
+    neighbours.add_argument("--glove", help="GloVe file or package, to compare")
+    neighbours.add_argument("--count", type=int, default=3, help="neighbours to show")
+    for command in (pos, senses, neighbours):
+        command.add_argument("--elmo", default="default", help="name or folder of an ELMo model")
+        command.add_argument("--output", default="probes_output", help="folder for the table")
+    return parser.parse_args(arguments)
+
+
+def run(settings):
+    """Runs one probe, writes its table and returns the rows."""
+    probes = {"pos": probe_pos, "senses": probe_senses, "neighbours": probe_neighbours}
+    rows = probes[settings.command](settings)
+    write_table(Path(settings.output) / settings.command, rows)
+    print(markdown(rows), end="")
+    return rows
+
+
+if __name__ == "__main__":
+    run(parse())

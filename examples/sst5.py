@@ -1,0 +1,406 @@
+"""Sentiment in five classes with ELMo: the biattentive classification network, with GloVe.
+
+    python examples/sst5.py --train train.txt --dev dev.txt --test test.txt \
+        --features none glove elmo glove+elmo --seeds 5 --output sst5_output
+    python examples/sst5.py --model sst5_output/glove+elmo.keras --classify "A moving film ."
+
+The network of McCann et al. 2017, which Peters et al. 2018 added ELMo to: a bidirectional LSTM
+reads the sentence, each word looks at all the others, a second LSTM reads what came of that, and
+four poolings of it go through maxout layers. ELMo joins at the input, at the second LSTM's output,
+or at both, with a mix of its layers for each. Files are the Stanford Sentiment Treebank's trees,
+with its own splits; README.md beside this file says where they are.
+
+The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
+The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
+each run, a picture of the confusion matrix and the best model of each feature set.
+"""
+
+import functools
+import re
+from pathlib import Path
+
+import keras
+import matplotlib
+import numpy as np
+from keras import ops
+
+import harness
+from bilstm import BiLSTM
+from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
+from keras_elmo import WeightedLayerSum
+
+matplotlib.use("agg")  # pictures go to files
+from matplotlib import pyplot
+
+CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
+
+# 1. The data: a tree a line, each of its parts with a class, such as (3 (2 It) (4 (2 's) (4 fun))).
+
+BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
+
+
+def read_trees(path, phrases=False):
+    """Reads a file of trees.
+
+    Args:
+        path: The file.
+        phrases: Whether to give every different part of a tree, not only the whole sentence.
+
+    Returns:
+        A list of sentences, lists of tokens, and a list of their classes, 0 to 4.
+    """
+    found = {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines()):
+        *parts, whole = parts_of_tree(line)
+        found[number] = whole
+        if phrases:
+            found.update({tuple(tokens): (tokens, label) for tokens, label in parts})
+    sentences, labels = map(list, zip(*found.values()))
+    return sentences, labels
+
+
+def parts_of_tree(line):
+    """`(tokens, class)` of every part of a tree, the whole one last."""
+    tokens, begun, parts = [], [], []
+    for label, token, _ in re.findall(r"\((\d)|([^\s()]+)|(\))", line):
+        if label:
+            begun.append((int(label), len(tokens)))
+        elif token:
+            tokens.append(BRACKETS.get(token, token.replace("\\/", "/")))
+        else:
+            label, start = begun.pop()
+            parts.append((tokens[start:], label))
+    return parts
+
+
+# 2. The model.
+
+
+class Maxout(keras.layers.Layer):
+    """A dense layer of which each output is the largest of four."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.dense = keras.layers.Dense(4 * units)
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def call(self, inputs):
+        return ops.max(ops.reshape(self.dense(inputs), (-1, self.units, 4)), axis=-1)
+
+
+@keras.saving.register_keras_serializable("keras_elmo_examples")
+class BiattentiveClassifier(keras.Model):
+    """The biattentive classification network, for one sentence that attends to itself.
+
+    Args:
+        n_classes: Number of classes.
+        words: The words with vectors of their own; none for no such vectors.
+        word_dim: Size of these vectors.
+        train_words: Whether they are trained.
+        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It stays as it is.
+        placement: Where ELMo joins: "input", "output" or "both".
+        tokens_only: Whether to use its lowest layer only, which knows no context.
+        last_layer: Whether to use its last layer only.
+        l2: The paper's lambda on the weights of the mixes, or `None`.
+        units: Size of the LSTMs, in each direction, and of the ReLU layer before them.
+        dropout: Fraction to drop of the input.
+
+    Call arguments:
+        inputs: Dict of `SentenceBatches`: "words", and "layers" or "characters" for ELMo.
+
+    Returns:
+        Logits `(B, n_classes)`.
+
+    Reference: McCann et al. 2017, section 5.
+    """
+
+    def __init__(
+        self,
+        n_classes=5,
+        words=(),
+        word_dim=50,
+        train_words=False,
+        elmo=None,
+        placement="input",
+        tokens_only=False,
+        last_layer=False,
+        l2=None,
+        units=100,
+        dropout=0.5,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if not words and (elmo is None or placement == "output"):
+            raise ValueError(
+                "There is nothing to read at the input: ELMo at the output needs words with "
+                "vectors, such as those of --features glove+elmo."
+            )
+        self.n_classes = n_classes
+        self.word_table = WordTable(words)
+        self.word_dim = word_dim
+        self.train_words = train_words
+        self.elmo = elmo
+        self.placement = placement
+        self.tokens_only = tokens_only
+        self.last_layer = last_layer
+        self.l2 = l2
+        self.units = units
+        self.dropout = dropout
+
+        self.word_vectors = None
+        if words:
+            self.word_vectors = keras.layers.Embedding(
+                len(self.word_table), word_dim, trainable=train_words
+            )
+        self.input_mix = self._mix("output")
+        self.output_mix = self._mix("input")
+        self.input_dropout = keras.layers.Dropout(dropout)
+        self.projection = keras.layers.Dense(units, activation="relu")
+        self.projection_dropout = keras.layers.Dropout(0.25)
+        self.encoder = BiLSTM(units)
+        self.integrator = BiLSTM(units)
+        self.attention = keras.layers.Dense(1)
+        self.maxouts = [Maxout(4 * units), Maxout(2 * units)]
+        self.maxout_dropouts = [keras.layers.Dropout(rate) for rate in (0.1, 0.2, 0.3)]
+        self.classifier = keras.layers.Dense(n_classes)
+        self.build()
+
+    def _mix(self, other_place):
+        """The mix at one place, unless ELMo joins at the other one only."""
+        if self.elmo is None or self.placement == other_place:
+            return None
+        return WeightedLayerSum(use_top_only=self.last_layer or self.tokens_only, l2=self.l2)
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        width = self.word_dim if self.word_vectors is not None else 0
+        integrated = 2 * self.units
+        if self.word_vectors is not None:
+            self.word_vectors.build((None, None))
+        if self.elmo is not None:
+            config = self.elmo.config
+            n_layers = 1 if self.tokens_only else config.n_layers + 1
+            for mix in filter(None, (self.input_mix, self.output_mix)):
+                mix.build((None, n_layers, None, config.output_dim))
+            width += config.output_dim if self.input_mix is not None else 0
+            integrated += config.output_dim if self.output_mix is not None else 0
+        self.projection.build((None, None, width))
+        self.encoder.build((None, None, self.units))
+        self.integrator.build((None, None, 6 * self.units))
+        self.attention.build((None, None, integrated))
+        width = 4 * integrated
+        for maxout in self.maxouts:
+            maxout.build((None, width))
+            width = maxout.units
+        self.classifier.build((None, width))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        mask = inputs["words"] != PADDING
+        layers = None if self.elmo is None else elmo_layers(self.elmo, inputs)
+        if self.tokens_only:
+            layers = layers[:, :1]
+
+        words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
+        x = self.input_dropout(_joined(words, self.input_mix, layers, mask), training=training)
+        x = self.projection_dropout(self.projection(x), training=training)
+        x = self.encoder(x, mask=mask)
+        attended = attend(x, mask)
+        x = ops.concatenate([x, x - attended, x * attended], axis=-1)
+        x = self.integrator(x, mask=mask)
+        x = self._pool(_joined(x, self.output_mix, layers, mask), mask)
+        for dropout, maxout in zip(self.maxout_dropouts, self.maxouts):
+            x = maxout(dropout(x, training=training))
+        return self.classifier(self.maxout_dropouts[-1](x, training=training))
+
+    def _pool(self, x, mask):
+        """The largest, mean and smallest of each number, and a weighted mean, over the words."""
+        valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
+        none = (1 - valid) * 1e4
+        shares = ops.softmax(self.attention(x) - none, axis=1)
+        mean = ops.sum(x * valid, axis=1) / ops.sum(valid, axis=1)
+        poolings = (
+            ops.max(x - none, axis=1),
+            mean,
+            ops.min(x + none, axis=1),
+            ops.sum(x * shares, axis=1),
+        )
+        return ops.concatenate(poolings, axis=-1)
+
+    def predict_classes(self, batches):
+        """The classes of the sentences of `SentenceBatches`, in their order, as an array."""
+        classes = np.zeros(len(batches.sentences), int)
+        for number, rows in enumerate(batches.batches):
+            classes[rows] = self.predict_on_batch(batches[number][0]).argmax(-1)
+        return classes
+
+    def classify(self, sentences):
+        """The classes of sentences: strings to be split at white space, or lists of tokens."""
+        sentences = [x.split() if isinstance(x, str) else list(x) for x in sentences]
+        return self.predict_classes(SentenceBatches(sentences, self.word_table, characters=True))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "n_classes": self.n_classes,
+            "words": self.word_table.words,
+            "word_dim": self.word_dim,
+            "train_words": self.train_words,
+            "elmo": None if self.elmo is None else keras.layers.serialize(self.elmo),
+            "placement": self.placement,
+            "tokens_only": self.tokens_only,
+            "last_layer": self.last_layer,
+            "l2": self.l2,
+            "units": self.units,
+            "dropout": self.dropout,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        elmo = config.pop("elmo")
+        return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
+
+
+def _joined(x, mix, layers, mask):
+    """Vectors and ELMo's mix beside each other, or the one that there is."""
+    parts = [x] if x is not None else []
+    if mix is not None:
+        parts.append(mix(layers, mask=mask))
+    return ops.concatenate(parts, axis=-1)
+
+
+def attend(x, mask):
+    """For each word the mean of all the sentence's words, weighted by how alike they are."""
+    alike = ops.einsum("bid,bjd->bij", x, x)
+    none = ops.expand_dims(1 - ops.cast(mask, x.dtype), 1) * 1e4
+    return ops.einsum("bij,bjd->bid", ops.softmax(alike - none, axis=-1), x)
+
+
+# 3. The experiment: what one seed does.
+
+
+class Experiment:
+    """Trains and tests a classifier with a feature set and a seed.
+
+    Args:
+        settings: The options of the command line.
+    """
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.sentences, self.labels = {}, {}
+        for part in ("train", "dev", "test"):
+            phrases = settings.phrases and part == "train"
+            self.sentences[part], self.labels[part] = read_trees(getattr(settings, part), phrases)
+        self.prepare = functools.cache(lambda name: prepare(name, settings, self.sentences))
+        self.best, self.confusion = {}, {}
+
+    def __call__(self, features, seed):
+        inputs = self.prepare(features)
+        model = self.make_model(features, inputs)
+        labels, batch_size = self.labels["train"], self.settings.batch_size
+        rows = harness.fraction_of(len(labels), self.settings.fraction, seed)
+        train = inputs.batches("train", labels=labels, rows=rows, seed=seed, batch_size=batch_size)
+        dev = inputs.batches("dev", batch_size=batch_size)
+        test = inputs.batches("test", batch_size=batch_size)
+        best, epoch = harness.train(
+            model,
+            train,
+            lambda: self.accuracy("dev", model.predict_classes(dev)),
+            self.settings,
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        )
+        predicted = model.predict_classes(test)
+        self.keep(features, model, best, predicted)
+        return {
+            "dev": best,
+            "test": self.accuracy("test", predicted),
+            "best epoch": epoch,
+            "input weights": harness.mix_weights(model.input_mix),
+            "output weights": harness.mix_weights(model.output_mix),
+        }
+
+    def make_model(self, features, inputs):
+        settings = self.settings
+        model = BiattentiveClassifier(
+            words=inputs.words.words,
+            word_dim=inputs.word_dim,
+            train_words=inputs.vectors is None,
+            elmo=inputs.elmo,
+            placement=settings.placement,
+            tokens_only=features == "elmo-tokens",
+            last_layer=settings.last_layer,
+            l2=settings.l2,
+            units=settings.units,
+        )
+        if inputs.vectors is not None:
+            model.word_vectors.set_weights([inputs.vectors])
+        return model
+
+    def accuracy(self, part, predicted):
+        """The share of sentences of the right class, in per cent."""
+        return 100 * float(np.mean(predicted == np.array(self.labels[part])))
+
+    def keep(self, features, model, dev, predicted):
+        """Adds to the confusion matrix, and writes the model if it is the best so far."""
+        output = Path(self.settings.output)
+        output.mkdir(parents=True, exist_ok=True)
+        confusion = self.confusion.setdefault(features, np.zeros((len(CLASSES),) * 2, int))
+        np.add.at(confusion, (self.labels["test"], predicted), 1)
+        draw_confusion(confusion, f"{features}, all seeds", output / f"{features}-confusion.png")
+        if dev > self.best.get(features, -1.0):
+            self.best[features] = dev
+            model.save(output / f"{features}.keras")
+
+
+def draw_confusion(counts, title, path):
+    """Draws how many sentences of a class, a row, were taken for each, in per cent of the row."""
+    shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    figure, axes = pyplot.subplots(figsize=(5.5, 4.8), layout="constrained")
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
+    for (row, column), share in np.ndenumerate(shares):
+        color = "white" if share > 60 else "black"
+        axes.text(column, row, f"{share:.0f}", ha="center", va="center", color=color)
+    places = range(len(CLASSES))
+    axes.set_xticks(places, CLASSES, rotation=45, ha="right")
+    axes.set_yticks(places, CLASSES)
+    axes.set(xlabel="predicted", ylabel="true", title=title)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+# 4. The command line.
+
+
+def run(settings):
+    """Trains with all feature sets and seeds; returns the rows of the table."""
+    return harness.run_seeds(Experiment(settings), settings)
+
+
+def parse(arguments=None):
+    parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
+    parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
+    parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
+    parser.add_argument("--units", type=int, default=100, help="of each LSTM")
+    parser.add_argument("--model", help="a saved model, to classify with")
+    parser.add_argument("--classify", nargs="+", metavar="SENTENCE", help="sentences to classify")
+    return harness.parse(parser, arguments, alone="classify")
+
+
+def show_classes(path, sentences):
+    """Prints the classes of sentences, by a saved model."""
+    model = keras.models.load_model(path, compile=False)
+    for sentence, number in zip(sentences, model.classify(sentences)):
+        print(f"{CLASSES[number]}: {sentence}")
+
+
+if __name__ == "__main__":
+    settings = parse()
+    if settings.classify is None:
+        run(settings)
+    else:
+        show_classes(settings.model, settings.classify)

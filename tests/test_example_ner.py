@@ -1,0 +1,215 @@
+"""The tagger of the examples, and what it shares with the other programs."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+import features
+import harness
+import ner
+from example_programs import ELMO, run_program, write_glove
+from helpers import assert_close, to_numpy
+
+BIO = ["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-LOC", "O", "B-ORG"]
+IOBES = ["B-PER", "E-PER", "O", "S-LOC", "B-LOC", "E-LOC", "O", "S-ORG"]
+IOB1 = ["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-LOC", "O", "I-ORG"]
+ENTITIES = [("PER", 0, 2), ("LOC", 3, 4), ("LOC", 4, 6), ("ORG", 7, 8)]
+
+TRAIN = """
+Ann B-PER\nLee I-PER\nwent O\nto O\nParis B-LOC\n. O\n
+Paris B-LOC\nis O\nfar O\n. O\n
+Bob B-PER\nwent O\nhome O\n. O\n
+Home O\n! O\n
+Bob B-PER\nis O\nin O\nRome B-LOC\n. O
+"""
+
+
+@pytest.fixture
+def settings(tmp_path):
+    (tmp_path / "train.bio").write_text(TRAIN)
+    write_glove(tmp_path / "glove.txt", ["the", "paris", "ann", "Bob", "is"])
+    return lambda *options: ner.parse(
+        [
+            *[x for part in ("train", "dev", "test") for x in (f"--{part}", "train.bio")],
+            *("--glove", "glove.txt", "--elmo", str(ELMO), "--units", "4", "--epochs", "2"),
+            *("--character-filters", "4", "--output", "out", *options),
+        ]
+    )
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("tags", [BIO, IOBES, IOB1])
+def test_schemes_name_the_same_entities(tags):
+    assert ner.entities(tags) == ENTITIES
+    assert ner.to_bio(ENTITIES, len(tags)) == BIO
+    assert ner.to_iobes(ENTITIES, len(tags)) == IOBES
+
+
+def test_tags_that_no_scheme_allows_are_read_as_conlleval_does():
+    assert ner.entities(["O", "I-A", "I-B", "E-B", "I-B"]) == [
+        ("A", 1, 2),
+        ("B", 2, 4),
+        ("B", 4, 5),
+    ]
+    assert ner.entities(["E-A", "S-A", "O"]) == [("A", 0, 1), ("A", 1, 2)]
+    assert ner.entities([]) == []
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("conll.txt", "-DOCSTART- -X- -X- O\n\n# NN I-NP O\nAnn NNP I-NP I-PER\n"
+         "Lee NNP I-NP I-PER\n"),
+        ("wnut.conll", "\n#\tO\nAnn\tB-PER\nLee\tI-PER\n\n\n"),
+        ("uner.bio", "# O\nAnn B-PER\nLee I-PER\n\n"),
+        ("uner.iob2", "# sent_id = 1\n# text = # Ann Lee\n1\t#\tO\t-\t-\n2\tAnn\tB-PER\t-\t-\n"
+         "3\tLee\tI-PER\t-\t-\n\n"),
+    ],
+)  # fmt: skip
+def test_files_of_every_kind(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert ner.read_sentences(tmp_path / name) == ([["#", "Ann", "Lee"]], [["O", "B-PER", "I-PER"]])
+
+
+def test_a_file_without_sentences(tmp_path):
+    (tmp_path / "empty.bio").write_text("\n\n")
+    with pytest.raises(ValueError, match="empty.bio has no sentences: expected lines"):
+        ner.read_sentences(tmp_path / "empty.bio")
+
+
+def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
+    summary = ner.run(settings("--features", "none", "glove+elmo", "--epochs", "1"))
+    assert [row["features"] for row in summary] == ["none", "glove+elmo"]
+    assert json.loads((tmp_path / "out" / "results.json").read_text()) == summary
+    assert (tmp_path / "out" / "results.md").read_text().startswith("| features | seeds | dev |")
+    assert (tmp_path / "out" / "runs.csv").read_text().count("\n") == 3
+    rows = (tmp_path / "out" / "glove+elmo-1.txt").read_text().splitlines()
+    assert [row.rsplit(" ", 1)[0] for row in rows] == [*TRAIN.strip().splitlines(), ""]
+
+    # Once more: the vectors are there.
+    monkeypatch.setattr(features, "Embedder", None)
+    options = ("--seeds", "2", "--fraction", "0.4", "--output", "again")
+    (again,) = ner.run(settings("--features", "glove+elmo", *options))
+    assert again["seeds"] == 2 and again["dev deviation"] >= 0
+
+    # In another process, from one file, with the ElmoLayer in it.
+    model = tmp_path / "again" / "glove+elmo.keras"
+    sentences = ["Ann went to Paris .", "Zzz"]
+    printed = run_program("ner.py", "--model", model, "--tag", *sentences)
+    tags = ner.keras.models.load_model(model).tag(sentences)
+    tags = [ner.to_bio(ner.entities(x), len(x)) for x in tags]
+    expected = [
+        " ".join(f"{token}/{tag}" for token, tag in zip(sentence.split(), row))
+        for sentence, row in zip(sentences, tags)
+    ]
+    assert printed.splitlines() == expected
+
+
+def test_learns_its_training_sentences(settings):
+    options = ("--epochs", "40", "--patience", "40", "--batch-size", "2", "--units", "16")
+    options += ("--character-filters", "32", "--learning-rate", "0.02")
+    (row,) = ner.run(settings("--features", "elmo", *options))
+    assert row["test"] > 85
+    assert_close(np.sum(row["input weights"]), np.array(1.0))
+    assert np.ptp(row["input weights"]) > 0.001
+
+
+def test_without_cache_computes_the_same(settings, tmp_path):
+    """Within the rounding of float16."""
+    settings = settings("--features", "elmo-tokens")
+    experiment = ner.Experiment(settings)
+    cached = experiment.prepare("elmo-tokens")
+    model = experiment.make_model("elmo-tokens", cached)
+    settings.no_cache = True
+    live = features.prepare("elmo-tokens", settings, experiment.sentences)
+    for inputs in (cached, live):
+        assert (inputs.layers["train"] is None) == (inputs is live)
+    options = {"characters": True, "batch_size": 8}
+    logits = [
+        to_numpy(model(inputs.batches("train", **options)[0][0])["logits"])
+        for inputs in (cached, live)
+    ]
+    assert_close(logits[0], logits[1], tolerance=2e-3)
+
+
+def test_trains_end_to_end_without_cache(settings, tmp_path):
+    (row,) = ner.run(settings("--features", "elmo", "--no-cache", "--last-layer"))
+    assert row["input weights"][-1] == 1 and not (tmp_path / "elmo_cache").exists()
+
+
+def test_options_that_are_missing(capsys):
+    with pytest.raises(SystemExit):
+        ner.parse(["--train", "x"])
+    assert "--dev, --test missing" in capsys.readouterr().err
+
+
+def test_glove_files(tmp_path):
+    words = ["the", "of", ". .", "Paris", "zebra", "quagga"]
+    vectors = write_glove(tmp_path / "glove.txt", words)
+    text = (tmp_path / "glove.txt").read_text()
+    with gzip.open(tmp_path / "glove.txt.gz", "wt") as file:
+        file.write("6 4\n" + text)
+    for name in ("glove.txt", "glove.txt.gz"):
+        known, table = features.read_glove(tmp_path / name, [["Zebra", "x"]], n_frequent=3)
+        assert known == ["the", "of", ". .", "zebra"]
+        assert_close(table[2:], vectors[[0, 1, 2, 4]])
+        assert_close(table[0], np.zeros(4))
+        assert_close(table[1], vectors[[0, 1, 2, 4]].mean(0))
+    with pytest.raises(ValueError, match="no file no_glove, and no installed package"):
+        features.read_glove("no_glove", [])
+
+
+def test_words_and_their_numbers():
+    table = features.WordTable(["the", "Bob"])
+    assert table.ids(["the", "The", "Bob", "bob", "x"]).tolist() == [2, 2, 3, 1, 1]
+    assert len(table) == 4
+    assert features.frequent_words([["a", "b"], ["a"]]) == ["a"]
+
+
+def test_cached_vectors_are_those_of_the_layer(tmp_path):
+    sentences = [["The", "cat"], ["Hello"]]
+    cached = features.CachedLayers(sentences, ELMO, tmp_path)
+    expected = features.Embedder(ELMO).embed(sentences, output="layers")
+    assert len(cached) == 2 and isinstance(cached.tokens, np.memmap)
+    for array, other in zip(cached, expected):
+        assert_close(array.astype("float32"), other, tolerance=1e-3)
+    other = features.CachedLayers([["The", "cat", "Hello"]], ELMO, tmp_path)
+    assert other.path != cached.path
+    assert sorted(tmp_path.iterdir()) == sorted([cached.path, other.path])
+
+
+def test_batches_have_every_sentence_once():
+    sentences = [["w"] * n for n in (3, 9, 1, 12, 2)]
+    labels = [np.full(len(x), i) for i, x in enumerate(sentences)]
+    batches = features.SentenceBatches(
+        sentences, features.WordTable(["w"]), labels, characters=True, batch_size=2
+    )
+    for epoch in (batches, batches.shuffled()):
+        seen = []
+        for inputs, tags in epoch:
+            assert inputs["words"].shape == tags.shape and tags.shape[1] % 8 == 0
+            assert inputs["characters"].shape == (len(tags), tags.shape[1] + 2, 50)
+            np.testing.assert_array_equal(inputs["words"] == 0, tags == -1)
+            seen += tags[:, 0].tolist()
+        assert sorted(seen) == [0, 1, 2, 3, 4]
+
+
+def test_tables(tmp_path):
+    runs = [{"features": "a", "dev": 1.0, "test": score} for score in (70.0, 71.0)]
+    row = harness.summarize(runs)
+    assert (row["test"], row["test deviation"]) == (70.5, 0.71)
+    harness.write_table(tmp_path / "table", [row, {"features": "b", "paper": 2}])
+    assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
+        "| a | 2 | 1.00 ± 0.00 | 70.50 ± 0.71 |  |",
+        "| b |  |  |  | 2 |",
+    ]
+    assert (tmp_path / "table.csv").read_text().splitlines()[1] == "a,2,1.0,0.0,70.5,0.71,,,"
+    assert json.loads((tmp_path / "table.json").read_text())[0] == row
+    assert harness.fraction_of(10, 0.3, seed=1) != harness.fraction_of(10, 0.3, seed=2)
+    assert len(harness.fraction_of(10, 0.3, seed=1)) == 3

@@ -1,0 +1,116 @@
+"""The classifier of the examples, and the ablations that are run with it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import ablations
+import sst5
+from example_programs import ELMO, run_program, write_glove
+from helpers import assert_close, to_numpy
+
+TREES = """(3 (2 It) (4 (2 's) (4 fun)))
+(1 (2 (2 The) (2 plot)) (0 (1 -LRB-) (0 (0 bad) (1 -RRB-))))
+(4 (2 fun) (2 \\/))
+(0 (0 bad) (0 bad))
+"""
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    (tmp_path / "train.txt").write_text(TREES)
+    write_glove(tmp_path / "glove.txt", ["the", "it", "fun", "bad"])
+    return lambda *options: sst5.parse(
+        [
+            *[x for part in ("train", "dev", "test") for x in (f"--{part}", "train.txt")],
+            *("--glove", "glove.txt", "--elmo", str(ELMO), "--units", "4", "--epochs", "2"),
+            *("--output", "out", *options),
+        ]
+    )
+
+
+def test_trees(tmp_path):
+    (tmp_path / "trees.txt").write_text(TREES)
+    sentences, labels = sst5.read_trees(tmp_path / "trees.txt")
+    assert sentences[:3] == [["It", "'s", "fun"], ["The", "plot", "(", "bad", ")"], ["fun", "/"]]
+    assert labels == [3, 1, 4, 0]
+    sentences, labels = sst5.read_trees(tmp_path / "trees.txt", phrases=True)
+    parts = dict(zip(map(" ".join, sentences), labels))
+    assert parts["'s fun"] == 4 and parts["bad )"] == 0 and parts["The plot"] == 2
+    assert len(sentences) == len(parts) and parts["It 's fun"] == 3
+
+
+def test_from_training_to_classifying(settings, tmp_path):
+    options = ("--placement", "both", "--epochs", "1")
+    summary = sst5.run(settings("--features", "none", "glove+elmo", *options))
+    assert [row["features"] for row in summary] == ["none", "glove+elmo"]
+    assert len(summary[1]["input weights"]) == len(summary[1]["output weights"]) == 3
+    assert json.loads((tmp_path / "out" / "results.json").read_text()) == summary
+    assert (tmp_path / "out" / "none-confusion.png").stat().st_size > 5000
+
+    model = tmp_path / "out" / "glove+elmo.keras"
+    sentences = ["It 's a lot of fun", "Bad"]
+    printed = run_program("sst5.py", "--model", model, "--classify", *sentences)
+    classes = sst5.keras.models.load_model(model).classify(sentences)
+    assert printed.splitlines() == [f"{sst5.CLASSES[i]}: {x}" for i, x in zip(classes, sentences)]
+
+
+def test_padding_changes_nothing(settings):
+    settings = settings("--placement", "both", "--no-cache")
+    experiment = sst5.Experiment(settings)
+    inputs = experiment.prepare("glove+elmo")
+    model = experiment.make_model("glove+elmo", inputs)
+    table = inputs.words
+    sentences = [["It", "is", "fun"], ["The", "plot"] * 6]
+    together = sst5.SentenceBatches(sentences, table, characters=True, batch_size=2)
+    alone = sst5.SentenceBatches(sentences, table, characters=True, batch_size=1)
+    expected = np.concatenate([to_numpy(model(alone[i][0])) for i in range(2)])
+    assert_close(to_numpy(model(together[0][0])), expected, tolerance=1e-5)
+
+
+def test_output_alone_needs_words():
+    elmo = sst5.keras.layers.Identity()
+    with pytest.raises(ValueError, match="nothing to read at the input: ELMo at the output"):
+        sst5.BiattentiveClassifier(elmo=elmo, placement="output")
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Programs that count how often they are run, and train nothing."""
+    runs = []
+
+    def run(settings):
+        runs.append(settings)
+        weights = {"input weights": [0.2, 0.3, 0.5] if "glove+elmo" in settings.features else None}
+        score = 40 + 10 * settings.fraction
+        row = {"features": settings.features[0], "seeds": 1, "dev": score, "test": score}
+        rows = [{**row, "dev deviation": None, "test deviation": None, **weights}]
+        ablations.write_table(ablations.Path(settings.output) / "results", rows)
+        return rows
+
+    for task in ("sst5", "ner"):
+        monkeypatch.setattr(ablations.importlib.import_module(task), "run", run)
+    return runs
+
+
+@pytest.mark.parametrize("task, n_runs", [("sst5", 13), ("ner", 11)])
+def test_ablations(tmp_path, counted, task, n_runs):
+    command = [task, "--train", "a", "--dev", "b", "--test", "c", "--output", str(tmp_path / "out")]
+    found = ablations.run(*ablations.parse(command))
+    # Rows that stand in several tables are run once, and none is run again.
+    assert len(counted) == n_runs
+    assert ablations.run(*ablations.parse(command)) == found and len(counted) == n_runs
+    assert ("placement" in found) == (task == "sst5")
+    row = found["layers"][1]
+    assert row["paper, SQuAD"] == 84.7 and row["options"] == "--features glove+elmo --last-layer"
+    text = (tmp_path / "out" / f"{task}-layers.md").read_text()
+    assert "| paper, SQuAD | paper, SNLI | paper, SRL |" in text
+    assert [row["test"] for row in found["amount"]] == [40.1, 41.0, 50.0] * 2
+    for name in ("amount", "weights"):
+        assert (tmp_path / "out" / f"{task}-{name}.png").stat().st_size > 5000
