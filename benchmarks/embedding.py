@@ -111,10 +111,11 @@ def write_model(name, folder):
 
 def measure(folder, text, pythons, arguments):
     """Lists of tokens/s by worker and batch size, peaks of memory, and the machine's limits."""
-    workers = {name: Worker(python, name, folder, text) for name, python in pythons.items()}
-    speeds = {(name, batch): [] for name in workers for batch in arguments.batch_sizes}
-    limits, peaks = [], {}
+    speeds = {(name, batch): [] for name in pythons for batch in arguments.batch_sizes}
+    limits, peaks = [], dict.fromkeys(pythons, 0.0)
     for batch in arguments.batch_sizes:
+        # New ones each time: all together they would need more and more memory.
+        workers = {name: Worker(python, name, folder, text) for name, python in pythons.items()}
         counts = {}
         for name, worker in workers.items():
             seconds, _ = worker.run(batch, batch)
@@ -122,11 +123,12 @@ def measure(folder, text, pythons, arguments):
         for _ in range(arguments.rounds):
             limits.append(machine_limits())
             for name, worker in workers.items():
-                seconds, peaks[name] = worker.run(batch, counts[name])
+                seconds, peak = worker.run(batch, counts[name])
+                peaks[name] = max(peaks[name], peak)
                 speeds[name, batch].append(TOKENS * counts[name] / seconds)
                 print(f"{folder.name} {batch} {name}: {speeds[name, batch][-1]:,.0f}", flush=True)
-    for worker in workers.values():
-        worker.close()
+        for worker in workers.values():
+            worker.close()
     return speeds, peaks, limits
 
 

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ELMO = Path(__file__).parent / "golden" / "inference" / "default"
+
+trains_a_model = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="a program's training takes minutes on this backend; its layers are tested on all",
+)
 
 
 def run_program(name, *arguments):

@@ -9,7 +9,7 @@ import pytest
 import features
 import harness
 import ner
-from example_programs import ELMO, run_program, write_glove
+from example_programs import ELMO, run_program, trains_a_model, write_glove
 from helpers import assert_close, to_numpy
 
 BIO = ["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-LOC", "O", "B-ORG"]
@@ -83,6 +83,7 @@ def test_a_file_without_sentences(tmp_path):
         ner.read_sentences(tmp_path / "empty.bio")
 
 
+@trains_a_model
 def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
     summary = ner.run(settings("--features", "none", "glove+elmo", "--epochs", "1"))
     assert [row["features"] for row in summary] == ["none", "glove+elmo"]
@@ -111,6 +112,7 @@ def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
     assert printed.splitlines() == expected
 
 
+@trains_a_model
 def test_learns_its_training_sentences(settings):
     options = ("--epochs", "40", "--patience", "40", "--batch-size", "2", "--units", "16")
     options += ("--character-filters", "32", "--learning-rate", "0.02")
@@ -138,6 +140,7 @@ def test_without_cache_computes_the_same(settings, tmp_path):
     assert_close(logits[0], logits[1], tolerance=2e-3)
 
 
+@trains_a_model
 def test_trains_end_to_end_without_cache(settings, tmp_path):
     (row,) = ner.run(settings("--features", "elmo", "--no-cache", "--last-layer"))
     assert row["input weights"][-1] == 1 and not (tmp_path / "elmo_cache").exists()

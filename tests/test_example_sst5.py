@@ -7,7 +7,7 @@ import pytest
 
 import ablations
 import sst5
-from example_programs import ELMO, run_program, write_glove
+from example_programs import ELMO, run_program, trains_a_model, write_glove
 from helpers import assert_close, to_numpy
 
 TREES = """(3 (2 It) (4 (2 's) (4 fun)))
@@ -46,6 +46,7 @@ def test_trees(tmp_path):
     assert len(sentences) == len(parts) and parts["It 's fun"] == 3
 
 
+@trains_a_model
 def test_from_training_to_classifying(settings, tmp_path):
     options = ("--placement", "both", "--epochs", "1")
     summary = sst5.run(settings("--features", "none", "glove+elmo", *options))
