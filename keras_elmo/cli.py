@@ -309,7 +309,7 @@ def _embed_to_file(arguments, parser):
 
 
 def _tell_what_is_kept(path):
-    if os.path.splitext(path)[1] == ".npz":
+    if os.path.splitext(path)[1] == ".npz" or not os.path.exists(path):
         return
     n_lines = stored_state(path)["n_lines"]
     print(

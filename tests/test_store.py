@@ -143,6 +143,25 @@ def test_an_existing_file_is_not_overwritten(tmp_path, name):
         assert list(file) == ["0"]
 
 
+def test_the_journal_of_a_replaced_file_goes_with_it(tmp_path):
+    path = tmp_path / "v.h5"
+    fill(open_store(path, SETTINGS))
+    (tmp_path / "v.h5.journal").write_bytes(b"of a commit that was killed")
+    fill(open_store(path, SETTINGS, overwrite=True))
+    assert stored_state(path)["complete"]
+
+
+def test_another_programs_folder_is_left_alone(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "v.parquet"
+    fill(open_store(path, SETTINGS))
+    (path / "_SUCCESS").touch()
+    before = sorted(path.iterdir())
+    with pytest.raises(ValueError, match="made with another model"):
+        open_store(path, {"model": "n"}, resume=True)
+    assert sorted(path.iterdir()) == before
+
+
 def test_errors(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.h5, \.hdf5, \.parquet or \.npz"):
         open_store(tmp_path / "v.txt", SETTINGS)

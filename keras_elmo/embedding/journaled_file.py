@@ -93,7 +93,7 @@ class JournaledFile(io.RawIOBase):
             OSError: if the disk is full; the file is then as at the commit before.
         """
         os.fsync(self._descriptor)
-        journal = _journal(self._path)
+        journal = journal_of(self._path)
         with replacing(journal) as partial, open(partial, "wb") as file:
             content = _HEADER.pack(self._size, len(self._pages)) + b"".join(
                 _NUMBER.pack(number) + bytes(page) for number, page in self._pages.items()
@@ -123,13 +123,18 @@ class JournaledFile(io.RawIOBase):
         return page
 
 
+def journal_of(path):
+    """The name of the journal of a `JournaledFile`."""
+    return os.fspath(path) + ".journal"
+
+
 def recover(path):
     """Finishes the commit of a `JournaledFile` that was killed in the middle of it.
 
     Args:
         path: The file. Nothing is done where it has no journal.
     """
-    journal = _journal(os.fspath(path))
+    journal = journal_of(path)
     with contextlib.suppress(FileNotFoundError):
         with open(journal, "rb") as file:
             digest, content = file.read(hashlib.sha256().digest_size), file.read()
@@ -148,10 +153,6 @@ def recover(path):
         finally:
             os.close(descriptor)
         os.unlink(journal)
-
-
-def _journal(path):
-    return path + ".journal"
 
 
 def _apply(descriptor, size, pages):

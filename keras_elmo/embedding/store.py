@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 
 from keras_elmo.characters import token_bytes
-from keras_elmo.embedding.journaled_file import JournaledFile, recover
+from keras_elmo.embedding.journaled_file import JournaledFile, journal_of, recover
 from keras_elmo.files import replacing
 
 SUFFIXES = (".h5", ".hdf5", ".parquet", ".npz")
@@ -123,6 +123,7 @@ class _Hdf5Store(_Store):
         import h5py
 
         if not resume:
+            _remove(journal_of(path))
             _remove(path)
             with replacing(path) as partial, h5py.File(partial, "w") as file:
                 state = {"settings": settings, "n_lines": 0, "digest": None, "complete": False}
@@ -194,9 +195,9 @@ class _ParquetStore(_Store):
         if not resume:
             _remove(path)
             os.mkdir(path)
-        for name in set(os.listdir(path)) - set(_part_names(path)):
-            os.unlink(os.path.join(path, name))  # what a killed process had begun
         super().__init__(path, settings, resume)
+        self._partial = os.path.join(path, ".partial.parquet")
+        _remove(self._partial)  # what a killed process had begun
         self._n_parts = len(_part_names(path))
         self._begin_part()
 
@@ -243,7 +244,6 @@ class _ParquetStore(_Store):
     def _begin_part(self):
         self._rows, self._n_bytes, self._n_part_bytes = [], 0, 0
         self._writer, self._is_full = None, False
-        self._partial = os.path.join(self.path, ".partial.parquet")
 
     def _write_row_group(self):
         table = _table(self._pyarrow, self._rows, self._dtype)
