@@ -1,26 +1,18 @@
 """The command line: `keras-elmo`."""
 
 import argparse
-import io
-import itertools
 import os
 import sys
 import traceback
 from pathlib import Path
 
-import numpy as np
-
-from keras_elmo import cli_export, cli_training
-from keras_elmo.characters import split_tokens
+from keras_elmo import cli_embedding, cli_export, cli_training
+from keras_elmo.cli_embedding import console
 from keras_elmo.config import ElmoConfig
-from keras_elmo.embedding.store import check_suffix, stored_state
-from keras_elmo.files import open_text, readable
 from keras_elmo.pretrained.catalog import get_model, list_models, model_files
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
-from keras_elmo.token_ids import read_words
 from keras_elmo.version import __version__
 
-_MAX_SHOWN = 20
 _BYTES_PER_PARAMETER = 4
 
 
@@ -66,139 +58,12 @@ def _parser():
     )
     parser.add_argument("--version", action="version", version=f"keras-elmo {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_embed(commands, common)
-    _add_dump_words(commands, common)
+    cli_embedding.add_commands(commands, common, _positive, _MODEL_HELP)
     _add_info(commands, common)
     _add_models(commands, common)
     cli_training.add_commands(commands, common, _positive)
     cli_export.add_command(commands, common, _A_MODEL)
     return parser
-
-
-def _add_embed(commands, common):
-    command = commands.add_parser(
-        "embed",
-        parents=[common],
-        help="turn sentences into word vectors",
-        description="Turns tokenised sentences into word vectors: shows the first numbers of each "
-        "word's vector and the words of the input with the nearest ones, or writes all vectors to "
-        "a file. Tokens are separated by white space, also from punctuation. A file of vectors is "
-        "good at any moment: after a kill the same command with --resume goes on.",
-    )
-    command.add_argument(
-        "sentences",
-        nargs="*",
-        metavar="SENTENCE",
-        help="a sentence, in quotes; or, with --output, a text file, as for --input",
-    )
-    command.add_argument(
-        "--input",
-        metavar="FILE",
-        help="read sentences from a UTF-8 text file, one a line, plain, .gz, .xz or .jsonl; '-' is "
-        "the standard input, which is also read when there is no sentence",
-    )
-    command.add_argument("--model", default="default", help=_MODEL_HELP)
-    command.add_argument(
-        "--vocabulary",
-        metavar="FILE",
-        help="for models that read whole words: the words, in the order of their table's rows",
-    )
-    command.add_argument(
-        "--vectors",
-        choices=("mix", "layers", "top", "average"),
-        default="mix",
-        help="the mean of all layers (mix, what a fresh ElmoLayer gives, and average), every "
-        "layer, as bilm-tf stores them, or the top layer (default: %(default)s)",
-    )
-    command.add_argument(
-        "--pooling",
-        choices=("mean", "max"),
-        help="one vector for each sentence instead of each word; needs --output",
-    )
-    command.add_argument(
-        "--compute-dtype",
-        metavar="DTYPE",
-        help="float32, bfloat16 or int8: what the model computes in (default: float32)",
-    )
-    command.add_argument(
-        "--batch-tokens",
-        type=_positive,
-        default=2048,
-        metavar="N",
-        help="tokens embedded together (default: %(default)s)",
-    )
-    command.add_argument(
-        "--neighbours",
-        type=_positive,
-        default=3,
-        metavar="N",
-        help="nearest words to show for each word (default: %(default)s)",
-    )
-    _add_output_options(command)
-    _add_ray_options(command)
-    command.set_defaults(run=_embed)
-
-
-def _add_output_options(command):
-    group = command.add_argument_group("writing vectors to a file")
-    group.add_argument(
-        "--output",
-        metavar="FILE",
-        help="FILE.h5: one dataset for each sentence named 0, 1, ... as bilm-tf does; FILE.parquet "
-        "(a folder); or FILE.npz for small work; nothing is shown then",
-    )
-    group.add_argument("--field", help="of JSON lines, that holds the sentence (default: text)")
-    group.add_argument(
-        "--dtype",
-        choices=("float32", "float16"),
-        default="float32",
-        help="of the stored vectors (default: %(default)s)",
-    )
-    group.add_argument("--compression", choices=("gzip",), help="of the stored vectors")
-    group.add_argument(
-        "--max-line-tokens",
-        type=_positive,
-        default=100_000,
-        metavar="N",
-        help="a longer line has no vectors and is reported (default: %(default)s)",
-    )
-    exclusive = group.add_mutually_exclusive_group()
-    exclusive.add_argument(
-        "--resume", action="store_true", help="go on with FILE after the last line it holds"
-    )
-    exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
-
-
-def _add_ray_options(command):
-    group = command.add_argument_group("on a Ray cluster")
-    group.add_argument(
-        "--ray",
-        nargs="?",
-        const="",
-        metavar="ADDRESS",
-        help="embed text shards (--input 'shards/*') on the cluster at ADDRESS, or on this machine "
-        "without one, to a folder of Parquet files, --output",
-    )
-    group.add_argument(
-        "--actors",
-        type=_positive,
-        metavar="N",
-        help="processes that hold a model each (default: one for each two cores)",
-    )
-
-
-def _add_dump_words(commands, common):
-    command = commands.add_parser(
-        "dump-words",
-        parents=[common],
-        help="write the token vectors of a vocabulary",
-        description="Writes the token vectors of a vocabulary, what the character encoder makes of "
-        "each word, as bilm-tf's dump_token_embeddings does: for WordCache.from_files.",
-    )
-    command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word a line")
-    command.add_argument("--output", required=True, metavar="FILE.h5")
-    command.add_argument("--model", default="default", help=_MODEL_HELP)
-    command.set_defaults(run=_dump_words)
 
 
 def _add_info(commands, common):
@@ -233,230 +98,6 @@ def _positive(text):
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
-
-
-def _embed(arguments, parser):
-    _check_embed(arguments, parser)
-    if arguments.ray is not None:
-        _embed_on_ray(arguments)
-    elif arguments.output is not None:
-        _embed_to_file(arguments, parser)
-    else:
-        _embed_to_terminal(arguments, parser)
-
-
-def _check_embed(arguments, parser):
-    if arguments.output is None:
-        for option in ("pooling", "ray", "field", "compression", "resume", "overwrite"):
-            if getattr(arguments, option) not in (None, False):
-                parser.error(f"--{option} needs --output")
-        if arguments.vectors == "layers":
-            parser.error("--vectors layers needs --output: a table shows one vector for each word")
-    elif arguments.ray is None:
-        try:
-            check_suffix(arguments.output)
-        except ValueError as error:
-            parser.error(str(error))
-    if arguments.sentences and arguments.input:
-        parser.error("give sentences or --input, not both")
-    if arguments.ray is not None and not _file_argument(arguments):
-        parser.error("--ray needs text files: --input 'shards/*'")
-    if arguments.actors and arguments.ray is None:
-        parser.error("--actors needs --ray")
-
-
-def _file_argument(arguments):
-    """The text file to embed to a file, if one is named."""
-    if arguments.input not in (None, "-"):
-        return arguments.input
-    names_file = len(arguments.sentences) == 1 and os.path.isfile(arguments.sentences[0])
-    return arguments.sentences[0] if names_file else None
-
-
-def _embed_to_file(arguments, parser):
-    source = _file_argument(arguments)
-    if source is None:
-        # A text like any other, of the sentences given or of the standard input.
-        lines = [split_tokens(sentence.encode()) for sentence in arguments.sentences]
-        content = b"".join(b" ".join(tokens) + b"\n" for tokens in lines)
-        source = io.BytesIO(content) if arguments.sentences else _standard_input(arguments, parser)
-    try:
-        report = _embedder(arguments).embed_file(
-            source,
-            arguments.output,
-            output=arguments.vectors,
-            pooling=arguments.pooling,
-            field=arguments.field,
-            max_line_tokens=arguments.max_line_tokens,
-            dtype=arguments.dtype,
-            compression=arguments.compression,
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-        )
-    except (KeyboardInterrupt, OSError, MemoryError) as error:
-        if not isinstance(error, (FileExistsError, FileNotFoundError)):
-            _tell_what_is_kept(arguments.output)
-        raise
-    for line, reason in report.reasons:
-        print(f"keras-elmo: line {line + 1:,}: {reason}", file=sys.stderr)
-    if report.failed > len(report.reasons):
-        print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
-    rate = report.tokens / max(report.seconds, 1e-9)
-    print(
-        f"Wrote the vectors of {report.lines:,} sentences to {arguments.output} "
-        f"({report.tokens:,} tokens at {rate:,.0f} a second)"
-    )
-
-
-def _tell_what_is_kept(path):
-    if os.path.splitext(path)[1] == ".npz" or not os.path.exists(path):
-        return
-    n_lines = stored_state(path)["n_lines"]
-    print(
-        f"keras-elmo: {path} holds {n_lines:,} lines and is good; the same command with --resume "
-        "goes on",
-        file=sys.stderr,
-    )
-
-
-def _embed_to_terminal(arguments, parser):
-    sentences = _read_sentences(arguments, parser)
-    shown = list(itertools.islice(sentences, _MAX_SHOWN))
-    if not shown:
-        raise ValueError("The input is empty: there is no sentence to embed.")
-    vectors = _embedder(arguments).embed(shown, output=arguments.vectors)
-    _show_vectors(list(zip(shown, vectors)), arguments.neighbours)
-    if next(iter(sentences), None) is not None:
-        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
-
-
-def _embed_on_ray(arguments):
-    from keras_elmo.embedding.ray_job import embed_shards
-
-    report = embed_shards(
-        _file_argument(arguments),
-        arguments.output,
-        model=arguments.model,
-        address=arguments.ray or None,
-        n_actors=arguments.actors,
-        embedder={
-            "batch_tokens": arguments.batch_tokens,
-            "dtype": arguments.compute_dtype,
-            "vocabulary": arguments.vocabulary,
-        },
-        output=arguments.vectors,
-        pooling=arguments.pooling,
-        field=arguments.field,
-        max_line_tokens=arguments.max_line_tokens,
-        dtype=arguments.dtype,
-        compression=arguments.compression,
-    )
-    for shard, line, reason in report.reasons:
-        print(f"keras-elmo: {shard}, line {line + 1:,}: {reason}", file=sys.stderr)
-    print(
-        f"Wrote the vectors of {report.lines:,} sentences in {report.shards:,} shards to "
-        f"{arguments.output} ({report.skipped:,} shards were there already)"
-    )
-
-
-def _dump_words(arguments, _):
-    from keras_elmo.embedding.embedder import Embedder
-
-    words = read_words(arguments.vocabulary)
-    Embedder(arguments.model, word_cache=0).dump_words(words, arguments.output)
-    print(f"Wrote the token vectors of {len(words):,} words to {arguments.output}")
-
-
-def _read_sentences(arguments, parser):
-    """Iterator over lists of tokens."""
-    if arguments.sentences:
-        return iter([split_tokens(sentence) for sentence in arguments.sentences])
-    if arguments.input in (None, "-"):
-        return map(split_tokens, _standard_input(arguments, parser))
-    return _read_lines(arguments.input)
-
-
-def _standard_input(arguments, parser):
-    if sys.stdin is None or (arguments.input is None and sys.stdin.isatty()):
-        parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
-    return sys.stdin.buffer
-
-
-def _read_lines(path):
-    file = open_text(path)  # opened now to fail now
-
-    def lines():
-        with readable(path), file:
-            for line in file:
-                yield split_tokens(line)
-
-    return lines()
-
-
-def _embedder(arguments):
-    from keras_elmo.embedding.embedder import Embedder
-
-    return Embedder(
-        arguments.model,
-        batch_tokens=arguments.batch_tokens,
-        dtype=arguments.compute_dtype,
-        vocabulary=arguments.vocabulary,
-    )
-
-
-def _show_vectors(embedded, n_neighbours):
-    from rich.table import Table
-
-    words = [
-        (number, _text(token))
-        for number, (tokens, _) in enumerate(embedded, start=1)
-        for token in tokens
-    ]
-    if not words:
-        raise ValueError("The input holds no words, only white space.")
-    vectors = np.concatenate([vectors for _, vectors in embedded])
-    table = Table()
-    for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
-        table.add_column(column, overflow="fold")
-    neighbours = _nearest(vectors, n_neighbours)
-    for i, (number, word) in enumerate(words):
-        new_sentence = i == 0 or words[i - 1][0] != number
-        if new_sentence and i:
-            table.add_section()
-        values = " ".join(f"{value:6.3f}" for value in vectors[i, :3])
-        near = ", ".join(
-            f"{words[j][1]}{_sentence_mark(words[j][0], number)} {similarity:.2f}"
-            for j, similarity in neighbours[i]
-        )
-        table.add_row(str(number) if new_sentence else "", word, f"{values} ...", near)
-    _console().print(table)
-    print("Nearest by cosine, among the words above; (n) is another sentence.")
-
-
-def _nearest(vectors, count):
-    """For each vector the places and cosines of the `count` others nearest to it."""
-    norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    similarity = (vectors / norms) @ (vectors / norms).T
-    np.fill_diagonal(similarity, -np.inf)
-    order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
-    return [[(j, similarity[i, j]) for j in row] for i, row in enumerate(order)]
-
-
-def _sentence_mark(number, own):
-    return "" if number == own else f" ({number})"
-
-
-def _text(token):
-    """A token as it can be shown: control characters would move the cursor."""
-    text = token.decode("utf-8", "replace") if isinstance(token, bytes) else token
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
-def _console():
-    from rich.console import Console
-
-    # Words are shown as they are, [b] and :smile: too.
-    return Console(markup=False, emoji=False, highlight=False)
 
 
 def _info(arguments, _):
@@ -560,7 +201,7 @@ def _show_layers(config):
     table.add_column("parameters", justify="right")
     for layer, source, target, size in rows:
         table.add_row(layer, source, target, f"{size:,}")
-    _console().print(table)
+    console().print(table)
     print("B sentences of T tokens; the two more are a sentence's boundaries.")
 
 
@@ -576,7 +217,7 @@ def _models(*_):
         model = get_model(name)
         download = "none" if model.is_local else _download_size(model)
         table.add_row(name, _parameters(model), download, model.description)
-    _console().print(table)
+    console().print(table)
     print("Tokenisation, licence, address and layers of one: keras-elmo info MODEL")
 
 
