@@ -1,6 +1,7 @@
 """Text shards to Parquet files of vectors, on a Ray cluster or on one machine."""
 
 import collections
+import contextlib
 import dataclasses
 import os
 
@@ -85,15 +86,28 @@ def embed_shards(
     report.lines = sum(states[target]["n_lines"] for target in shards if target not in left)
     if not left:
         return report
-    if not ray.is_initialized():
-        ray.init(address=address, logging_level="ERROR", **_quiet(address))
+    with _connected(ray, address):
+        _run(
+            ray,
+            left,
+            shards,
+            (model, embedder or {}, file_arguments),
+            n_actors,
+            cores_an_actor,
+            report,
+        )
+    return report
+
+
+def _run(ray, left, shards, constructor_arguments, n_actors, cores_an_actor, report):
+    """Embeds the shards that are left, and adds to the report."""
     cores = int(ray.cluster_resources().get("CPU", 1))
     cores_an_actor = min(cores_an_actor, cores)
     n_actors = min(n_actors or max(1, cores // cores_an_actor), len(left))
     rows = [{"source": shards[target], "target": target} for target in left]
     dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         _Actor,
-        fn_constructor_args=(model, embedder or {}, file_arguments),
+        fn_constructor_args=constructor_arguments,
         batch_size=1,
         concurrency=n_actors,
         num_cpus=min(cores_an_actor, cores / n_actors),
@@ -107,7 +121,19 @@ def embed_shards(
         reasons = zip(row["reason_lines"], row["reasons"])
         report.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
     report.reasons = report.reasons[:_MAX_REASONS]
-    return report
+
+
+@contextlib.contextmanager
+def _connected(ray, address):
+    """A connection to Ray: the one there is, or a new one, ended afterwards."""
+    if ray.is_initialized():
+        yield
+        return
+    ray.init(address=address, logging_level="ERROR", **_quiet(address))
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 class _Actor:
