@@ -5,18 +5,16 @@ and kept in a file, and an epoch costs what the task's own model costs.
 """
 
 import dataclasses
-import gzip
 import hashlib
 import importlib
-import lzma
+import io
 import os
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.format import open_memmap
 
-from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
-from keras_elmo.files import replacing
+from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences, files
 from keras_elmo.pretrained.catalog import model_files
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
@@ -24,8 +22,7 @@ PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 
 def open_text(path):
     """Opens a text file, plain, .gz or .xz."""
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
-    return opened(path, "rt", encoding="utf-8", newline="\n")
+    return io.TextIOWrapper(files.open_text(path), encoding="utf-8", newline="\n")
 
 
 class WordTable:
@@ -145,7 +142,7 @@ class CachedLayers:
         config = embedder.config
         shape = (self._ends[-1], config.n_layers + 1, config.output_dim)
         arrays = embedder.stream(sentences, output="layers", n_sentences=len(sentences))
-        with replacing(self.path) as partial:
+        with files.replacing(self.path) as partial:
             file = open_memmap(partial, "w+", np.float16, tuple(map(int, shape)))
             for i, array in enumerate(arrays):
                 file[self._ends[i] : self._ends[i + 1]] = array.transpose(1, 0, 2)

@@ -196,14 +196,9 @@ def _embed_to_file(arguments, parser):
         report = _embedder(arguments).embed_file(
             source,
             arguments.output,
-            output=arguments.vectors,
-            pooling=arguments.pooling,
-            field=arguments.field,
-            max_line_tokens=arguments.max_line_tokens,
-            dtype=arguments.dtype,
-            compression=arguments.compression,
             resume=arguments.resume,
             overwrite=arguments.overwrite,
+            **_file_options(arguments),
         )
     except (KeyboardInterrupt, OSError, MemoryError) as error:
         if not isinstance(error, (FileExistsError, FileNotFoundError)):
@@ -251,17 +246,8 @@ def _embed_on_ray(arguments):
         model=arguments.model,
         address=arguments.ray or None,
         n_actors=arguments.actors,
-        embedder={
-            "batch_tokens": arguments.batch_tokens,
-            "dtype": arguments.compute_dtype,
-            "vocabulary": arguments.vocabulary,
-        },
-        output=arguments.vectors,
-        pooling=arguments.pooling,
-        field=arguments.field,
-        max_line_tokens=arguments.max_line_tokens,
-        dtype=arguments.dtype,
-        compression=arguments.compression,
+        embedder=_embedder_options(arguments),
+        **_file_options(arguments),
     )
     for shard, line, reason in report.reasons:
         print(f"keras-elmo: {shard}, line {line + 1:,}: {reason}", file=sys.stderr)
@@ -308,12 +294,27 @@ def _read_lines(path):
 def _embedder(arguments):
     from keras_elmo.embedding.embedder import Embedder
 
-    return Embedder(
-        arguments.model,
-        batch_tokens=arguments.batch_tokens,
-        dtype=arguments.compute_dtype,
-        vocabulary=arguments.vocabulary,
-    )
+    return Embedder(arguments.model, **_embedder_options(arguments))
+
+
+def _embedder_options(arguments):
+    return {
+        "batch_tokens": arguments.batch_tokens,
+        "dtype": arguments.compute_dtype,
+        "vocabulary": arguments.vocabulary,
+    }
+
+
+def _file_options(arguments):
+    """What `embed_file` is told, on this machine or on a cluster."""
+    return {
+        "output": arguments.vectors,
+        "pooling": arguments.pooling,
+        "field": arguments.field,
+        "max_line_tokens": arguments.max_line_tokens,
+        "dtype": arguments.dtype,
+        "compression": arguments.compression,
+    }
 
 
 def _show_vectors(embedded, n_neighbours):

@@ -9,6 +9,8 @@ import shutil
 import uuid
 import zlib
 
+_OPENED_BY = {".gz": gzip.open, ".xz": lzma.open}
+
 
 @contextlib.contextmanager
 def replacing(path):
@@ -77,19 +79,13 @@ def find_files(files):
 
 def open_text(path):
     """Opens a text file for reading bytes, decompressed where its name ends in .gz or .xz."""
-    path = os.fspath(path)
-    if path.endswith(".gz"):
-        return gzip.open(path, "rb")
-    if path.endswith(".xz"):
-        return lzma.open(path, "rb")
-    return open(path, "rb")
+    return _OPENED_BY.get(os.path.splitext(path)[1], open)(path, "rb")
 
 
 def decompressed(file, name):
     """An open file of bytes as a text file of that name is to be read: see `open_text`."""
-    if name.endswith(".gz"):
-        return gzip.open(file, "rb")
-    return lzma.open(file, "rb") if name.endswith(".xz") else file
+    opened_by = _OPENED_BY.get(os.path.splitext(name)[1])
+    return file if opened_by is None else opened_by(file, "rb")
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ class CompiledSentences(keras.Model):
     def __init__(self, bilm, mix, output):
         super().__init__(dtype=bilm.dtype_policy, name=f"sentences_{output}")
         self.bilm = bilm
-        self.mix = mix if output == "mix" else None
+        self.mix = mix
         self.output_kind = output
         self.jit_compile = keras.backend.backend() == "jax"
         self.built = True

@@ -14,7 +14,6 @@ from keras_elmo.embedding.store import open_store
 from keras_elmo.files import decompressed, readable
 
 _MAX_REASONS = 20
-_HASHED_BYTES = 16
 
 
 @dataclasses.dataclass
@@ -41,14 +40,14 @@ def embed_file(
     source,
     target,
     *,
-    output="mix",
-    pooling=None,
-    field=None,
-    max_line_tokens=100_000,
-    dtype="float32",
-    compression=None,
-    resume=False,
-    overwrite=False,
+    output,
+    pooling,
+    field,
+    max_line_tokens,
+    dtype,
+    compression,
+    resume,
+    overwrite,
 ):
     """Embeds a text file of one tokenised sentence a line: see `Embedder.embed_file`."""
     settings = {
@@ -99,7 +98,7 @@ def fingerprint(embedder):
     digest = hashlib.sha256(embedder.dtype.encode())
     for weight in embedder.layer.get_weights():
         digest.update(weight.tobytes())
-    return digest.hexdigest()[: 2 * _HASHED_BYTES]
+    return digest.hexdigest()[:32]
 
 
 class _Lines:

@@ -83,7 +83,7 @@ def embed_shards(
     states = {target: stored_state(target) for target in shards}
     left = [target for target in shards if not states[target]["complete"]]
     report = EmbeddedShards(shards=len(shards), skipped=len(shards) - len(left))
-    report.lines = sum(states[target]["n_lines"] for target in shards if target not in left)
+    report.lines = sum(state["n_lines"] for state in states.values() if state["complete"])
     if not left:
         return report
     with _connected(ray, address):
@@ -102,16 +102,16 @@ def embed_shards(
 def _run(ray, left, shards, constructor_arguments, n_actors, cores_an_actor, report):
     """Embeds the shards that are left, and adds to the report."""
     cores = int(ray.cluster_resources().get("CPU", 1))
-    cores_an_actor = min(cores_an_actor, cores)
     n_actors = min(n_actors or max(1, cores // cores_an_actor), len(left))
+    share = min(cores_an_actor, cores / n_actors)
     rows = [{"source": shards[target], "target": target} for target in left]
     dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         _Actor,
         fn_constructor_args=constructor_arguments,
         batch_size=1,
         concurrency=n_actors,
-        num_cpus=min(cores_an_actor, cores / n_actors),
-        runtime_env={"env_vars": _environment(max(1, min(cores_an_actor, cores // n_actors)))},
+        num_cpus=share,
+        runtime_env={"env_vars": _environment(max(1, int(share)))},
     )
     for row in dataset.iter_rows():
         report.lines += row["lines"]
@@ -129,7 +129,8 @@ def _connected(ray, address):
     if ray.is_initialized():
         yield
         return
-    ray.init(address=address, logging_level="ERROR", **_quiet(address))
+    quiet = {} if address else {"include_dashboard": False}
+    ray.init(address=address, logging_level="ERROR", **quiet)
     try:
         yield
     finally:
@@ -180,10 +181,6 @@ def _ray():
     except ImportError:
         raise ImportError('Work on a cluster needs Ray: pip install "keras-elmo[ray]".') from None
     return ray
-
-
-def _quiet(address):
-    return {} if address else {"include_dashboard": False}
 
 
 def _environment(n_threads):

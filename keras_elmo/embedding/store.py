@@ -246,7 +246,7 @@ class _ParquetStore(_Store):
         self._writer, self._is_full = None, False
 
     def _write_row_group(self):
-        table = _table(self._pyarrow, self._rows, self._dtype)
+        table = _table(self._pyarrow, self._rows)
         if self._writer is None:
             compression = self.settings["compression"] or "none"
             self._writer = self._pyarrow.parquet.ParquetWriter(
@@ -272,22 +272,22 @@ class _ParquetStore(_Store):
         self._begin_part()
 
 
-def _table(pyarrow, rows, dtype):
+def _table(pyarrow, rows):
     """An Arrow table of rows (line, tokens, vectors, error); the vectors as nested lists."""
     lines, tokens, vectors, errors = zip(*rows)
     columns = {
         "line": pyarrow.array(lines, pyarrow.int64()),
         "tokens": pyarrow.array(tokens, pyarrow.list_(pyarrow.string())),
-        "vectors": _nested(pyarrow, vectors, dtype),
+        "vectors": _nested(pyarrow, vectors),
         "error": pyarrow.array(errors, pyarrow.string()),
     }
     return pyarrow.table(columns)
 
 
-def _nested(pyarrow, arrays, dtype):
+def _nested(pyarrow, arrays):
     """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as lists of D numbers, of T of them, of L of those."""
     ndim, width = arrays[0].ndim, arrays[0].shape[-1]
-    values = pyarrow.array(np.concatenate([array.reshape(-1) for array in arrays]).astype(dtype))
+    values = pyarrow.array(np.concatenate([array.reshape(-1) for array in arrays]))
     column = pyarrow.FixedSizeListArray.from_arrays(values, width)
     if ndim == 1:
         return column

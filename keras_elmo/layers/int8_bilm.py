@@ -51,7 +51,7 @@ class _Int8LSTM:
         kernels = (lstm.kernel, lstm.recurrent_kernel, lstm.projection_kernel)
         kernels = [Int8Kernel(_to_numpy(kernel)) for kernel in kernels if kernel is not None]
         self._kernel, *self._kernels = kernels
-        self._bias = _to_numpy(lstm.bias) + np.repeat([0, 0, 1, 0], lstm.units).astype("float32")
+        self._bias = _to_numpy(lstm.running_bias())
 
     def __call__(self, inputs, mask=None, initial_state=None, return_state=True):
         del return_state  # always

@@ -96,8 +96,7 @@ class ProjectedLSTM(keras.layers.Layer):
         if initial_state is None:
             initial_state = self._zero_state(batch_size)
         state = tuple(ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
-        forget = ops.convert_to_tensor(np.repeat([0.0, 0.0, 1.0, 0.0], self.units), self.bias.dtype)
-        bias = ops.cast(self.bias + forget, self.compute_dtype)
+        bias = ops.cast(self.running_bias(), self.compute_dtype)
         kernel = ops.convert_to_tensor(self.kernel, self.compute_dtype)
         z = product_over_time(kernel, ops.transpose(inputs, (1, 0, 2)), bias)
         valid = None
@@ -111,6 +110,11 @@ class ProjectedLSTM(keras.layers.Layer):
         outputs, h, c = self.recurrence()(z, valid, *state, *kernels)
         outputs = ops.transpose(ops.cast(outputs, self.compute_dtype), (2, 0, 1))
         return (outputs, (ops.transpose(h), ops.transpose(c))) if return_state else outputs
+
+    def running_bias(self):
+        """The stored bias, with the 1 of the forget gate, `(4 * units,)`."""
+        forget = np.repeat([0.0, 0.0, 1.0, 0.0], self.units)
+        return self.bias + ops.convert_to_tensor(forget, self.bias.dtype)
 
     def recurrence(self):
         """What runs after the products with the inputs, an `LSTMRecurrence`."""
