@@ -108,32 +108,66 @@ def train(model, batches, score, settings, loss=None):
 
 
 def run_seeds(experiment, settings):
-    """Runs an experiment with each feature set and seed, and writes the tables.
+    """Runs an experiment with each feature set and seed, and writes the tables and best models.
+
+    Runs that the output folder holds already are not run again, so that the command can be stopped
+    and started, and more seeds be added.
 
     Args:
-        experiment: `(features, seed) -> dict` with at least the scores "dev" and "test", in per
-            cent; "input weights" and "output weights" are ELMo's mixes there, or `None`.
+        experiment: `(features, seed) -> (dict, model)`. The dict has at least the scores "dev" and
+            "test", in per cent; "input weights" and "output weights" are ELMo's mixes there, or
+            `None`.
         settings: The options, of `make_parser`.
 
     Returns:
         The summary, a row for each feature set, as a list of dicts.
+
+    Raises:
+        ValueError: if the output folder holds runs with other options.
     """
-    runs, summary = [], []
     output = Path(settings.output)
+    runs, summary = finished_runs(output, settings), []
     for features in settings.features:
         for seed in range(1, settings.seeds + 1):
+            own = [run for run in runs if run["features"] == features]
+            if seed in [run["seed"] for run in own]:
+                continue
             print(f"{features}, seed {seed}", flush=True)
             keras.utils.set_random_seed(seed)
             began = time.perf_counter()
-            result = experiment(features, seed)
+            result, model = experiment(features, seed)
+            if result["dev"] > max((run["dev"] for run in own), default=-1.0):
+                model.save(output / f"{features}.keras")
             seconds = round(time.perf_counter() - began)
             runs.append({"features": features, "seed": seed, **result, "seconds": seconds})
             print(f"  test {result['test']:.2f}", flush=True)
             write_table(output / "runs", runs)
-        summary.append(summarize(runs[-settings.seeds :]))
+        seeds = range(1, settings.seeds + 1)
+        of_row = [run for run in runs if run["features"] == features and run["seed"] in seeds]
+        summary.append(summarize(of_row))
         write_table(output / "results", summary)
     print(markdown(summary), end="")
     return summary
+
+
+def finished_runs(output, settings):
+    """The runs that an output folder holds; a new folder gets the options as settings.json."""
+    free = ("features", "seeds", "output")
+    options = {name: value for name, value in vars(settings).items() if name not in free}
+    options = json.loads(json.dumps(options, default=str))
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / "settings.json"
+    if not path.exists():
+        with replacing(path) as partial:
+            Path(partial).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
+        return []
+    before = json.loads(path.read_text(encoding="utf-8"))
+    changed = sorted(name for name in options if before.get(name) != options[name])
+    if changed:
+        was = ", ".join(f"{name} {before.get(name)!r}" for name in changed)
+        raise ValueError(f"{output} holds runs with {was}: choose another --output, or delete it.")
+    runs = output / "runs.json"
+    return json.loads(runs.read_text(encoding="utf-8")) if runs.exists() else []
 
 
 def summarize(runs):

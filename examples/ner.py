@@ -270,7 +270,6 @@ class Experiment:
         numbers = {tag: i for i, tag in enumerate(self.tag_names)}
         self.labels = [np.array([numbers[tag] for tag in tags], np.int32) for tags in encoded]
         self.prepare = functools.cache(lambda name: prepare(name, settings, self.sentences))
-        self.best = {}
 
     def __call__(self, features, seed):
         inputs = self.prepare(features)
@@ -286,13 +285,15 @@ class Experiment:
             model, train, lambda: self.f1("dev", model.predict_tags(dev)), self.settings
         )
         predicted = model.predict_tags(test)
-        self.keep(features, seed, model, best, predicted)
-        return {
+        path = Path(self.settings.output) / f"{features}-{seed}.txt"
+        write_predictions(path, self.sentences["test"], self.tags["test"], predicted)
+        result = {
             "dev": best,
             "test": self.f1("test", predicted),
             "best epoch": epoch,
             "input weights": harness.mix_weights(model.mix),
         }
+        return result, model
 
     def make_model(self, features, inputs):
         settings = self.settings
@@ -316,17 +317,6 @@ class Experiment:
         """The F1 of whole entities, in per cent."""
         predicted = [to_bio(entities(tags), len(tags)) for tags in predicted]
         return 100 * float(f1_score(self.tags[part], predicted, zero_division=0))
-
-    def keep(self, features, seed, model, dev, predicted):
-        """Writes the predictions, and the model if it is the best of its feature set."""
-        output = Path(self.settings.output)
-        output.mkdir(parents=True, exist_ok=True)
-        write_predictions(
-            output / f"{features}-{seed}.txt", self.sentences["test"], self.tags["test"], predicted
-        )
-        if dev > self.best.get(features, -1.0):
-            self.best[features] = dev
-            model.save(output / f"{features}.keras")
 
 
 def write_predictions(path, sentences, tags, predicted):

@@ -15,6 +15,7 @@ The output folder gets results.md, .csv and .json (mean and deviation over the s
 each run, a picture of the confusion matrix and the best model of each feature set.
 """
 
+import csv
 import functools
 import re
 from pathlib import Path
@@ -297,7 +298,6 @@ class Experiment:
             phrases = settings.phrases and part == "train"
             self.sentences[part], self.labels[part] = read_trees(getattr(settings, part), phrases)
         self.prepare = functools.cache(lambda name: prepare(name, settings, self.sentences))
-        self.best, self.confusion = {}, {}
 
     def __call__(self, features, seed):
         inputs = self.prepare(features)
@@ -315,14 +315,16 @@ class Experiment:
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         )
         predicted = model.predict_classes(test)
-        self.keep(features, model, best, predicted)
-        return {
+        path = Path(self.settings.output) / f"{features}-{seed}.csv"
+        write_predictions(path, self.sentences["test"], self.labels["test"], predicted)
+        result = {
             "dev": best,
             "test": self.accuracy("test", predicted),
             "best epoch": epoch,
             "input weights": harness.mix_weights(model.input_mix),
             "output weights": harness.mix_weights(model.output_mix),
         }
+        return result, model
 
     def make_model(self, features, inputs):
         settings = self.settings
@@ -345,16 +347,23 @@ class Experiment:
         """The share of sentences of the right class, in per cent."""
         return 100 * float(np.mean(predicted == np.array(self.labels[part])))
 
-    def keep(self, features, model, dev, predicted):
-        """Adds to the confusion matrix, and writes the model if it is the best so far."""
-        output = Path(self.settings.output)
-        output.mkdir(parents=True, exist_ok=True)
-        confusion = self.confusion.setdefault(features, np.zeros((len(CLASSES),) * 2, int))
-        np.add.at(confusion, (self.labels["test"], predicted), 1)
-        draw_confusion(confusion, f"{features}, all seeds", output / f"{features}-confusion.png")
-        if dev > self.best.get(features, -1.0):
-            self.best[features] = dev
-            model.save(output / f"{features}.keras")
+
+def write_predictions(path, sentences, true, predicted):
+    """Writes a table of each sentence's true class, the predicted one and the sentence."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["true", "predicted", "sentence"])
+        writer.writerows(zip(true, predicted, map(" ".join, sentences)))
+
+
+def read_confusion(paths):
+    """How many sentences of a class, a row, were taken for each, in files of predictions."""
+    counts = np.zeros((len(CLASSES), len(CLASSES)), int)
+    for path in paths:
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                counts[int(row["true"]), int(row["predicted"])] += 1
+    return counts
 
 
 def draw_confusion(counts, title, path):
@@ -377,8 +386,13 @@ def draw_confusion(counts, title, path):
 
 
 def run(settings):
-    """Trains with all feature sets and seeds; returns the rows of the table."""
-    return harness.run_seeds(Experiment(settings), settings)
+    """Trains with all feature sets and seeds, draws confusions, returns the rows of the table."""
+    summary = harness.run_seeds(Experiment(settings), settings)
+    output, seeds = Path(settings.output), range(1, settings.seeds + 1)
+    for features in settings.features:
+        counts = read_confusion(output / f"{features}-{seed}.csv" for seed in seeds)
+        draw_confusion(counts, f"{features}, all seeds", output / f"{features}-confusion.png")
+    return summary
 
 
 def parse(arguments=None):

@@ -99,6 +99,17 @@ def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
     (again,) = ner.run(settings("--features", "glove+elmo", *options))
     assert again["seeds"] == 2 and again["dev deviation"] >= 0
 
+    # With one more seed: the first two are not run again.
+    run, seeds = ner.Experiment.__call__, []
+    monkeypatch.setattr(
+        ner.Experiment, "__call__", lambda *args: seeds.append(args[2]) or run(*args)
+    )
+    options = ("--fraction", "0.4", "--output", "again")
+    (again,) = ner.run(settings("--features", "glove+elmo", "--seeds", "3", *options))
+    assert seeds == [3] and again["seeds"] == 3
+    with pytest.raises(ValueError, match="again holds runs with fraction 0.4: choose another"):
+        ner.run(settings("--features", "glove+elmo", "--output", "again"))
+
     # In another process, from one file, with the ElmoLayer in it.
     model = tmp_path / "again" / "glove+elmo.keras"
     sentences = ["Ann went to Paris .", "Zzz"]

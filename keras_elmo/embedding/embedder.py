@@ -173,14 +173,14 @@ class Embedder:
     def _blocks(self, sentences, output, pooling):
         sentences = map(_tokens, sentences)
         while block := self._next_block(sentences):
-            arrays = self._embed_block(block, output)
-            yield arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
+            yield self._embed_block(block, output, pooling)
 
     def _arrays(self, sentences, output, pooling, n_sentences):
         with self._progress(n_sentences) as advance:
             for arrays in self._blocks(sentences, output, pooling):
                 yield from arrays
                 advance(len(arrays))
+                del arrays  # or two blocks would be in memory while the next is made
 
     def embed_file(
         self,
@@ -328,7 +328,7 @@ class Embedder:
                 break
         return block
 
-    def _embed_block(self, block, output):
+    def _embed_block(self, block, output, pooling):
         """Arrays of sentences, in their order."""
         table, index = self._word_table(block)
         pieces = [
@@ -343,7 +343,8 @@ class Embedder:
             for i, array in zip(taken, self._run([pieces[i][1] for i in taken], table, output)):
                 vectors[i] = array
         joined = itertools.groupby(zip(pieces, vectors), key=lambda pair: pair[0][0])
-        return [_joined([array for _, array in group], self.overlap) for _, group in joined]
+        arrays = [_joined([array for _, array in group], self.overlap) for _, group in joined]
+        return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
 
     def _take_batch(self, order, pieces):
         """Takes the longest pieces that are left, as many as fill a batch."""

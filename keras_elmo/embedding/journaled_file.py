@@ -11,6 +11,7 @@ from keras_elmo.files import replacing
 _PAGE = 4096
 _HEADER = struct.Struct("<QQ")
 _NUMBER = struct.Struct("<Q")
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 class JournaledFile(io.RawIOBase):
@@ -75,10 +76,10 @@ class JournaledFile(io.RawIOBase):
         for number, start, stop in _parts(self._place, len(data)):
             part = data[done : done + stop - start]
             if number * _PAGE < self._committed:
-                page = self._pages[number] = self._pages.get(number) or bytearray(
-                    self._page(number)
-                )
-                page[start:stop] = part
+                # HDF5 writes large tables anew for one more row: most of their pages are the same.
+                page = self._page(number)
+                if page[start:stop] != part:
+                    self._pages.setdefault(number, bytearray(page))[start:stop] = part
             else:
                 _write_all(self._descriptor, part, number * _PAGE + start)
             done += stop - start
@@ -95,16 +96,22 @@ class JournaledFile(io.RawIOBase):
         os.fsync(self._descriptor)
         journal = journal_of(self._path)
         with replacing(journal) as partial, open(partial, "wb") as file:
-            content = _HEADER.pack(self._size, len(self._pages)) + b"".join(
-                _NUMBER.pack(number) + bytes(page) for number, page in self._pages.items()
-            )
-            file.write(hashlib.sha256(content).digest() + content)
+            digest = hashlib.sha256()
+            for part in self._journal_parts():
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
             file.flush()
             os.fsync(file.fileno())
         _apply(self._descriptor, self._size, self._pages)
         os.unlink(journal)
         self._committed = self._size
         self._pages = {}
+
+    def _journal_parts(self):
+        yield _HEADER.pack(self._size, len(self._pages))
+        for number, page in self._pages.items():
+            yield _NUMBER.pack(number) + page
 
     def discard(self):
         """Forgets what was written since the last commit, and all that is written from now on."""
@@ -137,7 +144,8 @@ def recover(path):
     journal = journal_of(path)
     with contextlib.suppress(FileNotFoundError):
         with open(journal, "rb") as file:
-            digest, content = file.read(hashlib.sha256().digest_size), file.read()
+            content = file.read()
+        content, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
         if hashlib.sha256(content).digest() != digest:
             raise OSError(f"{journal} is damaged: {path} cannot be repaired with it.")
         size, count = _HEADER.unpack_from(content)

@@ -153,10 +153,11 @@ class WordCache:
         if n_words <= capacity or capacity == self.max_words:
             return
         capacity = min(max(n_words, 2 * capacity, _FIRST_CAPACITY), self.max_words)
-        vectors = np.empty((capacity, dim), np.float32)
-        if self._vectors is not None:
-            vectors[: len(self._vectors)] = self._vectors
-        self._vectors = vectors
+        if self._vectors is None:
+            self._vectors = np.empty((capacity, dim), np.float32)
+        else:
+            # In place: a copy would be two tables in memory for a moment.
+            self._vectors.resize((capacity, dim), refcheck=False)
 
 
 def write_token_embeddings(path, vectors):
