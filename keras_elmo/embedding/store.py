@@ -158,9 +158,13 @@ class _Hdf5Store(_Store):
         self.n_lines += 1
 
     def commit(self, digest, complete=False):
+        import h5py
+
         _write_state(self._file, self._state(digest, complete))
-        self._file.flush()
+        # Closed and not flushed: HDF5's memory for an open file grows with the datasets in it.
+        self._file.close()
         self._journal.commit()
+        self._file = h5py.File(self._journal, "r+")
 
     def finish(self, digest):
         self.commit(digest, complete=True)
