@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+_FEWEST_WORDS = 8
+
 
 class CompiledWords(keras.Model):
     """Ids to token vectors: the token encoder of an `ElmoLayer`."""
@@ -19,8 +21,10 @@ class CompiledWords(keras.Model):
 
     def run(self, ids):
         """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
-        n_words = len(ids)
-        padding = ((0, _padded(n_words) - n_words),) + ((0, 0),) * (ids.ndim - 1)
+        n_words, rows = len(ids), _FEWEST_WORDS
+        while rows < n_words:
+            rows *= 4
+        padding = ((0, rows - n_words),) + ((0, 0),) * (ids.ndim - 1)
         return self.predict_on_batch(np.pad(ids, padding))[:n_words]
 
 
@@ -52,7 +56,9 @@ class CompiledSentences(keras.Model):
     def run(self, tokens, lengths):
         """Vectors of token vectors `(B, T, P)` with boundaries; `lengths` `(B,)` count those."""
         n_rows, n_steps = tokens.shape[:2]
-        rows, steps = _padded(n_rows), _padded(n_steps)
+        rows = padded(n_rows)
+        # A step more is as much to do as any other; XLA compiles for each number of steps.
+        steps = padded(n_steps) if keras.backend.backend() == "jax" else n_steps
         if (rows, steps) != (n_rows, n_steps):
             tokens = np.pad(tokens, ((0, rows - n_rows), (0, steps - n_steps), (0, 0)))
             lengths = np.pad(lengths, (0, rows - n_rows))
@@ -62,9 +68,17 @@ class CompiledSentences(keras.Model):
         return self.predict_on_batch(inputs)[:n_rows]
 
 
-def _padded(count):
-    """The size to compile for where every size is compiled: few different ones."""
-    if keras.backend.backend() != "jax":
-        return count
-    step = max(8, 1 << max(0, count.bit_length() - 3))
-    return -(-count // step) * step if count > 1 else 1
+def padded(count, up=True):
+    """The size to run for a number of rows: few different ones, and near to it.
+
+    XLA compiles for each size, and oneDNN, which TensorFlow and PyTorch use, keeps code and memory
+    for each.
+
+    Args:
+        count: The number of rows.
+        up: Whether the size is to be at least, or at most, the number.
+    """
+    step = 1 << max(0, count.bit_length() - 4)
+    if keras.backend.backend() == "jax" and count > 1:
+        step = max(8, 2 * step)
+    return -(-count // step) * step if up else max(count // step * step, min(count, step))

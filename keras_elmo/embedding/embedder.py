@@ -16,7 +16,7 @@ from keras_elmo.characters import (
     token_bytes,
     trim_characters,
 )
-from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords
+from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
 from keras_elmo.embedding.file_job import embed_file
 from keras_elmo.embedding.word_cache import (
     BEGIN,
@@ -349,7 +349,7 @@ class Embedder:
     def _take_batch(self, order, pieces):
         """Takes the longest pieces that are left, as many as fill a batch."""
         width = len(pieces[order[-1]][1]) + 2
-        count = max(1, self.batch_tokens // width)
+        count = padded(max(1, self.batch_tokens // width), up=False)
         taken = order[-count:]
         del order[-count:]
         return taken
