@@ -81,7 +81,7 @@ class Embedder:
         model="default",
         *,
         batch_tokens=2048,
-        word_cache=100_000,
+        word_cache=30_000,
         max_tokens=1024,
         overlap=128,
         dtype=None,
@@ -266,11 +266,15 @@ class Embedder:
             words: List of words, or the path of a file with one a line.
 
         Raises:
-            ValueError: if this embedder remembers no words.
+            ValueError: if this embedder does not remember so many words.
         """
-        if self.word_cache is None:
-            raise ValueError("This Embedder has no word cache: make it with word_cache=100_000.")
         keys = list(dict.fromkeys(map(token_bytes, read_words(words))))
+        room = 0 if self.word_cache is None else self.word_cache.max_words
+        if len(keys) > room:
+            raise ValueError(
+                f"This Embedder remembers {room:,} words, not {len(keys):,}: make it with "
+                f"word_cache={2 * len(keys)}."
+            )
         for start in range(0, len(keys), 16 * _WORDS_AT_ONCE):
             self.word_cache.fetch(keys[start : start + 16 * _WORDS_AT_ONCE], self._encode)
 

@@ -35,7 +35,7 @@ class WordCache:
     Reference: BILM_TF.md, "Files" (`dump_token_embeddings`).
     """
 
-    def __init__(self, max_words=100_000):
+    def __init__(self, max_words=30_000):
         if not isinstance(max_words, int) or max_words < 1:
             raise ValueError(f"max_words must be an integer of at least 1, got {max_words!r}.")
         self.max_words = max_words
