@@ -216,7 +216,7 @@ def test_bad_requests():
         Embedder(ElmoLayer(TINY, layer_norm=True)).embed([["a"]])
     with pytest.raises(ValueError, match="dtype is set by the ElmoLayer"):
         Embedder(ElmoLayer(TINY), dtype="float16")
-    with pytest.raises(ValueError, match="remembers 0 words, not 1: make it with word_cache=2"):
+    with pytest.raises(ValueError, match="remembers 0 words, not 4: make it with word_cache=8"):
         small(word_cache=0).remember_words(["a"])
     words = ElmoConfig(filters=None, n_tokens_vocab=9, lstm_dim=8, projection_dim=4)
     with pytest.raises(ValueError, match="reads whole words: give the vocabulary"):

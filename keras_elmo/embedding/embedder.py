@@ -268,7 +268,8 @@ class Embedder:
         Raises:
             ValueError: if this embedder does not remember so many words.
         """
-        keys = list(dict.fromkeys(map(token_bytes, read_words(words))))
+        special = [BEGIN, END, UNKNOWN]  # what each sentence and a file of the cache have
+        keys = list(dict.fromkeys([*special, *map(token_bytes, read_words(words))]))
         room = 0 if self.word_cache is None else self.word_cache.max_words
         if len(keys) > room:
             raise ValueError(
