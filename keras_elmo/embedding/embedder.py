@@ -263,13 +263,16 @@ class Embedder:
         """Encodes words before they are met, such as those of a vocabulary.
 
         Args:
-            words: List of words, or the path of a file with one a line.
+            words: List of words, or the path of a file with one a line; `<S>` and `</S>` stand for
+                a sentence's boundaries.
 
         Raises:
             ValueError: if this embedder does not remember so many words.
         """
-        special = [BEGIN, END, UNKNOWN]  # what each sentence and a file of the cache have
-        keys = list(dict.fromkeys([*special, *map(token_bytes, read_words(words))]))
+        boundaries = (BEGIN, END)
+        words = [word if word in boundaries else token_bytes(word) for word in read_words(words)]
+        # Each sentence has the boundaries, and a file of the cache an unknown word too.
+        keys = list(dict.fromkeys([*boundaries, UNKNOWN, *words]))
         room = 0 if self.word_cache is None else self.word_cache.max_words
         if len(keys) > room:
             raise ValueError(
