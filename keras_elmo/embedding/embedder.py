@@ -196,7 +196,7 @@ class Embedder:
         resume=False,
         overwrite=False,
     ):
-        """Embeds a text file of one tokenised sentence a line, in memory that does not grow.
+        """Embeds a text file of one tokenised sentence a line, in memory that hardly grows with it.
 
         A process killed at any moment leaves a good file with the first lines; with `resume` the
         same call goes on after them.

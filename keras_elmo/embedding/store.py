@@ -157,24 +157,24 @@ class _Hdf5Store(_Store):
             dataset.attrs["error"] = error
         self.n_lines += 1
 
-    def commit(self, digest, complete=False):
+    def commit(self, digest):
         import h5py
 
-        _write_state(self._file, self._state(digest, complete))
         # Closed and not flushed: HDF5's memory for an open file grows with the datasets in it.
-        self._file.close()
-        self._journal.commit()
+        self._commit_and_close_file(digest)
         self._file = h5py.File(self._journal, "r+")
 
     def finish(self, digest):
-        self.commit(digest, complete=True)
-        self._close()
+        self._commit_and_close_file(digest, complete=True)
+        self._journal.close()
+
+    def _commit_and_close_file(self, digest, complete=False):
+        _write_state(self._file, self._state(digest, complete))
+        self._file.close()
+        self._journal.commit()
 
     def abort(self):
         self._journal.discard()
-        self._close()
-
-    def _close(self):
         self._file.close()
         self._journal.close()
 
