@@ -740,9 +740,16 @@ def _evaluate(arguments, _):
 def _print_perplexity(model, files, vocabulary, batch_size=None, on_sentence=None):
     from keras_elmo.training.evaluation import perplexity
 
-    report = perplexity(
-        model, files, vocabulary, batch_size=batch_size or 64, on_sentence=on_sentence
-    )
+    with _counting_sentences() as advance:
+
+        def scored(score):
+            advance()
+            if on_sentence is not None:
+                on_sentence(score)
+
+        report = perplexity(
+            model, files, vocabulary, batch_size=batch_size or 64, on_sentence=scored
+        )
     directions = f"forward {report.forward:.2f}"
     if report.backward is not None:
         directions += f", backward {report.backward:.2f}"
@@ -753,6 +760,17 @@ def _print_perplexity(model, files, vocabulary, batch_size=None, on_sentence=Non
     )
     for oddity in report.text.oddities():
         print(f"      {oddity}")
+
+
+@contextlib.contextmanager
+def _counting_sentences():
+    """Shows on a terminal how many sentences were scored; yields what counts one more."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn())
+    with Progress(*columns, disable=not sys.stderr.isatty(), console=_stderr()) as progress:
+        task = progress.add_task("scoring", total=None)
+        yield lambda: progress.advance(task)
 
 
 def _load_model(path, vocabulary_path):

@@ -13,8 +13,8 @@ from keras_elmo.files import find_files
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.text_files import TextReport, read_sentences
 
-_WINDOW = 32
-_SORTED_TOGETHER = 4096
+_WINDOW = 8
+_SORTED_TOGETHER = 1024
 _LOGITS_AT_ONCE = 32_000_000
 
 
