@@ -6,7 +6,9 @@ import sys
 import traceback
 from pathlib import Path
 
-from keras_elmo import cli_embedding, cli_export, cli_training
+from rich.table import Table
+
+from keras_elmo import cli_embedding, cli_evaluation, cli_export, cli_training, cli_vocabulary
 from keras_elmo.cli_embedding import console
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.catalog import get_model, list_models, model_files
@@ -61,7 +63,9 @@ def _parser():
     cli_embedding.add_commands(commands, common, _positive, _MODEL_HELP)
     _add_info(commands, common)
     _add_models(commands, common)
-    cli_training.add_commands(commands, common, _positive)
+    cli_vocabulary.add_command(commands, common, _positive)
+    cli_training.add_command(commands, common, _positive)
+    cli_evaluation.add_command(commands, common, _positive)
     cli_export.add_command(commands, common, _A_MODEL)
     return parser
 
@@ -178,8 +182,6 @@ def _number(clip):
 
 
 def _show_layers(config):
-    from rich.table import Table
-
     sizes = {"token_encoder": 0, "bilm": 0}
     for entry in weight_table(config):
         sizes[entry.variables[0].split(".")[0]] += entry.size
@@ -206,8 +208,6 @@ def _show_layers(config):
 
 
 def _models(*_):
-    from rich.table import Table
-
     table = Table()
     table.add_column("model", no_wrap=True)
     table.add_column("parameters", justify="right", no_wrap=True)

@@ -6,8 +6,11 @@ import os
 import sys
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from keras_elmo.characters import split_tokens
+from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.embedding.store import check_suffix, stored_state
 from keras_elmo.files import open_text, readable
 from keras_elmo.token_ids import read_words
@@ -258,8 +261,6 @@ def _embed_on_ray(arguments):
 
 
 def _dump_words(arguments, _):
-    from keras_elmo.embedding.embedder import Embedder
-
     words = read_words(arguments.vocabulary)
     Embedder(arguments.model, word_cache=0).dump_words(words, arguments.output)
     print(f"Wrote the token vectors of {len(words):,} words to {arguments.output}")
@@ -292,8 +293,6 @@ def _read_lines(path):
 
 
 def _embedder(arguments):
-    from keras_elmo.embedding.embedder import Embedder
-
     return Embedder(arguments.model, **_embedder_options(arguments))
 
 
@@ -318,8 +317,6 @@ def _file_options(arguments):
 
 
 def _show_vectors(embedded, n_neighbours):
-    from rich.table import Table
-
     words = [
         (number, _text(token))
         for number, (tokens, _) in enumerate(embedded, start=1)
@@ -367,7 +364,5 @@ def _text(token):
 
 def console():
     """Where tables are shown."""
-    from rich.console import Console
-
     # Words are shown as they are, [b] and :smile: too.
     return Console(markup=False, emoji=False, highlight=False)

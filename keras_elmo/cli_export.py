@@ -1,6 +1,6 @@
 """The command `keras-elmo export`."""
 
-from keras_elmo import cli_training
+from keras_elmo.cli_evaluation import export_checkpoint
 from keras_elmo.files import replacing_folder
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.serving import export_hdf5, export_onnx, export_saved_model
@@ -60,5 +60,5 @@ def _export_checkpoint(arguments, parser):
             "--model and its folder"
         )
     with replacing_folder(arguments.output, arguments.overwrite) as partial:
-        cli_training.export_checkpoint(arguments.checkpoint, partial)
+        export_checkpoint(arguments.checkpoint, partial)
     print(f"Wrote the model to {arguments.output}: ElmoLayer({arguments.output!r})")

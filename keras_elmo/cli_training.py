@@ -1,7 +1,8 @@
-"""The commands of `keras-elmo` that train language models: vocab, train, evaluate."""
+"""The command `keras-elmo train`."""
 
 import argparse
 import contextlib
+import csv
 import dataclasses
 import importlib.util
 import json
@@ -11,13 +12,28 @@ import sys
 import time
 from pathlib import Path
 
+import keras
 import numpy as np
+from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
+from keras_elmo.cli_evaluation import (
+    checkpoint_at,
+    load_language_model,
+    plain_model,
+    print_perplexity,
+)
+from keras_elmo.cli_vocabulary import count_corpus, print_corpus, stderr_console
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import find_files, replacing
+from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import count_parameters
+from keras_elmo.training.checkpoint import TrainingCheckpoint, read_checkpoint_state
+from keras_elmo.training.corpus import LanguageModelCorpus
+from keras_elmo.training.evaluation import perplexity
+from keras_elmo.training.language_model import BidirectionalLanguageModel
+from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.presets import PRESETS
-from keras_elmo.training.vocabulary import Vocabulary, count_words
+from keras_elmo.training.vocabulary import Vocabulary
 
 _BYTES_PER_PARAMETER = 4
 _OPTIMIZER_SLOTS = {"adagrad": 1, "adam": 2}
@@ -30,37 +46,8 @@ _GIVEN_SETTINGS = (
 """Settings that options.json has no field for."""
 
 
-def add_commands(commands, common, positive):
-    """Adds the commands to the parser of `keras-elmo`."""
-    _add_vocab(commands, common, positive)
-    _add_train(commands, common, positive)
-    _add_evaluate(commands, common, positive)
-
-
-def _add_vocab(commands, common, positive):
-    command = commands.add_parser(
-        "vocab",
-        parents=[common],
-        help="count the words of a corpus and write a vocabulary file",
-        description="Counts the words of text files (one tokenised sentence a line; plain, .gz or "
-        ".xz) and writes the most frequent ones, one a line, as bilm-tf reads them.",
-    )
-    command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
-    command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
-    command.add_argument(
-        "--min-count",
-        type=positive,
-        default=3,
-        metavar="N",
-        help="leave out words that occur less often (default: %(default)s)",
-    )
-    command.add_argument(
-        "--size", type=positive, metavar="N", help="most words to take, with the 3 specials"
-    )
-    command.set_defaults(run=_vocab)
-
-
-def _add_train(commands, common, positive):
+def add_command(commands, common, positive):
+    """Adds the command to the parser of `keras-elmo`."""
     command = commands.add_parser(
         "train",
         parents=[common],
@@ -194,37 +181,6 @@ def _add_train(commands, common, positive):
     command.set_defaults(run=_train)
 
 
-def _add_evaluate(commands, common, positive):
-    command = commands.add_parser(
-        "evaluate",
-        parents=[common],
-        help="the perplexity of a text",
-        description="Scores every word of text files once, forward and backward, by the full "
-        "softmax.",
-    )
-    command.add_argument(
-        "model",
-        metavar="MODEL",
-        help="a folder with options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt (as "
-        "`train` and `export` write it), or a checkpoint",
-    )
-    command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
-    command.add_argument("--vocab", metavar="FILE", help="the vocabulary, if not in the folder")
-    command.add_argument("--batch-size", type=positive, metavar="N", help="default: 64")
-    command.add_argument(
-        "--per-sentence",
-        metavar="FILE",
-        help="write a JSON line for each sentence, with the score of each word in nats",
-    )
-    command.add_argument(
-        "--bilm-tf",
-        action="store_true",
-        help="the figure of bilm-tf's own test: state carried from sentence to sentence, the tail "
-        "dropped, batch 256",
-    )
-    command.set_defaults(run=_evaluate)
-
-
 def _number(is_good, expected):
     """A reader of numbers for argparse."""
 
@@ -241,52 +197,7 @@ _positive_float = _number(lambda value: 0 < value < math.inf, "above 0")
 _fraction = _number(lambda value: 0 <= value < 1, "from 0 to below 1")
 
 
-def _vocab(arguments, _):
-    counts = _count(arguments.files)
-    vocabulary = Vocabulary.from_counts(
-        counts.counts, min_count=arguments.min_count, size=arguments.size
-    )
-    vocabulary.write(arguments.output)
-    _print_corpus(counts.report)
-    known = 1 - vocabulary.counts(counts)[vocabulary.unknown_id] / max(counts.report.tokens, 1)
-    rarest = counts.counts[vocabulary.words[-1].encode()]
-    print(
-        f"Wrote {len(vocabulary):,} of {len(counts.counts) + 3:,} words to {arguments.output}: "
-        f"{known:.2%} of the tokens, the rarest word occurs {rarest:,} times"
-    )
-
-
-def _count(files):
-    from rich.progress import Progress
-
-    paths = find_files(files)
-    with Progress(disable=not sys.stderr.isatty(), console=_stderr()) as progress:
-        task = progress.add_task("counting", total=sum(map(os.path.getsize, paths)))
-        return count_words(
-            paths, lambda path: progress.advance(task, advance=os.path.getsize(path))
-        )
-
-
-def _stderr():
-    from rich.console import Console
-
-    return Console(stderr=True)
-
-
-def _print_corpus(report):
-    print(
-        f"Corpus: {report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
-    )
-    for oddity in report.oddities():
-        print(f"        {oddity}")
-
-
 def _train(arguments, parser):
-    import keras
-
-    from keras_elmo.training.checkpoint import TrainingCheckpoint
-    from keras_elmo.training.corpus import LanguageModelCorpus
-
     if arguments.epochs and arguments.steps:
         parser.error("give --epochs or --steps, not both")
     folder = Path(arguments.output)
@@ -341,15 +252,13 @@ def _train(arguments, parser):
     model.export_hdf5(folder / "model")
     vocabulary.write(folder / "model" / "vocabulary.txt")
     if arguments.held_out:
-        _print_perplexity(model, arguments.held_out, vocabulary)
+        print_perplexity(model, arguments.held_out, vocabulary)
     print(f"Wrote the model to {folder / 'model'}: ElmoLayer({str(folder / 'model')!r})")
 
 
 @contextlib.contextmanager
 def _devices(arguments, batch_size):
     """Splits batches over devices and processes; gives this process's index and their number."""
-    import keras
-
     backend = keras.backend.backend()
     index, count = 0, 1
     if arguments.process:
@@ -393,8 +302,6 @@ def _first(devices, count):
 
 
 def _start_from(model, arguments, vocabulary):
-    from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
-
     path = Path(arguments.start_from)
     if find_tf1_checkpoint(path) is not None:
         if not arguments.start_vocab:
@@ -402,7 +309,7 @@ def _start_from(model, arguments, vocabulary):
         old_vocabulary = Vocabulary.from_file(arguments.start_vocab)
         options = ElmoConfig.from_json(_options_beside(path)).training_options
         tied = bool(options.get("share_embedding_softmax"))
-        old = _plain_model(model.config, len(old_vocabulary), tied)
+        old = plain_model(model.config, len(old_vocabulary), tied)
         old.load_tf1_checkpoint(path)
     elif (
         path.is_dir() and (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
@@ -412,7 +319,7 @@ def _start_from(model, arguments, vocabulary):
         print(f"Started from {path}, with a fresh softmax: there is no softmax.hdf5")
         return
     else:
-        old, old_vocabulary = _load_model(path, arguments.start_vocab)
+        old, old_vocabulary = load_language_model(path, arguments.start_vocab)
     shared = model.start_from(old, vocabulary, old_vocabulary)
     print(f"Started from {path}: {shared:,} of {len(vocabulary):,} words were in its vocabulary")
 
@@ -425,33 +332,10 @@ def _options_beside(path):
 
 def _start_config(arguments):
     """The architecture of the model to start from."""
-    from keras_elmo.training.checkpoint import read_checkpoint_state
-
     path = Path(arguments.start_from)
     if _options_beside(path).exists():
         return ElmoConfig.from_json(_options_beside(path))
-    return ElmoConfig.from_json(read_checkpoint_state(_checkpoint_at(path))["model"]["config"])
-
-
-def _checkpoint_at(path):
-    """A checkpoint's path from its own or its training's folder."""
-    from keras_elmo.training.checkpoint import latest_checkpoint
-
-    found = path if path.is_file() else latest_checkpoint(path / "checkpoints")
-    if found is None:
-        raise FileNotFoundError(
-            f"{path} is neither a checkpoint, nor a training's folder, nor one with options.json."
-        )
-    return found
-
-
-def _plain_model(config, vocabulary_size, tied=False):
-    """A language model to be loaded, not trained."""
-    from keras_elmo.training.language_model import BidirectionalLanguageModel
-
-    return BidirectionalLanguageModel(
-        config, vocabulary_size, carry_state=False, share_embedding_softmax=tied
-    )
+    return ElmoConfig.from_json(read_checkpoint_state(checkpoint_at(path))["model"]["config"])
 
 
 def _settings(arguments):
@@ -535,8 +419,8 @@ def _vocabulary_and_counts(arguments, folder):
             same = json.loads(saved["files"].item()) == _json_like(identity)
             if same and len(saved["counts"]) == len(vocabulary):
                 return vocabulary, saved["counts"], int(saved["predictions"])
-    counted = _count(arguments.files)
-    _print_corpus(counted.report)
+    counted = count_corpus(arguments.files)
+    print_corpus(counted.report)
     if vocabulary is None:
         vocabulary = Vocabulary.from_counts(counted.counts, size=50_000)
     vocabulary.check_order(counted)
@@ -550,8 +434,6 @@ def _vocabulary_and_counts(arguments, folder):
 
 
 def _new_model(config, settings, vocabulary_size):
-    from keras_elmo.training.language_model import BidirectionalLanguageModel
-
     return BidirectionalLanguageModel(
         config,
         vocabulary_size,
@@ -565,10 +447,6 @@ def _new_model(config, settings, vocabulary_size):
 
 
 def _optimizer(settings, n_steps):
-    import keras
-
-    from keras_elmo.training.optimizer import bilm_tf_optimizer
-
     rate = settings["learning_rate"]
     if settings["schedule"] == "cosine":
         warmup = settings["warmup_steps"]
@@ -586,8 +464,6 @@ def _optimizer(settings, n_steps):
 
 
 def _print_plan(model, settings, n_steps, steps_per_epoch):
-    import keras
-
     bilm = count_parameters(model.config)
     softmax = sum(int(np.prod(v.shape)) for v in model.softmax.trainable_variables)
     copies = 2 + _OPTIMIZER_SLOTS[settings["optimizer"]]  # values, gradients, slots
@@ -617,72 +493,8 @@ def _print_plan(model, settings, n_steps, steps_per_epoch):
 
 
 def _callbacks(arguments, folder, checkpoint, vocabulary, n_steps):
-    import keras
-
-    class HeldOut(keras.callbacks.Callback):
-        """Adds the perplexity of held-out text to the logs."""
-
-        def on_epoch_end(self, epoch, logs=None):
-            from keras_elmo.training.evaluation import perplexity
-
-            report = perplexity(
-                self.model,
-                arguments.held_out,
-                vocabulary,
-                max_sentences=arguments.evaluate_sentences,
-            )
-            logs["held_out_perplexity"] = report.perplexity
-            logs["held_out_forward"] = report.forward
-            if report.backward is not None:
-                logs["held_out_backward"] = report.backward
-
-    class Report(keras.callbacks.Callback):
-        """Shows progress, and keeps the log file, whole, as the checkpoint knows it."""
-
-        def on_train_begin(self, logs=None):
-            from rich.progress import Progress, TextColumn, TimeRemainingColumn
-
-            self._started, self._first = time.monotonic(), checkpoint.step
-            if checkpoint.step:
-                print(f"Going on after step {checkpoint.step:,}", flush=True)
-            self._bar = Progress(
-                *Progress.get_default_columns()[:3],
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[state]}"),
-                console=_stderr(),
-                disable=not sys.stderr.isatty(),
-            )
-            self._task = self._bar.add_task(
-                "training", total=n_steps, completed=checkpoint.step, state=""
-            )
-            self._bar.start()
-
-        def on_train_batch_end(self, batch, logs=None):
-            done = checkpoint.step
-            if done == self._first + 20:
-                # The first steps compile and are slow.
-                self._timed = time.monotonic()
-            if done == self._first + 60:
-                seconds = (time.monotonic() - self._timed) / 40 * (n_steps - done)
-                print(f"About {_duration(seconds)} to go", flush=True)
-            speed = (logs or {}).get("tokens_per_second", 0)
-            state = f"perplexity {(logs or {}).get('perplexity', 0):.1f}, {speed:,.0f} tokens/s"
-            self._bar.update(self._task, completed=done, state=state)
-
-        def on_epoch_end(self, epoch, logs=None):
-            shown = [f"step {checkpoint.step:,}", f"perplexity {logs['perplexity']:.1f}"]
-            if "held_out_perplexity" in logs:
-                shown.append(f"held-out {logs['held_out_perplexity']:.1f}")
-            if "tokens_per_second" in logs:
-                shown.append(f"{logs['tokens_per_second']:,.0f} tokens/s")
-            print(", ".join(shown), flush=True)
-            _write_log(folder / "log.csv", checkpoint.history)
-
-        def on_train_end(self, logs=None):
-            self._bar.stop()
-
-    callbacks = [HeldOut()] if arguments.held_out else []
-    callbacks += [checkpoint, Report()]
+    callbacks = [_HeldOut(arguments, vocabulary)] if arguments.held_out else []
+    callbacks += [checkpoint, _Report(folder / "log.csv", checkpoint, n_steps)]
     if arguments.tensorboard:
         if importlib.util.find_spec("tensorboard") is None:
             raise ValueError("--tensorboard needs TensorBoard: pip install tensorboard")
@@ -690,10 +502,78 @@ def _callbacks(arguments, folder, checkpoint, vocabulary, n_steps):
     return callbacks
 
 
+class _HeldOut(keras.callbacks.Callback):
+    """Adds the perplexity of held-out text to the logs."""
+
+    def __init__(self, arguments, vocabulary):
+        super().__init__()
+        self._arguments = arguments
+        self._vocabulary = vocabulary
+
+    def on_epoch_end(self, epoch, logs=None):
+        report = perplexity(
+            self.model,
+            self._arguments.held_out,
+            self._vocabulary,
+            max_sentences=self._arguments.evaluate_sentences,
+        )
+        logs["held_out_perplexity"] = report.perplexity
+        logs["held_out_forward"] = report.forward
+        if report.backward is not None:
+            logs["held_out_backward"] = report.backward
+
+
+class _Report(keras.callbacks.Callback):
+    """Shows progress, and keeps the log file, whole, as the checkpoint knows it."""
+
+    def __init__(self, log_path, checkpoint, n_steps):
+        super().__init__()
+        self._log_path = log_path
+        self._checkpoint = checkpoint
+        self._n_steps = n_steps
+
+    def on_train_begin(self, logs=None):
+        step = self._checkpoint.step
+        self._first = step
+        if step:
+            print(f"Going on after step {step:,}", flush=True)
+        self._bar = Progress(
+            *Progress.get_default_columns()[:3],
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=stderr_console(),
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("training", total=self._n_steps, completed=step, state="")
+        self._bar.start()
+
+    def on_train_batch_end(self, batch, logs=None):
+        done = self._checkpoint.step
+        if done == self._first + 20:
+            # The first steps compile and are slow.
+            self._timed = time.monotonic()
+        if done == self._first + 60:
+            seconds = (time.monotonic() - self._timed) / 40 * (self._n_steps - done)
+            print(f"About {_duration(seconds)} to go", flush=True)
+        speed = (logs or {}).get("tokens_per_second", 0)
+        state = f"perplexity {(logs or {}).get('perplexity', 0):.1f}, {speed:,.0f} tokens/s"
+        self._bar.update(self._task, completed=done, state=state)
+
+    def on_epoch_end(self, epoch, logs=None):
+        shown = [f"step {self._checkpoint.step:,}", f"perplexity {logs['perplexity']:.1f}"]
+        if "held_out_perplexity" in logs:
+            shown.append(f"held-out {logs['held_out_perplexity']:.1f}")
+        if "tokens_per_second" in logs:
+            shown.append(f"{logs['tokens_per_second']:,.0f} tokens/s")
+        print(", ".join(shown), flush=True)
+        _write_log(self._log_path, self._checkpoint.history)
+
+    def on_train_end(self, logs=None):
+        self._bar.stop()
+
+
 def _write_log(path, history):
     """The log of a training as a CSV file, a row for each report."""
-    import csv
-
     names = list(dict.fromkeys(name for row in history for name in row))
     with replacing(path) as partial, open(partial, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names)
@@ -704,108 +584,3 @@ def _write_log(path, history):
 def _duration(seconds):
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-
-
-def _evaluate(arguments, _):
-    from keras_elmo.training.evaluation import bilm_tf_perplexity
-
-    model, vocabulary = _load_model(arguments.model, arguments.vocab)
-    if arguments.bilm_tf:
-        batch_size = arguments.batch_size or 256
-        value, steps = bilm_tf_perplexity(model, arguments.files, vocabulary, batch_size=batch_size)
-        print(f"bilm-tf's perplexity: {value:.4f} (mean of {steps:,} steps of {batch_size} rows)")
-        return
-    if arguments.per_sentence is None:
-        _print_perplexity(model, arguments.files, vocabulary, arguments.batch_size)
-        return
-    with (
-        replacing(arguments.per_sentence) as partial,
-        open(partial, "w", encoding="utf-8") as file,
-    ):
-
-        def write(score):
-            row = {
-                "perplexity": round(score.perplexity, 4),
-                "tokens": score.tokens,
-                "forward": [round(float(x), 5) for x in score.forward],
-            }
-            if score.backward is not None:
-                row["backward"] = [round(float(x), 5) for x in score.backward]
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-        _print_perplexity(model, arguments.files, vocabulary, arguments.batch_size, write)
-    print(f"Wrote the scores of each sentence to {arguments.per_sentence}")
-
-
-def _print_perplexity(model, files, vocabulary, batch_size=None, on_sentence=None):
-    from keras_elmo.training.evaluation import perplexity
-
-    with _counting_sentences() as advance:
-
-        def scored(score):
-            advance()
-            if on_sentence is not None:
-                on_sentence(score)
-
-        report = perplexity(
-            model, files, vocabulary, batch_size=batch_size or 64, on_sentence=scored
-        )
-    directions = f"forward {report.forward:.2f}"
-    if report.backward is not None:
-        directions += f", backward {report.backward:.2f}"
-    print(f"Perplexity: {report.perplexity:.2f} ({directions})")
-    print(
-        f"Text: {report.sentences:,} sentences, {report.tokens:,} tokens, "
-        f"{report.unknown_rate:.2%} of them not in the vocabulary"
-    )
-    for oddity in report.text.oddities():
-        print(f"      {oddity}")
-
-
-@contextlib.contextmanager
-def _counting_sentences():
-    """Shows on a terminal how many sentences were scored; yields what counts one more."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn())
-    with Progress(*columns, disable=not sys.stderr.isatty(), console=_stderr()) as progress:
-        task = progress.add_task("scoring", total=None)
-        yield lambda: progress.advance(task)
-
-
-def _load_model(path, vocabulary_path):
-    """A language model and its vocabulary, from a folder or a checkpoint."""
-    path = Path(path)
-    if path.is_dir() and (path / "options.json").exists():
-        vocabulary = Vocabulary.from_file(vocabulary_path or path / "vocabulary.txt")
-        config = ElmoConfig.from_json(path / "options.json")
-        tied = bool(config.training_options.get("share_embedding_softmax"))
-        model = _plain_model(config, len(vocabulary), tied)
-        if not model.load_hdf5(path):
-            raise FileNotFoundError(
-                f"There is no softmax.hdf5 in {path}: a perplexity needs the softmax. Evaluate the "
-                "checkpoint, or export it with `keras-elmo export`."
-            )
-        return model, vocabulary
-    checkpoint = _checkpoint_at(path)
-    folder = path if path.is_dir() else path.parent.parent
-    vocabulary = Vocabulary.from_file(vocabulary_path or folder / "vocabulary.txt")
-    return _model_of_checkpoint(checkpoint), vocabulary
-
-
-def _model_of_checkpoint(path):
-    from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
-    from keras_elmo.training.language_model import BidirectionalLanguageModel
-
-    state = read_checkpoint_state(path)
-    model = BidirectionalLanguageModel.from_config(state["model"])
-    model.compile("sgd")
-    load_checkpoint(path, model, optimizer=False)
-    return model
-
-
-def export_checkpoint(checkpoint, folder):
-    """Writes the files of a language model in training, its softmax and vocabulary too."""
-    model, vocabulary = _load_model(checkpoint, None)
-    model.export_hdf5(folder)
-    vocabulary.write(os.path.join(folder, "vocabulary.txt"))
