@@ -48,7 +48,7 @@ def make_parser(description, output):
     )
     parser.add_argument("--seeds", type=int, default=1, help="how often to train")
     parser.add_argument("--fraction", type=float, default=1.0, help="share of the training text")
-    parser.add_argument("--epochs", type=int, default=30, help="at most so many")
+    parser.add_argument("--epochs", type=int, default=100, help="at most so many")
     parser.add_argument("--patience", type=int, default=5, help="epochs without a better score")
     parser.add_argument("--batch-size", type=int, default=32, help="sentences in a batch")
     parser.add_argument("--learning-rate", type=float, default=0.001)
