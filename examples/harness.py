@@ -8,6 +8,7 @@ What the models read is in `features.py`.
 import argparse
 import csv
 import json
+import math
 import statistics
 import time
 from pathlib import Path
@@ -144,7 +145,7 @@ def run_seeds(experiment, settings):
             write_table(output / "runs", runs)
         seeds = range(1, settings.seeds + 1)
         of_row = [run for run in runs if run["features"] == features and run["seed"] in seeds]
-        summary.append(summarize(of_row))
+        summary = with_gains([*summary, summarize(of_row)])
         write_table(output / "results", summary)
     print(markdown(summary), end="")
     return summary
@@ -181,6 +182,27 @@ def summarize(runs):
         weights = [run[name] for run in runs if run.get(name) is not None]
         row[name] = np.mean(weights, axis=0).tolist() if weights else None
     return row
+
+
+def with_gains(summary, over="glove"):
+    """The rows of a summary with their gains on the test set over the row of a feature set.
+
+    The deviation of a gain is its standard error: how far off the difference of two means is, given
+    the deviations and numbers of the runs behind them.
+    """
+    base = next((row for row in summary if row["features"] == over), None)
+    if base is None:
+        return summary
+    rows = []
+    for row in summary:
+        gain = error = None
+        if row is not base:
+            gain = round(row["test"] - base["test"], 2)
+        if row is not base and min(row["seeds"], base["seeds"]) > 1:
+            error = math.hypot(*(x["test deviation"] / x["seeds"] ** 0.5 for x in (row, base)))
+            error = round(error, 2)
+        rows.append({**row, f"gain over {over}": gain, f"gain over {over} deviation": error})
+    return rows
 
 
 def write_table(path, rows):

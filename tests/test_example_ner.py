@@ -218,6 +218,11 @@ def test_tables(tmp_path):
     runs = [{"features": "a", "dev": 1.0, "test": score} for score in (70.0, 71.0)]
     row = harness.summarize(runs)
     assert (row["test"], row["test deviation"]) == (70.5, 0.71)
+    other = {"features": "glove", "seeds": 4, "test": 69.0, "test deviation": 1.0}
+    gained, base = harness.with_gains([row, other])
+    assert gained["gain over glove"] == 1.5 and base["gain over glove"] is None
+    assert gained["gain over glove deviation"] == round((0.71**2 / 2 + 1 / 4) ** 0.5, 2)
+    assert harness.with_gains([row]) == [row]
     harness.write_table(tmp_path / "table", [row, {"features": "b", "paper": 2}])
     assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
         "| a | 2 | 1.00 ± 0.00 | 70.50 ± 0.71 |  |",
