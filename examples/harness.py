@@ -51,8 +51,14 @@ def make_parser(description, output):
     parser.add_argument("--fraction", type=float, default=1.0, help="share of the training text")
     parser.add_argument("--epochs", type=int, default=100, help="at most so many")
     parser.add_argument("--patience", type=int, default=5, help="epochs without a better score")
+    parser.add_argument(
+        "--halve-after",
+        type=int,
+        default=2,
+        help="epochs without a better score that halve the learning rate",
+    )
     parser.add_argument("--batch-size", type=int, default=32, help="sentences in a batch")
-    parser.add_argument("--learning-rate", type=float, default=0.001)
+    parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--output", default=output, help="folder for tables and models")
     return parser
 
@@ -75,6 +81,8 @@ def fraction_of(n_items, fraction, seed):
 
 def train(model, batches, score, settings, loss=None):
     """Trains a model until its score on the development set no longer rises.
+
+    Where it has not risen for some epochs, the learning rate is halved.
 
     Args:
         model: The model; the weights of its best epoch are restored at the end.
@@ -103,6 +111,8 @@ def train(model, batches, score, settings, loss=None):
             weights = [keras.ops.convert_to_numpy(x).copy() for x in model.trainable_variables]
         elif epoch - best_epoch >= settings.patience:
             break
+        elif (epoch - best_epoch) % settings.halve_after == 0:
+            optimizer.learning_rate.assign(optimizer.learning_rate / 2)
     for variable, value in zip(model.trainable_variables, weights):
         variable.assign(value)
     return best, best_epoch
