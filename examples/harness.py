@@ -6,7 +6,9 @@ What the models read is in `features.py`.
 """
 
 import argparse
+import contextlib
 import csv
+import hashlib
 import json
 import math
 import statistics
@@ -17,6 +19,7 @@ import keras
 import numpy as np
 
 from keras_elmo.files import replacing
+from keras_elmo.pretrained.catalog import model_files
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
@@ -47,30 +50,63 @@ def make_parser(description, output):
     parser.add_argument(
         "--no-cache", action="store_true", help="run ELMo in every step, end to end"
     )
-    parser.add_argument("--seeds", type=int, default=1, help="how often to train")
-    parser.add_argument("--fraction", type=float, default=1.0, help="share of the training text")
-    parser.add_argument("--epochs", type=int, default=100, help="at most so many")
-    parser.add_argument("--patience", type=int, default=5, help="epochs without a better score")
+    parser.add_argument("--seeds", type=positive, default=1, help="how often to train")
+    parser.add_argument("--fraction", type=share, default=1.0, help="share of the training text")
+    parser.add_argument("--epochs", type=positive, default=100, help="at most so many")
+    parser.add_argument(
+        "--patience", type=positive, default=5, help="epochs without a better score"
+    )
     parser.add_argument(
         "--halve-after",
-        type=int,
+        type=positive,
         default=2,
         help="epochs without a better score that halve the learning rate",
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="sentences in a batch")
+    parser.add_argument(
+        "--least-steps",
+        type=positive,
+        default=100,
+        help="steps of an epoch, at least: it takes a small training text several times",
+    )
+    parser.add_argument("--batch-size", type=positive, default=32, help="sentences in a batch")
     parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--output", default=output, help="folder for tables and models")
     return parser
 
 
+def positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def share(text):
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, up to 1")
+
+
 def parse(parser, arguments, alone):
-    """Reads the options; `alone` names one that needs no files to train on."""
+    """Reads the options; `alone` names the one that uses a saved model, and trains none."""
     settings = parser.parse_args(arguments)
-    if getattr(settings, alone) is None:
-        missing = [f"--{name}" for name in ("train", "dev", "test") if not vars(settings)[name]]
-        if missing:
-            parser.error(f"{', '.join(missing)} missing")
+    names = ["model"] if getattr(settings, alone) is not None else ["train", "dev", "test"]
+    missing = [f"--{name}" for name in names if not vars(settings)[name]]
+    if missing:
+        parser.error(f"{', '.join(missing)} missing")
     return settings
+
+
+def sentences_of(texts):
+    """Lists of tokens: strings are split at white space.
+
+    Raises:
+        ValueError: if one has no words.
+    """
+    sentences = [text.split() if isinstance(text, str) else list(text) for text in texts]
+    if not all(sentences):
+        raise ValueError(f"Sentence {sentences.index([]) + 1} of {len(sentences)} has no words.")
+    return sentences
 
 
 def fraction_of(n_items, fraction, seed):
@@ -82,7 +118,7 @@ def fraction_of(n_items, fraction, seed):
 def train(model, batches, score, settings, loss=None):
     """Trains a model until its score on the development set no longer rises.
 
-    Where it has not risen for some epochs, the learning rate is halved.
+    Where it has not risen for some epochs, the learning rate is halved; but not while it is 0.
 
     Args:
         model: The model; the weights of its best epoch are restored at the end.
@@ -99,9 +135,14 @@ def train(model, batches, score, settings, loss=None):
     optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0)
     model.compile(optimizer, loss, jit_compile=jit)
     best, best_epoch, weights = -1.0, 0, None
+    passes = -(-settings.least_steps // len(batches))
     for epoch in range(1, settings.epochs + 1):
         began = time.perf_counter()
-        losses = [model.train_on_batch(inputs, labels) for inputs, labels in batches.shuffled()]
+        losses = [
+            model.train_on_batch(inputs, labels)
+            for _ in range(passes)
+            for inputs, labels in batches.shuffled()
+        ]
         dev = score()
         seconds = time.perf_counter() - began
         line = f"  epoch {epoch}: loss {np.mean(losses):.4f}, dev {dev:.2f}, {seconds:.0f} s"
@@ -111,7 +152,7 @@ def train(model, batches, score, settings, loss=None):
             weights = [keras.ops.convert_to_numpy(x).copy() for x in model.trainable_variables]
         elif epoch - best_epoch >= settings.patience:
             break
-        elif (epoch - best_epoch) % settings.halve_after == 0:
+        elif best and (epoch - best_epoch) % settings.halve_after == 0:
             optimizer.learning_rate.assign(optimizer.learning_rate / 2)
     for variable, value in zip(model.trainable_variables, weights):
         variable.assign(value)
@@ -137,7 +178,7 @@ def run_seeds(experiment, settings):
         ValueError: if the output folder holds runs with other options.
     """
     output = Path(settings.output)
-    runs, summary = finished_runs(output, settings), []
+    runs = finished_runs(output, settings)
     for features in settings.features:
         for seed in range(1, settings.seeds + 1):
             own = [run for run in runs if run["features"] == features]
@@ -153,36 +194,68 @@ def run_seeds(experiment, settings):
             runs.append({"features": features, "seed": seed, **result, "seconds": seconds})
             print(f"  test {result['test']:.2f}", flush=True)
             write_table(output / "runs", runs)
-        seeds = range(1, settings.seeds + 1)
-        of_row = [run for run in runs if run["features"] == features and run["seed"] in seeds]
-        summary = with_gains([*summary, summarize(of_row)])
-        write_table(output / "results", summary)
+    summary = summarize(runs, settings.seeds)
+    write_table(output / "results", summary)
     print(markdown(summary), end="")
     return summary
 
 
 def finished_runs(output, settings):
     """The runs that an output folder holds; a new folder gets the options as settings.json."""
-    free = ("features", "seeds", "output")
-    options = {name: value for name, value in vars(settings).items() if name not in free}
-    options = json.loads(json.dumps(options, default=str))
+    options = identity(settings)
     output.mkdir(parents=True, exist_ok=True)
     path = output / "settings.json"
-    if not path.exists():
-        with replacing(path) as partial:
-            Path(partial).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
-        return []
-    before = json.loads(path.read_text(encoding="utf-8"))
-    changed = sorted(name for name in options if before.get(name) != options[name])
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    changed = sorted(name for name in before if options.get(name, before[name]) != before[name])
     if changed:
-        was = ", ".join(f"{name} {before.get(name)!r}" for name in changed)
+        was = ", ".join(f"{name} {before[name]!r}" for name in changed)
         raise ValueError(f"{output} holds runs with {was}: choose another --output, or delete it.")
+    with replacing(path) as partial:
+        text = json.dumps({**before, **options}, indent=2) + "\n"
+        Path(partial).write_text(text, encoding="utf-8")
     runs = output / "runs.json"
     return json.loads(runs.read_text(encoding="utf-8")) if runs.exists() else []
 
 
-def summarize(runs):
-    """One row from the runs of all seeds: means and sample standard deviations."""
+def identity(settings):
+    """What makes runs comparable: the options, with the hashes of the files that they name."""
+    free = ("features", "seeds", "output", "cache", "model", "tag", "classify")
+    options = {name: value for name, value in vars(settings).items() if name not in free}
+    for part in ("train", "dev", "test"):
+        options[part] = sha256(Path(options[part]))
+    del options["elmo"]
+    if any("elmo" in features for features in settings.features):
+        with model_files(settings.elmo) as paths:
+            options["elmo"] = sha256(*paths)
+    return options
+
+
+def sha256(*paths):
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(Path(path).read_bytes())
+    return f"sha256 {digest.hexdigest()}"
+
+
+def summarize(runs, n_seeds):
+    """The table of runs: a row for each feature set, with the gain over GloVe where that is one.
+
+    Args:
+        runs: The runs, of any feature sets and seeds.
+        n_seeds: Take those with seeds up to this one.
+
+    Returns:
+        A list of dicts: means and sample standard deviations over the seeds.
+    """
+    rows = []
+    for features in FEATURES:
+        own = [run for run in runs if run["features"] == features and run["seed"] <= n_seeds]
+        if own:
+            rows.append(_row(own))
+    return with_gains(rows)
+
+
+def _row(runs):
     row = {"features": runs[0]["features"], "seeds": len(runs)}
     for name in ("dev", "test"):
         scores = [run[name] for run in runs]
@@ -194,25 +267,25 @@ def summarize(runs):
     return row
 
 
-def with_gains(summary, over="glove"):
-    """The rows of a summary with their gains on the test set over the row of a feature set.
+def with_gains(rows, over="glove"):
+    """Rows of a table with their gains on the test set over the row of a feature set.
 
-    The deviation of a gain is its standard error: how far off the difference of two means is, given
-    the deviations and numbers of the runs behind them.
+    The standard error of a gain follows from the deviations and numbers of the runs behind the two
+    means.
     """
-    base = next((row for row in summary if row["features"] == over), None)
-    if base is None:
-        return summary
-    rows = []
-    for row in summary:
+    base = next((row for row in rows if row["features"] == over), None)
+    if base is None or len(rows) == 1:
+        return rows
+    gained = []
+    for row in rows:
         gain = error = None
         if row is not base:
             gain = round(row["test"] - base["test"], 2)
         if row is not base and min(row["seeds"], base["seeds"]) > 1:
             error = math.hypot(*(x["test deviation"] / x["seeds"] ** 0.5 for x in (row, base)))
             error = round(error, 2)
-        rows.append({**row, f"gain over {over}": gain, f"gain over {over} deviation": error})
-    return rows
+        gained.append({**row, f"gain over {over}": gain, "its standard error": error})
+    return gained
 
 
 def write_table(path, rows):

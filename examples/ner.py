@@ -15,6 +15,7 @@ each run, the predictions on the test file, and the best model of each feature s
 """
 
 import functools
+import re
 from pathlib import Path
 
 import keras
@@ -31,6 +32,9 @@ from keras_elmo import CharCNNEmbedding, WeightedLayerSum
 # 1. The data: columns of a token and its tag, sentences apart by empty lines.
 
 
+TAG = re.compile(r"O|[BIES]-\S+")
+
+
 def read_sentences(path):
     """Reads a column file.
 
@@ -40,17 +44,26 @@ def read_sentences(path):
 
     Returns:
         A list of sentences, lists of tokens, and a list of their tags in BIO.
+
+    Raises:
+        ValueError: if a line is of another form, or there is no sentence.
     """
     token_column, tag_column = (1, 2) if str(path).endswith(".iob2") else (0, -1)
     sentences, tags = [[]], [[]]
-    for line in Path(path).read_text(encoding="utf-8").split("\n"):
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):
         columns = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or columns[0] == "-DOCSTART-":
             sentences.append([])
             tags.append([])
         elif not (line.startswith("# ") and " = " in line):  # a comment of Universal NER
+            tag = columns[tag_column].strip() if len(columns) > max(1, tag_column) else None
+            if tag is None or not TAG.fullmatch(tag):
+                raise ValueError(
+                    f"{path}, line {number}: {line!r:.80} is no token with its tag. Tags are O, or "
+                    "B, I, E or S, a hyphen and the kind of entity: IOB1, BIO (IOB2) or IOBES."
+                )
             sentences[-1].append(columns[token_column].strip())
-            tags[-1].append(columns[tag_column].strip())
+            tags[-1].append(tag)
     pairs = [(s, to_bio(entities(t), len(t))) for s, t in zip(sentences, tags) if s]
     if not pairs:
         raise ValueError(f"{path} has no sentences: expected lines of a token and its tag.")
@@ -215,7 +228,7 @@ class Tagger(keras.Model):
         Returns:
             A list of lists of tags.
         """
-        sentences = [x.split() if isinstance(x, str) else list(x) for x in sentences]
+        sentences = harness.sentences_of(sentences)
         return self.predict_tags(SentenceBatches(sentences, self.word_table, characters=True))
 
     def predict_tags(self, batches):
@@ -272,13 +285,13 @@ class Experiment:
         self.prepare = functools.cache(lambda name: prepare(name, settings, self.sentences))
 
     def __call__(self, features, seed):
-        inputs = self.prepare(features)
+        rows = harness.fraction_of(len(self.labels), self.settings.fraction, seed)
+        inputs = self.prepare(features).trained_on(rows)
         model = self.make_model(features, inputs)
         options = {
             "batch_size": self.settings.batch_size,
             "characters": model.character_cnn is not None,
         }
-        rows = harness.fraction_of(len(self.labels), self.settings.fraction, seed)
         train = inputs.batches("train", labels=self.labels, rows=rows, seed=seed, **options)
         dev, test = inputs.batches("dev", **options), inputs.batches("test", **options)
         best, epoch = harness.train(
@@ -340,7 +353,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="ner_output")
     parser.add_argument("--scheme", choices=("bio", "iobes"), default="iobes", help="to train in")
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
-    parser.add_argument("--units", type=int, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=harness.positive, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to tag with")
     parser.add_argument("--tag", nargs="+", metavar="SENTENCE", help="sentences to tag")
     return harness.parse(parser, arguments, alone="tag")

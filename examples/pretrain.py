@@ -67,11 +67,12 @@ model.initialize_bias(vocabulary.counts(counts))
 
 # 3. The optimizer. `model.compile()` alone trains as bilm-tf does. In a short training Adam with a
 #    falling learning rate comes further.
+warmup = min(200, arguments.steps // 10)
 schedule = keras.optimizers.schedules.CosineDecay(
     initial_learning_rate=0.0,
     warmup_target=0.002,
-    warmup_steps=min(200, arguments.steps // 10),
-    decay_steps=arguments.steps,
+    warmup_steps=warmup,
+    decay_steps=arguments.steps - warmup,
 )
 model.compile(keras.optimizers.Adam(schedule, global_clipnorm=0.5))
 
@@ -82,8 +83,8 @@ held_out = LanguageModelCorpus(arguments.held_out, vocabulary, remainder="pad", 
 # 5. The training. Keras' own callbacks do the rest; monitor the held-out text.
 model.fit(
     corpus,
+    total_steps=arguments.steps,
     steps_per_epoch=arguments.report,
-    epochs=max(1, arguments.steps // arguments.report),
     validation_data=held_out,
     callbacks=[
         TrainingCheckpoint(output / "checkpoints", every_seconds=600),

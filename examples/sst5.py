@@ -49,13 +49,25 @@ def read_trees(path, phrases=False):
 
     Returns:
         A list of sentences, lists of tokens, and a list of their classes, 0 to 4.
+
+    Raises:
+        ValueError: if a line is no tree, or there is none.
     """
     found = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines()):
-        *parts, whole = parts_of_tree(line)
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            *parts, whole = parts_of_tree(line)
+        except (IndexError, ValueError) as error:
+            raise ValueError(
+                f"{path}, line {number}: {line!r:.80} is no tree such as (3 (2 It) (4 works))."
+            ) from error
         found[number] = whole
         if phrases:
             found.update({tuple(tokens): (tokens, label) for tokens, label in parts})
+    if not found:
+        raise ValueError(f"{path} has no trees.")
     sentences, labels = map(list, zip(*found.values()))
     return sentences, labels
 
@@ -67,10 +79,12 @@ def parts_of_tree(line):
         if label:
             begun.append((int(label), len(tokens)))
         elif token:
-            tokens.append(BRACKETS.get(token, token.replace("\\/", "/")))
+            tokens.append(BRACKETS.get(token, token.replace("\\", "")))
         else:
             label, start = begun.pop()
             parts.append((tokens[start:], label))
+    if begun:
+        raise ValueError("A bracket is not closed.")
     return parts
 
 
@@ -241,7 +255,7 @@ class BiattentiveClassifier(keras.Model):
 
     def classify(self, sentences):
         """The classes of sentences: strings to be split at white space, or lists of tokens."""
-        sentences = [x.split() if isinstance(x, str) else list(x) for x in sentences]
+        sentences = harness.sentences_of(sentences)
         return self.predict_classes(SentenceBatches(sentences, self.word_table, characters=True))
 
     def get_config(self):
@@ -300,10 +314,10 @@ class Experiment:
         self.prepare = functools.cache(lambda name: prepare(name, settings, self.sentences))
 
     def __call__(self, features, seed):
-        inputs = self.prepare(features)
-        model = self.make_model(features, inputs)
         labels, batch_size = self.labels["train"], self.settings.batch_size
         rows = harness.fraction_of(len(labels), self.settings.fraction, seed)
+        inputs = self.prepare(features).trained_on(rows)
+        model = self.make_model(features, inputs)
         train = inputs.batches("train", labels=labels, rows=rows, seed=seed, batch_size=batch_size)
         dev = inputs.batches("dev", batch_size=batch_size)
         test = inputs.batches("test", batch_size=batch_size)
@@ -399,10 +413,13 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
     parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
-    parser.add_argument("--units", type=int, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=harness.positive, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to classify with")
     parser.add_argument("--classify", nargs="+", metavar="SENTENCE", help="sentences to classify")
-    return harness.parse(parser, arguments, alone="classify")
+    settings = harness.parse(parser, arguments, alone="classify")
+    if settings.placement == "output" and not {"elmo", "elmo-tokens"}.isdisjoint(settings.features):
+        parser.error("--placement output leaves those --features nothing to read at the input")
+    return settings
 
 
 def show_classes(path, sentences):

@@ -53,7 +53,9 @@ def add_command(commands, common, positive):
     command.set_defaults(run=_evaluate)
 
 
-def _evaluate(arguments, _):
+def _evaluate(arguments, parser):
+    if arguments.bilm_tf and arguments.per_sentence:
+        parser.error("--bilm-tf gives one figure for the whole text: leave out --per-sentence")
     model, vocabulary = load_language_model(arguments.model, arguments.vocab)
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256

@@ -109,7 +109,7 @@ def add_command(commands, common, positive):
     command.add_argument("--dropout", type=_fraction, metavar="P", help="default: 0.1")
     command.add_argument(
         "--negatives",
-        type=int,
+        type=_count,
         metavar="N",
         help="words drawn for the sampled softmax; 0 for the full softmax (default: 8192)",
     )
@@ -132,11 +132,11 @@ def add_command(commands, common, positive):
         help="cosine falls to zero at the end (default: %(default)s)",
     )
     command.add_argument(
-        "--warmup-steps", type=int, default=0, metavar="N", help="with cosine (default: 0)"
+        "--warmup-steps", type=_count, default=0, metavar="N", help="with cosine (default: 0)"
     )
     command.add_argument(
         "--clip-norm",
-        type=float,
+        type=_not_negative,
         metavar="X",
         help="bound on the global norm of the gradient of loss times unroll steps; 0 for none "
         "(default: 10)",
@@ -193,13 +193,28 @@ def _number(is_good, expected):
     return read
 
 
+def _count(text):
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
 _positive_float = _number(lambda value: 0 < value < math.inf, "above 0")
+_not_negative = _number(lambda value: 0 <= value < math.inf, "of at least 0")
 _fraction = _number(lambda value: 0 <= value < 1, "from 0 to below 1")
 
 
 def _train(arguments, parser):
     if arguments.epochs and arguments.steps:
         parser.error("give --epochs or --steps, not both")
+    if arguments.warmup_steps and arguments.schedule != "cosine":
+        parser.error("--warmup-steps needs --schedule cosine")
+    if arguments.hosts and not arguments.process:
+        parser.error("--hosts needs --process")
+    if arguments.start_from and arguments.options:
+        parser.error("--start-from has the architecture of its model: leave out --options")
+    if arguments.held_out:
+        find_files(arguments.held_out)  # to fail now, not at the first report
     folder = Path(arguments.output)
     folder.mkdir(parents=True, exist_ok=True)
     config, settings = _settings(arguments)
@@ -237,17 +252,15 @@ def _train(arguments, parser):
     )
     _print_plan(model, settings, n_steps, steps_per_epoch)
     _write_settings(folder, settings)
-    report_every = min(arguments.evaluate_every, n_steps)
-    rounds = max(1, round(n_steps / report_every))
     checkpoint = TrainingCheckpoint(
         folder / "checkpoints", every_seconds=arguments.checkpoint_seconds, keep=arguments.keep
     )
     model.fit(
         corpus,
-        epochs=rounds,
-        steps_per_epoch=report_every,
+        total_steps=n_steps,
+        steps_per_epoch=arguments.evaluate_every,
         verbose=0,
-        callbacks=_callbacks(arguments, folder, checkpoint, vocabulary, rounds * report_every),
+        callbacks=_callbacks(arguments, folder, checkpoint, vocabulary, n_steps),
     )
     model.export_hdf5(folder / "model")
     vocabulary.write(folder / "model" / "vocabulary.txt")
@@ -414,6 +427,11 @@ def _vocabulary_and_counts(arguments, folder):
         vocabulary = Vocabulary.from_file(arguments.vocab or own)
     identity = [[path, os.path.getsize(path)] for path in find_files(arguments.files)]
     cache = folder / "counts.npz"
+    if arguments.vocab and own.exists() and Vocabulary.from_file(own).words != vocabulary.words:
+        raise ValueError(
+            f"The training in {folder} was begun with another vocabulary than {arguments.vocab}: "
+            "leave out --vocab to go on, or choose another --output."
+        )
     if vocabulary is not None and own.exists() and cache.exists():
         with np.load(cache) as saved:
             same = json.loads(saved["files"].item()) == _json_like(identity)
@@ -531,12 +549,13 @@ class _Report(keras.callbacks.Callback):
         self._log_path = log_path
         self._checkpoint = checkpoint
         self._n_steps = n_steps
+        self._first = None
 
     def on_train_begin(self, logs=None):
         step = self._checkpoint.step
-        self._first = step
-        if step:
+        if step and self._first is None:  # Keras' fit is called more than once
             print(f"Going on after step {step:,}", flush=True)
+        self._first = step
         self._bar = Progress(
             *Progress.get_default_columns()[:3],
             TimeRemainingColumn(),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -48,22 +49,22 @@ def test_vocab(capsys, tmp_path):
 
 def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     folder = tmp_path / "run"
-    code, out, err = train(capsys, folder, options)
+    code, out, err = train(capsys, folder, options, steps=14)
     assert code == 0, err
-    assert "12 of 4 x 8 words" in out and "40 of 127 words drawn a step" in out
-    assert "step 6, perplexity" in out and "step 12, perplexity" in out and "held-out" in out
+    assert "14 of 4 x 8 words" in out and "40 of 127 words drawn a step" in out
+    assert "step 6, perplexity" in out and "step 14, perplexity" in out and "held-out" in out
     final = next(line for line in out.splitlines() if line.startswith("Perplexity:"))
     with open(folder / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["step"] for row in rows] == ["6", "12"]
-    assert float(rows[1]["held_out_perplexity"]) == pytest.approx(float(final.split()[1]), rel=1e-3)
+    assert [row["step"] for row in rows] == ["6", "12", "14"]
+    assert float(rows[2]["held_out_perplexity"]) == pytest.approx(float(final.split()[1]), rel=1e-3)
     # The same command once more has nothing to do and ends as before.
-    code, out, _ = train(capsys, folder, options)
-    assert code == 0 and "Going on after step 12" in out and final in out
-    code, _, err = train(capsys, folder, options, "--dropout", 0.5)
+    code, out, _ = train(capsys, folder, options, steps=14)
+    assert code == 0 and "Going on after step 14" in out and final in out
+    code, _, err = train(capsys, folder, options, "--dropout", 0.5, steps=14)
     assert code == 1 and "begun with other settings: dropout 0.1" in err
     code, _, err = train(capsys, folder, options, "--schedule", "cosine", steps=18)
-    assert code == 1 and "schedule 'constant'" in err and "steps 12" in err
+    assert code == 1 and "schedule 'constant'" in err and "steps 14" in err
 
     code, out, _ = run(capsys, "evaluate", folder, HELD_OUT)
     assert code == 0 and final in out and "0.00% of them not in the vocabulary" in out
@@ -90,7 +91,7 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
 
     # Nothing but the number of steps may change, while the learning rate does not depend on it.
     code, out, _ = train(capsys, folder, options, steps=18)
-    assert code == 0 and "Going on after step 12" in out and "step 18, perplexity" in out
+    assert code == 0 and "Going on after step 14" in out and "step 18, perplexity" in out
 
 
 @pytest.mark.slow
@@ -149,6 +150,29 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     assert code == 1
     code, _, err = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
     assert code == 1 and "neither a checkpoint, nor" in err
-    for arguments in (["--epochs", "x"], ["--dropout", "1"], ["--epochs", "1", "--steps", "1"]):
+    code, _, err = run(capsys, *common, "--held-out", tmp_path / "none.txt")
+    assert code == 1 and "No text file matches" in err
+    for arguments, message in (
+        (["--epochs", "x"], "'x' is not a number"),
+        (["--dropout", "1"], "'1' is not a number from 0 to below 1"),
+        (["--negatives", "-1"], "expected one argument|'-1' is not a whole number"),
+        (["--clip-norm", "nan"], "'nan' is not a number of at least 0"),
+        (["--epochs", "1", "--steps", "1"], "give --epochs or --steps, not both"),
+        (["--warmup-steps", "5"], "--warmup-steps needs --schedule cosine"),
+        (["--hosts", "a:1"], "--hosts needs --process"),
+        (["--start-from", tmp_path], "leave out --options"),
+    ):
         with pytest.raises(SystemExit):
             run(capsys, *common, *arguments)
+        assert re.search(message, capsys.readouterr().err)
+    with pytest.raises(SystemExit):
+        run(capsys, "evaluate", tmp_path, HELD_OUT, "--bilm-tf", "--per-sentence", "x.jsonl")
+
+
+def test_another_vocabulary_does_not_go_on(capsys, tmp_path, options):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    words = Vocabulary.from_file(VOCAB).words
+    Vocabulary([*words[:-2], words[-1], words[-2]]).write(folder / "vocabulary.txt")
+    code, _, err = train(capsys, folder, options)
+    assert code == 1 and "begun with another vocabulary than" in err

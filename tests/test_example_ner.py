@@ -34,7 +34,7 @@ def settings(tmp_path):
         [
             *[x for part in ("train", "dev", "test") for x in (f"--{part}", "train.bio")],
             *("--glove", "glove.txt", "--elmo", str(ELMO), "--units", "4", "--epochs", "2"),
-            *("--character-filters", "4", "--output", "out", *options),
+            *("--character-filters", "4", "--least-steps", "1", "--output", "out", *options),
         ]
     )
 
@@ -83,6 +83,13 @@ def test_a_file_without_sentences(tmp_path):
         ner.read_sentences(tmp_path / "empty.bio")
 
 
+@pytest.mark.parametrize("line", ["Ann L-PER", "Ann PER", "Ann", "# B-PER I- O-PER", "Ann\tB-"])
+def test_lines_of_other_schemes(tmp_path, line):
+    (tmp_path / "some.bio").write_text(f"Ann B-PER\n{line}\n")
+    with pytest.raises(ValueError, match="some.bio, line 2: .* is no token with its tag"):
+        ner.read_sentences(tmp_path / "some.bio")
+
+
 @trains_a_model
 def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
     summary = ner.run(settings("--features", "none", "glove+elmo", "--epochs", "1"))
@@ -109,6 +116,14 @@ def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
     assert seeds == [3] and again["seeds"] == 3
     with pytest.raises(ValueError, match="again holds runs with fraction 0.4: choose another"):
         ner.run(settings("--features", "glove+elmo", "--output", "again"))
+    # With other features: all are in the table.
+    (base, again) = ner.run(settings("--features", "glove", "--seeds", "2", *options))
+    assert (base["features"], base["seeds"], again["features"]) == ("glove", 2, "glove+elmo")
+    assert again["gain over glove"] == pytest.approx(again["test"] - base["test"], abs=0.01)
+    # Other files of the same names are other experiments.
+    (tmp_path / "train.bio").write_text(TRAIN + "\nHome O\n")
+    with pytest.raises(ValueError, match="holds runs with dev 'sha256 .*, test 'sha256"):
+        ner.run(settings("--features", "glove+elmo", *options))
 
     # In another process, from one file, with the ElmoLayer in it.
     model = tmp_path / "again" / "glove+elmo.keras"
@@ -126,7 +141,7 @@ def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
 @trains_a_model
 def test_learns_its_training_sentences(settings):
     options = ("--epochs", "40", "--patience", "40", "--batch-size", "2", "--units", "16")
-    options += ("--character-filters", "32", "--learning-rate", "0.02")
+    options += ("--character-filters", "32", "--learning-rate", "0.02", "--halve-after", "40")
     (row,) = ner.run(settings("--features", "elmo", *options))
     assert row["test"] > 85
     assert_close(np.sum(row["input weights"]), np.array(1.0))
@@ -175,8 +190,9 @@ def test_glove_files(tmp_path):
         assert_close(table[2:], vectors[[0, 1, 2, 4]])
         assert_close(table[0], np.zeros(4))
         assert_close(table[1], vectors[[0, 1, 2, 4]].mean(0))
-    with pytest.raises(ValueError, match="no file no_glove, and no installed package"):
-        features.read_glove("no_glove", [])
+    for name in ("no_glove", "./no.txt", "json"):
+        with pytest.raises(ValueError, match=f"no file {name}, and no installed package"):
+            features.read_glove(name, [])
 
 
 def test_words_and_their_numbers():
@@ -215,20 +231,54 @@ def test_batches_have_every_sentence_once():
 
 
 def test_tables(tmp_path):
-    runs = [{"features": "a", "dev": 1.0, "test": score} for score in (70.0, 71.0)]
-    row = harness.summarize(runs)
+    runs = [
+        {"features": "elmo", "seed": seed, "dev": 1.0, "test": score}
+        for seed, score in enumerate((70.0, 71.0, 90.0), start=1)
+    ]
+    (row,) = harness.summarize(runs, n_seeds=2)
     assert (row["test"], row["test deviation"]) == (70.5, 0.71)
     other = {"features": "glove", "seeds": 4, "test": 69.0, "test deviation": 1.0}
     gained, base = harness.with_gains([row, other])
     assert gained["gain over glove"] == 1.5 and base["gain over glove"] is None
-    assert gained["gain over glove deviation"] == round((0.71**2 / 2 + 1 / 4) ** 0.5, 2)
-    assert harness.with_gains([row]) == [row]
+    assert gained["its standard error"] == round((0.71**2 / 2 + 1 / 4) ** 0.5, 2)
+    assert harness.with_gains([row]) == [row] and harness.with_gains([other]) == [other]
     harness.write_table(tmp_path / "table", [row, {"features": "b", "paper": 2}])
     assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
-        "| a | 2 | 1.00 ± 0.00 | 70.50 ± 0.71 |  |",
+        "| elmo | 2 | 1.00 ± 0.00 | 70.50 ± 0.71 |  |",
         "| b |  |  |  | 2 |",
     ]
-    assert (tmp_path / "table.csv").read_text().splitlines()[1] == "a,2,1.0,0.0,70.5,0.71,,,"
+    assert (tmp_path / "table.csv").read_text().splitlines()[1] == "elmo,2,1.0,0.0,70.5,0.71,,,"
     assert json.loads((tmp_path / "table.json").read_text())[0] == row
     assert harness.fraction_of(10, 0.3, seed=1) != harness.fraction_of(10, 0.3, seed=2)
     assert len(harness.fraction_of(10, 0.3, seed=1)) == 3
+
+
+class Scripted(harness.keras.Model):
+    """A model of one weight, which grows by the learning rate in every step."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = self.add_weight(shape=(), initializer="zeros")
+
+    def call(self, inputs):
+        return inputs["words"] * 0 - self.weight
+
+
+def test_training_ends_with_the_best_epoch(settings):
+    scores = [0.0, 0.0, 0.0, 4.0, 5.0, 4.0, 4.0, 6.0, 1.0, 1.0, 1.0]
+    sentences = [["w"]] * 3
+    labels = [np.float32(0)] * 3
+    batches = features.SentenceBatches(sentences, features.WordTable(["w"]), labels, batch_size=2)
+    model, seen = Scripted(), []
+
+    def score():
+        seen.append(float(to_numpy(model.weight)))
+        return scores[len(seen) - 1]
+
+    options = ("--epochs", "20", "--patience", "3", "--least-steps", "5", "--learning-rate", "0.5")
+    best, epoch = harness.train(model, batches, score, settings(*options), loss=lambda y, x: x)
+    # Adam moves by the rate where the gradient stays the same; 6 steps are 3 times the 2 batches.
+    assert (best, epoch, len(seen)) == (6.0, 8, 11)
+    moves = np.diff([0.0, *seen]) / 6
+    assert_close(moves, np.array([0.5] * 7 + [0.25] * 3 + [0.125]), tolerance=1e-3)
+    assert float(to_numpy(model.weight)) == seen[7]

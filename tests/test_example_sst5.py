@@ -30,7 +30,7 @@ def settings(tmp_path):
         [
             *[x for part in ("train", "dev", "test") for x in (f"--{part}", "train.txt")],
             *("--glove", "glove.txt", "--elmo", str(ELMO), "--units", "4", "--epochs", "2"),
-            *("--output", "out", *options),
+            *("--least-steps", "1", "--output", "out", *options),
         ]
     )
 
@@ -44,6 +44,27 @@ def test_trees(tmp_path):
     parts = dict(zip(map(" ".join, sentences), labels))
     assert parts["'s fun"] == 4 and parts["bad )"] == 0 and parts["The plot"] == 2
     assert len(sentences) == len(parts) and parts["It 's fun"] == 3
+
+
+@pytest.mark.parametrize("line", ["no tree", "(3 (2 It) (4 works)", "(3 It) 4)", "3\tIt works"])
+def test_lines_that_are_no_trees(tmp_path, line):
+    (tmp_path / "trees.txt").write_text(f"(2 Fine)\n\n{line}\n")
+    with pytest.raises(ValueError, match="trees.txt, line 3: .* is no tree such as"):
+        sst5.read_trees(tmp_path / "trees.txt")
+    (tmp_path / "trees.txt").write_text("(2 Fine)\n\n")
+    assert sst5.read_trees(tmp_path / "trees.txt") == ([["Fine"]], [2])
+
+
+def test_impossible_options(settings, capsys):
+    for options, message in (
+        (("--placement", "output", "--features", "glove", "elmo"), "nothing to read at the input"),
+        (("--classify", "Fine ."), "--model missing"),
+        (("--fraction", "5"), "'5' is not a number above 0, up to 1"),
+        (("--halve-after", "0"), "'0' is not a whole number of at least 1"),
+    ):
+        with pytest.raises(SystemExit):
+            settings(*options)
+        assert message in capsys.readouterr().err
 
 
 @trains_a_model
@@ -60,6 +81,8 @@ def test_from_training_to_classifying(settings, tmp_path):
     printed = run_program("sst5.py", "--model", model, "--classify", *sentences)
     classes = sst5.keras.models.load_model(model).classify(sentences)
     assert printed.splitlines() == [f"{sst5.CLASSES[i]}: {x}" for i, x in zip(classes, sentences)]
+    with pytest.raises(ValueError, match="Sentence 2 of 2 has no words"):
+        sst5.keras.models.load_model(model).classify(["Bad", " "])
 
 
 def test_padding_changes_nothing(settings):
@@ -108,6 +131,10 @@ def test_ablations(tmp_path, counted, task, n_runs):
     assert len(counted) == n_runs
     assert ablations.run(*ablations.parse(command)) == found and len(counted) == n_runs
     assert ("placement" in found) == (task == "sst5")
+    for options in (["--features", "glove"], ["--only", "placement"]):
+        if task == "ner" or "--features" in options:
+            with pytest.raises(SystemExit):
+                ablations.parse([*command, *options])
     row = found["layers"][1]
     assert row["paper, SQuAD"] == 84.7 and row["options"] == "--features glove+elmo --last-layer"
     text = (tmp_path / "out" / f"{task}-layers.md").read_text()

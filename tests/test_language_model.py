@@ -100,6 +100,15 @@ def test_schedules_and_steps_per_epoch():
     np.testing.assert_allclose(float(model.optimizer.learning_rate), 0, atol=1e-6)
 
 
+def test_the_last_epoch_may_be_shorter():
+    model, corpus = tiny_model(), tiny_corpus()
+    model.compile()
+    result = model.fit(corpus, total_steps=7, steps_per_epoch=3, verbose=0)
+    assert len(result.history["loss"]) == 3 and corpus.n_batches == 7
+    with pytest.raises(ValueError, match="total_steps needs a LanguageModelCorpus"):
+        model.fit(next(iter(corpus)), total_steps=7)
+
+
 def test_state_is_carried_and_reset_and_evaluation_leaves_it():
     model = tiny_model(dropout=0.0)
     model.compile()

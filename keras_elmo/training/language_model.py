@@ -247,7 +247,15 @@ class BidirectionalLanguageModel(keras.Model):
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
 
     def fit(
-        self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, **kwargs
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        epochs=1,
+        verbose="auto",
+        callbacks=None,
+        total_steps=None,
+        **kwargs,
     ):
         """Trains on a `LanguageModelCorpus`, or on a dataset of its batches.
 
@@ -258,6 +266,8 @@ class BidirectionalLanguageModel(keras.Model):
             x: A `LanguageModelCorpus`, or what `keras.Model.fit` takes.
             epochs: Epochs to train.
             verbose: As for `keras.Model.fit`.
+            total_steps: With a corpus: train so many steps in place of `epochs`; the last epoch is
+                then the shorter one.
             callbacks: List of Keras callbacks. A `TrainingCheckpoint` among them makes training go
                 on where it was stopped.
             **kwargs: Other arguments of `keras.Model.fit`. `validation_data` may be a corpus too,
@@ -272,11 +282,20 @@ class BidirectionalLanguageModel(keras.Model):
             validation = _evaluation_data(validation)
         kwargs.update(epochs=epochs, verbose=verbose, validation_data=validation)
         if isinstance(x, LanguageModelCorpus):
-            return self._fit_corpus(x, callbacks, **kwargs)
+            return self._fit_corpus(x, callbacks, total_steps, **kwargs)
+        if total_steps is not None:
+            raise ValueError("total_steps needs a LanguageModelCorpus; give epochs.")
         return super().fit(x, y, batch_size=batch_size, callbacks=callbacks, **kwargs)
 
     def _fit_corpus(
-        self, corpus, callbacks, epochs, steps_per_epoch=None, initial_epoch=0, **kwargs
+        self,
+        corpus,
+        callbacks,
+        total_steps,
+        epochs,
+        steps_per_epoch=None,
+        initial_epoch=0,
+        **kwargs,
     ):
         steps = steps_per_epoch or corpus.batches_per_epoch
         if steps < 1:
@@ -284,20 +303,15 @@ class BidirectionalLanguageModel(keras.Model):
                 f"The corpus is too small for one batch of {corpus.batch_size} x "
                 f"{corpus.unroll_steps} words: make batch_size or unroll_steps smaller."
             )
-        first = 0
+        first = initial_epoch * steps
         checkpoints = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
         for checkpoint in checkpoints:
             first = checkpoint.resume(self, corpus)
-            initial_epoch = first // steps
         progress = _Progress(corpus.n_batches)
         callbacks = [progress, *callbacks]
-        # Epochs of one call of Keras' fit are all of one length: what is left of one goes apart.
-        parts = [(steps, epochs)]
-        if first % steps:
-            parts = [(steps - first % steps, initial_epoch + 1), *parts]
         history = {}
         try:
-            for length, last in parts:
+            for length, initial_epoch, last in _parts(first, steps, total_steps or epochs * steps):
                 result = super().fit(
                     _training_data(corpus, progress, length),
                     callbacks=callbacks,
@@ -308,7 +322,6 @@ class BidirectionalLanguageModel(keras.Model):
                 )
                 for name, values in result.history.items():
                     history.setdefault(name, []).extend(values)
-                initial_epoch = last
                 if self.stop_training:
                     break
         finally:
@@ -564,6 +577,23 @@ class _Progress(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         # The number of the last batch: there may have been several at once.
         self._in_epoch = batch + 1
+
+
+def _parts(first, steps, total):
+    """Training from a step to the last one, in calls of Keras' `fit`: `(length, begin, end)`.
+
+    A call's epochs, from `begin` to before `end`, are all of one length: what is left of an epoch
+    that was stopped, and a shorter last one, are calls of their own.
+    """
+    parts = []
+    while first < total:
+        epoch = first // steps
+        length = min((epoch + 1) * steps, total) - first
+        count = (total - first) // steps if length == steps else 1
+        parts.append((length, epoch, epoch + count))
+        first += length * count
+    # Callbacks are called where nothing is left to do, too.
+    return parts or [(steps, first // steps, first // steps)]
 
 
 def _callback_list(callbacks):
