@@ -256,14 +256,20 @@ def summarize(runs, n_seeds):
 
 
 def _row(runs):
-    row = {"features": runs[0]["features"], "seeds": len(runs)}
-    for name in ("dev", "test"):
-        scores = [run[name] for run in runs]
-        row[name] = round(statistics.mean(scores), 2)
-        row[f"{name} deviation"] = round(statistics.stdev(scores), 2) if len(scores) > 1 else None
+    scores = {name: [run[name] for run in runs] for name in ("dev", "test")}
+    row = {"features": runs[0]["features"], "seeds": len(runs), **means(scores)}
     for name in ("input weights", "output weights"):
         weights = [run[name] for run in runs if run.get(name) is not None]
         row[name] = np.mean(weights, axis=0).tolist() if weights else None
+    return row
+
+
+def means(scores):
+    """The mean of each list of scores and, behind it, its sample standard deviation."""
+    row = {}
+    for name, values in scores.items():
+        row[name] = round(statistics.mean(values), 2)
+        row[f"{name} deviation"] = round(statistics.stdev(values), 2) if len(values) > 1 else None
     return row
 
 

@@ -25,7 +25,7 @@ import keras
 import numpy as np
 
 from features import CachedLayers, open_text, read_glove
-from harness import markdown, write_table
+from harness import markdown, means, positive, write_table
 from keras_elmo import Embedder
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
@@ -66,13 +66,15 @@ def probe_pos(settings):
     labels = {part: np.array([names.get(tag, -1) for tag in tags[part]]) for part in tags}
     rows = []
     for number in range(layers["train"].shape[1]):
-        keras.utils.set_random_seed(1)
         inputs = standardized({part: layers[part][:, number] for part in layers})
-        model = linear_classifier(inputs["train"], labels["train"], len(names), settings.epochs)
-        row = {"layer": layer_name(number)}
-        for part in ("dev", "test"):
-            found = model.predict(inputs[part], batch_size=4096, verbose=0).argmax(-1)
-            row[part] = 100 * float(np.mean(found == labels[part]))
+        scores = {"dev": [], "test": []}
+        for seed in range(1, settings.seeds + 1):
+            keras.utils.set_random_seed(seed)
+            model = linear_classifier(inputs["train"], labels["train"], len(names), settings.epochs)
+            for part in scores:
+                found = model.predict(inputs[part], batch_size=4096, verbose=0).argmax(-1)
+                scores[part].append(100 * float(np.mean(found == labels[part])))
+        row = {"layer": layer_name(number), "seeds": settings.seeds, **means(scores)}
         rows.append({**row, "paper (other data)": PAPER_POS.get(number)})
         print(f"{row['layer']}: test {row['test']:.2f}", flush=True)
     return rows
@@ -161,7 +163,8 @@ def _rows_of_json(path):
 
 def _rows_of_xml(path):
     folder, name = Path(path).parent, Path(path).name.split(".data.xml")[0]
-    with open_text(folder / f"{name}.gold.key.txt") as file:
+    keys = [folder / f"{name}.gold.key.txt{ending}" for ending in ("", ".gz", ".xz")]
+    with open_text(next(filter(Path.exists, keys), keys[0])) as file:
         gold = {number: keys for number, *keys in map(str.split, file)}
     with open_text(path) as file:
         for sentence in ElementTree.parse(file).iter("sentence"):
@@ -243,6 +246,11 @@ def probe_neighbours(settings):
     text = [x for x in read_text(settings.text) if word in map(str.lower, x)]
     embedder = Embedder(settings.elmo)
     found = list(_occurrences(word, text, embedder))
+    for sentence in settings.sentences:
+        if word not in sentence.lower().split():
+            raise ValueError(f"{settings.word!r} is not a word of {sentence!r}.")
+    if not found:
+        raise ValueError(f"{settings.word!r} is not a word of any sentence in {settings.text}.")
     rows = []
     if settings.glove:
         like = ", ".join(nearest_words(word, settings.glove, settings.count))
@@ -270,6 +278,8 @@ def _occurrences(word, sentences, embedder):
 def nearest_words(word, glove, count):
     """The words whose GloVe vectors are nearest: the same ones in every sentence."""
     words, vectors = read_glove(glove, [[word]])
+    if word not in words:
+        raise ValueError(f"{word!r} has no vector in {glove}.")
     vectors = vectors[2:] / np.linalg.norm(vectors[2:], axis=-1, keepdims=True)
     order = np.argsort(vectors @ vectors[words.index(word)])[::-1]
     return [words[i] for i in order[1 : count + 1]]
@@ -286,7 +296,8 @@ def parse(arguments=None):
     pos.add_argument("--dev", required=True)
     pos.add_argument("--test", required=True)
     pos.add_argument("--column", choices=("xpos", "upos"), default="xpos", help="kind of tags")
-    pos.add_argument("--epochs", type=int, default=5)
+    pos.add_argument("--epochs", type=positive, default=5)
+    pos.add_argument("--seeds", type=positive, default=1, help="how often to train")
     pos.add_argument("--cache", default="elmo_cache", help="folder of computed ELMo vectors")
     senses = commands.add_parser("senses", help="word senses by nearest mean vector")
     senses.add_argument("--train", nargs="+", required=True, help="SemCor, .data.xml or .jsonl")
@@ -297,7 +308,7 @@ def parse(arguments=None):
     neighbours.add_argument("--text", required=True, help=".conllu, or a sentence a line")
     neighbours.add_argument("--sentences", nargs="+", required=True, help="with the word")
     neighbours.add_argument("--glove", help="GloVe file or package, to compare")
-    neighbours.add_argument("--count", type=int, default=3, help="neighbours to show")
+    neighbours.add_argument("--count", type=positive, default=3, help="neighbours to show")
     for command in (pos, senses, neighbours):
         command.add_argument("--elmo", default="default", help="name or folder of an ELMo model")
         command.add_argument("--output", default="probes_output", help="folder for the table")

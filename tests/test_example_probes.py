@@ -50,9 +50,11 @@ def files(tmp_path, monkeypatch):
     for name, times in (("ud", 1), ("train", 200)):
         with lzma.open(f"{name}.conllu.xz", "wt") as file:
             file.write(CONLLU * times)
+    with lzma.open("senseval.gold.key.txt.xz", "wt") as file:
+        file.write(GOLD)
     for name, text in {
         "index.sense": INDEX, "semcor.jsonl": SEMCOR, "senseval.data.xml": TEST,
-        "senseval.gold.key.txt": GOLD, "text.txt": "They play well .\nNo word .\nSee a Play !\n",
+        "text.txt": "They play well .\nNo word .\nSee a Play !\n", "other.txt": "No word .\n",
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     write_glove(tmp_path / "glove.txt", ["play", "game", "river"])
@@ -67,10 +69,13 @@ def test_treebank():
 
 def test_parts_of_speech(tmp_path):
     files = ["--train", "train.conllu.xz", "--dev", "ud.conllu.xz", "--test", "ud.conllu.xz"]
-    rows = probes.run(probes.parse(["pos", *files, "--epochs", "20", "--elmo", str(ELMO)]))
+    rows = probes.run(
+        probes.parse(["pos", *files, "--epochs", "20", "--elmo", str(ELMO), "--seeds", "2"])
+    )
     assert [row["layer"] for row in rows] == ["tokens", "LSTM 1", "LSTM 2"]
     # The word alone does not tell the verb from the noun; its context does.
     assert rows[0]["test"] == 80 and rows[1]["test"] == 100
+    assert rows[1]["seeds"] == 2 and rows[1]["test deviation"] == 0
     assert (tmp_path / "probes_output" / "pos.md").read_text().count("\n") == 5
 
 
@@ -115,3 +120,10 @@ def test_neighbours():
     assert rows[0]["nearest"] in ("game", "river")
     assert [row["nearest"] for row in rows[1:]] == ["They PLAY well ."] * 2
     assert rows[1]["cosine"] == pytest.approx(1, abs=1e-4)
+    for more, message in (
+        (["--word", "Zebra"], "'Zebra' is not a word of 'They play well .'"),
+        (["--word", "they", "--text", "other.txt"], "not a word of any sentence in other.txt"),
+        (["--word", "well"], "'well' has no vector in glove.txt"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            probes.run(probes.parse([*command, *options, *more]))
