@@ -90,6 +90,18 @@ def test_lines_of_other_schemes(tmp_path, line):
         ner.read_sentences(tmp_path / "some.bio")
 
 
+def test_trains_on_every_backend(settings):
+    settings = settings("--epochs", "1", "--batch-size", "8")
+    experiment = ner.Experiment(settings)
+    inputs = experiment.prepare("none").trained_on(range(5))
+    model = experiment.make_model("none", inputs)
+    before = [to_numpy(variable) for variable in model.trainable_variables]
+    batches = inputs.batches("train", labels=experiment.labels, characters=True, batch_size=8)
+    assert harness.train(model, batches, lambda: 50.0, settings) == (50.0, 1)
+    for variable, value in zip(model.trainable_variables, before):
+        assert np.isfinite(to_numpy(variable)).all() and (to_numpy(variable) != value).any()
+
+
 @trains_a_model
 def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
     summary = ner.run(settings("--features", "none", "glove+elmo", "--epochs", "1"))

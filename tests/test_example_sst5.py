@@ -67,6 +67,20 @@ def test_impossible_options(settings, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_trains_on_every_backend(settings):
+    settings = settings("--epochs", "1", "--batch-size", "8")
+    experiment = sst5.Experiment(settings)
+    inputs = experiment.prepare("none").trained_on(range(4))
+    model = experiment.make_model("none", inputs)
+    before = [to_numpy(variable) for variable in model.trainable_variables]
+    batches = inputs.batches("train", labels=experiment.labels["train"], batch_size=8)
+    loss = sst5.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    assert sst5.harness.train(model, batches, lambda: 50.0, settings, loss) == (50.0, 1)
+    values = [to_numpy(variable) for variable in model.trainable_variables]
+    assert all(np.isfinite(value).all() for value in values)
+    assert sum((value != old).any() for value, old in zip(values, before)) > len(values) - 3
+
+
 @trains_a_model
 def test_from_training_to_classifying(settings, tmp_path):
     options = ("--placement", "both", "--epochs", "1")

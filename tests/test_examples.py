@@ -1,29 +1,13 @@
 """The example programs on tiny data, as a user runs them."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
-import keras
 import pytest
 
+from example_programs import EXAMPLES, run_program
 from helpers import tensorflow_only
 from keras_elmo import ElmoLayer
 from training_models import DATA
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-def run(name, *arguments):
-    return subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "KERAS_BACKEND": keras.backend.backend()},
-    )
 
 
 @pytest.mark.slow
@@ -33,10 +17,9 @@ def test_pretrain(tmp_path):
         "--words", 100, "--batch-size", 4, "--steps", 6, "--report", 3,
         "--lstm-dim", 16, "--projection-dim", 8,
     ]  # fmt: skip
-    result = run("pretrain.py", *arguments)
-    assert result.returncode == 0, result.stderr[-3000:]
-    assert "819 tokens" in result.stdout and "Held-out perplexity" in result.stdout
-    assert "Vectors of 16 numbers" in result.stdout
+    printed = run_program("pretrain.py", *arguments)
+    assert "819 tokens" in printed and "Held-out perplexity" in printed
+    assert "Vectors of 16 numbers" in printed
     assert (tmp_path / "log.csv").read_text().count("\n") == 3
     assert (tmp_path / "checkpoints" / "step-00000006.npz").exists()
 
