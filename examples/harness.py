@@ -222,7 +222,7 @@ def identity(settings):
     free = ("features", "seeds", "output", "cache", "model", "tag", "classify")
     options = {name: value for name, value in vars(settings).items() if name not in free}
     for part in ("train", "dev", "test"):
-        options[part] = sha256(Path(options[part]))
+        options[part] = sha256(options[part])
     del options["elmo"]
     if any("elmo" in features for features in settings.features):
         with model_files(settings.elmo) as paths:
@@ -287,7 +287,7 @@ def with_gains(rows, over="glove"):
         gain = error = None
         if row is not base:
             gain = round(row["test"] - base["test"], 2)
-        if row is not base and min(row["seeds"], base["seeds"]) > 1:
+        if gain is not None and min(row["seeds"], base["seeds"]) > 1:
             error = math.hypot(*(x["test deviation"] / x["seeds"] ** 0.5 for x in (row, base)))
             error = round(error, 2)
         gained.append({**row, f"gain over {over}": gain, "its standard error": error})

@@ -60,12 +60,12 @@ def _parser():
     )
     parser.add_argument("--version", action="version", version=f"keras-elmo {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    cli_embedding.add_commands(commands, common, _positive, _MODEL_HELP)
+    cli_embedding.add_commands(commands, common, _MODEL_HELP)
     _add_info(commands, common)
     _add_models(commands, common)
-    cli_vocabulary.add_command(commands, common, _positive)
-    cli_training.add_command(commands, common, _positive)
-    cli_evaluation.add_command(commands, common, _positive)
+    cli_vocabulary.add_command(commands, common)
+    cli_training.add_command(commands, common)
+    cli_evaluation.add_command(commands, common)
     cli_export.add_command(commands, common, _A_MODEL)
     return parser
 
@@ -96,12 +96,6 @@ _A_MODEL = (
     "a name from `keras-elmo models`, or a folder or zip file with options.json and weights.hdf5"
 )
 _MODEL_HELP = f"{_A_MODEL} (default: %(default)s)"
-
-
-def _positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def _info(arguments, _):

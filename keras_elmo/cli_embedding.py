@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from keras_elmo import cli_numbers
 from keras_elmo.characters import split_tokens
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.embedding.store import check_suffix, stored_state
@@ -18,13 +19,13 @@ from keras_elmo.token_ids import read_words
 _MAX_SHOWN = 20
 
 
-def add_commands(commands, common, positive, model_help):
+def add_commands(commands, common, model_help):
     """Adds the commands to the parser of `keras-elmo`."""
-    _add_embed(commands, common, positive, model_help)
+    _add_embed(commands, common, model_help)
     _add_dump_words(commands, common, model_help)
 
 
-def _add_embed(commands, common, positive, model_help):
+def _add_embed(commands, common, model_help):
     command = commands.add_parser(
         "embed",
         parents=[common],
@@ -71,24 +72,24 @@ def _add_embed(commands, common, positive, model_help):
     )
     command.add_argument(
         "--batch-tokens",
-        type=positive,
+        type=cli_numbers.positive,
         default=2048,
         metavar="N",
         help="tokens embedded together (default: %(default)s)",
     )
     command.add_argument(
         "--neighbours",
-        type=positive,
+        type=cli_numbers.positive,
         default=3,
         metavar="N",
         help="nearest words to show for each word (default: %(default)s)",
     )
-    _add_output_options(command, positive)
-    _add_ray_options(command, positive)
+    _add_output_options(command)
+    _add_ray_options(command)
     command.set_defaults(run=_embed)
 
 
-def _add_output_options(command, positive):
+def _add_output_options(command):
     group = command.add_argument_group("writing vectors to a file")
     group.add_argument(
         "--output",
@@ -106,7 +107,7 @@ def _add_output_options(command, positive):
     group.add_argument("--compression", choices=("gzip",), help="of the stored vectors")
     group.add_argument(
         "--max-line-tokens",
-        type=positive,
+        type=cli_numbers.positive,
         default=100_000,
         metavar="N",
         help="a longer line has no vectors and is reported (default: %(default)s)",
@@ -118,7 +119,7 @@ def _add_output_options(command, positive):
     exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
-def _add_ray_options(command, positive):
+def _add_ray_options(command):
     group = command.add_argument_group("on a Ray cluster")
     group.add_argument(
         "--ray",
@@ -130,7 +131,7 @@ def _add_ray_options(command, positive):
     )
     group.add_argument(
         "--actors",
-        type=positive,
+        type=cli_numbers.positive,
         metavar="N",
         help="processes that hold a model each (default: one for each two cores)",
     )

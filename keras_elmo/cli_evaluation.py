@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from keras_elmo import cli_numbers
 from keras_elmo.cli_vocabulary import stderr_console
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import replacing
@@ -21,7 +22,7 @@ from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.vocabulary import Vocabulary
 
 
-def add_command(commands, common, positive):
+def add_command(commands, common):
     """Adds the command to the parser of `keras-elmo`."""
     command = commands.add_parser(
         "evaluate",
@@ -38,7 +39,7 @@ def add_command(commands, common, positive):
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     command.add_argument("--vocab", metavar="FILE", help="the vocabulary, if not in the folder")
-    command.add_argument("--batch-size", type=positive, metavar="N", help="default: 64")
+    command.add_argument("--batch-size", type=cli_numbers.positive, metavar="N", help="default: 64")
     command.add_argument(
         "--per-sentence",
         metavar="FILE",

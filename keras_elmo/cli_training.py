@@ -1,12 +1,10 @@
 """The command `keras-elmo train`."""
 
-import argparse
 import contextlib
 import csv
 import dataclasses
 import importlib.util
 import json
-import math
 import os
 import sys
 import time
@@ -16,6 +14,7 @@ import keras
 import numpy as np
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
+from keras_elmo import cli_numbers
 from keras_elmo.cli_evaluation import (
     checkpoint_at,
     load_language_model,
@@ -46,7 +45,7 @@ _GIVEN_SETTINGS = (
 """Settings that options.json has no field for."""
 
 
-def add_command(commands, common, positive):
+def add_command(commands, common):
     """Adds the command to the parser of `keras-elmo`."""
     command = commands.add_parser(
         "train",
@@ -86,7 +85,7 @@ def add_command(commands, common, positive):
     )
     command.add_argument(
         "--devices",
-        type=positive,
+        type=cli_numbers.positive,
         default=1,
         metavar="N",
         help="split each batch over so many devices (TensorFlow, JAX; default: 1)",
@@ -102,14 +101,22 @@ def add_command(commands, common, positive):
         help="with --process: the address of each process, the same list for all",
     )
     command.add_argument("--held-out", nargs="+", metavar="FILES", help="text to evaluate on")
-    command.add_argument("--epochs", type=_positive_float, metavar="N", help="default: 1")
-    command.add_argument("--steps", type=positive, metavar="N", help="instead of --epochs")
-    command.add_argument("--batch-size", type=positive, metavar="N", help="default: 128")
-    command.add_argument("--unroll-steps", type=positive, metavar="N", help="default: 20")
-    command.add_argument("--dropout", type=_fraction, metavar="P", help="default: 0.1")
+    command.add_argument(
+        "--epochs", type=cli_numbers.positive_float, metavar="N", help="default: 1"
+    )
+    command.add_argument(
+        "--steps", type=cli_numbers.positive, metavar="N", help="instead of --epochs"
+    )
+    command.add_argument(
+        "--batch-size", type=cli_numbers.positive, metavar="N", help="default: 128"
+    )
+    command.add_argument(
+        "--unroll-steps", type=cli_numbers.positive, metavar="N", help="default: 20"
+    )
+    command.add_argument("--dropout", type=cli_numbers.fraction, metavar="P", help="default: 0.1")
     command.add_argument(
         "--negatives",
-        type=_count,
+        type=cli_numbers.count,
         metavar="N",
         help="words drawn for the sampled softmax; 0 for the full softmax (default: 8192)",
     )
@@ -121,7 +128,7 @@ def add_command(commands, common, positive):
     )
     command.add_argument(
         "--learning-rate",
-        type=_positive_float,
+        type=cli_numbers.positive_float,
         metavar="X",
         help="default: 0.2 for adagrad, 0.001 for adam",
     )
@@ -132,11 +139,15 @@ def add_command(commands, common, positive):
         help="cosine falls to zero at the end (default: %(default)s)",
     )
     command.add_argument(
-        "--warmup-steps", type=_count, default=0, metavar="N", help="with cosine (default: 0)"
+        "--warmup-steps",
+        type=cli_numbers.count,
+        default=0,
+        metavar="N",
+        help="with cosine (default: 0)",
     )
     command.add_argument(
         "--clip-norm",
-        type=_not_negative,
+        type=cli_numbers.not_negative_float,
         metavar="X",
         help="bound on the global norm of the gradient of loss times unroll steps; 0 for none "
         "(default: 10)",
@@ -149,14 +160,14 @@ def add_command(commands, common, positive):
     command.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     command.add_argument(
         "--evaluate-every",
-        type=positive,
+        type=cli_numbers.positive,
         default=1000,
         metavar="STEPS",
         help="report, and evaluate on the held-out text (default: %(default)s)",
     )
     command.add_argument(
         "--evaluate-sentences",
-        type=positive,
+        type=cli_numbers.positive,
         default=1000,
         metavar="N",
         help="sentences of the held-out text to evaluate on then; the end takes all "
@@ -164,13 +175,17 @@ def add_command(commands, common, positive):
     )
     command.add_argument(
         "--checkpoint-seconds",
-        type=positive,
+        type=cli_numbers.positive,
         default=600,
         metavar="N",
         help="time between checkpoints (default: %(default)s)",
     )
     command.add_argument(
-        "--keep", type=positive, default=3, metavar="N", help="checkpoints to keep (default: 3)"
+        "--keep",
+        type=cli_numbers.positive,
+        default=3,
+        metavar="N",
+        help="checkpoints to keep (default: 3)",
     )
     command.add_argument(
         "--dtype", metavar="POLICY", help="a Keras dtype policy such as mixed_bfloat16"
@@ -179,29 +194,6 @@ def add_command(commands, common, positive):
         "--tensorboard", action="store_true", help="log for TensorBoard too (needs TensorFlow)"
     )
     command.set_defaults(run=_train)
-
-
-def _number(is_good, expected):
-    """A reader of numbers for argparse."""
-
-    def read(text):
-        with contextlib.suppress(ValueError):
-            if is_good(value := float(text)):
-                return value
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number {expected}")
-
-    return read
-
-
-def _count(text):
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
-    return int(text)
-
-
-_positive_float = _number(lambda value: 0 < value < math.inf, "above 0")
-_not_negative = _number(lambda value: 0 <= value < math.inf, "of at least 0")
-_fraction = _number(lambda value: 0 <= value < 1, "from 0 to below 1")
 
 
 def _train(arguments, parser):

@@ -6,11 +6,12 @@ import sys
 from rich.console import Console
 from rich.progress import Progress
 
+from keras_elmo import cli_numbers
 from keras_elmo.files import find_files
 from keras_elmo.training.vocabulary import Vocabulary, count_words
 
 
-def add_command(commands, common, positive):
+def add_command(commands, common):
     """Adds the command to the parser of `keras-elmo`."""
     command = commands.add_parser(
         "vocab",
@@ -23,13 +24,16 @@ def add_command(commands, common, positive):
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
     command.add_argument(
         "--min-count",
-        type=positive,
+        type=cli_numbers.positive,
         default=3,
         metavar="N",
         help="leave out words that occur less often (default: %(default)s)",
     )
     command.add_argument(
-        "--size", type=positive, metavar="N", help="most words to take, with the 3 specials"
+        "--size",
+        type=cli_numbers.positive,
+        metavar="N",
+        help="most words to take, with the 3 specials",
     )
     command.set_defaults(run=_vocab)
 
