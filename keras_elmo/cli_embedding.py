@@ -12,8 +12,8 @@ from rich.table import Table
 from keras_elmo import cli_numbers
 from keras_elmo.characters import split_tokens
 from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.embedding.file_job import Lines
 from keras_elmo.embedding.store import check_suffix, stored_state
-from keras_elmo.files import open_text, readable
 from keras_elmo.token_ids import read_words
 
 _MAX_SHOWN = 20
@@ -47,6 +47,7 @@ def _add_embed(commands, common, model_help):
         help="read sentences from a UTF-8 text file, one a line, plain, .gz, .xz or .jsonl; '-' is "
         "the standard input, which is also read when there is no sentence",
     )
+    command.add_argument("--field", help="of JSON lines, that holds the sentence (default: text)")
     command.add_argument("--model", default="default", help=model_help)
     command.add_argument(
         "--vocabulary",
@@ -97,7 +98,6 @@ def _add_output_options(command):
         help="FILE.h5: one dataset for each sentence named 0, 1, ... as bilm-tf does; FILE.parquet "
         "(a folder); or FILE.npz for small work; nothing is shown then",
     )
-    group.add_argument("--field", help="of JSON lines, that holds the sentence (default: text)")
     group.add_argument(
         "--dtype",
         choices=("float32", "float16"),
@@ -114,7 +114,9 @@ def _add_output_options(command):
     )
     exclusive = group.add_mutually_exclusive_group()
     exclusive.add_argument(
-        "--resume", action="store_true", help="go on with FILE after the last line it holds"
+        "--resume",
+        action="store_true",
+        help="go on with FILE after the last line it holds; --ray always does",
     )
     exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
@@ -163,7 +165,7 @@ def _embed(arguments, parser):
 
 def _check_embed(arguments, parser):
     if arguments.output is None:
-        for option in ("pooling", "ray", "field", "compression", "resume", "overwrite"):
+        for option in ("pooling", "ray", "compression", "resume", "overwrite"):
             if getattr(arguments, option) not in (None, False):
                 parser.error(f"--{option} needs --output")
         if arguments.vectors == "layers":
@@ -177,6 +179,19 @@ def _check_embed(arguments, parser):
         parser.error("give sentences or --input, not both")
     if arguments.ray is not None and not _file_argument(arguments):
         parser.error("--ray needs text files: --input 'shards/*'")
+    if arguments.output is not None and len(arguments.sentences) == 1:
+        (text,) = arguments.sentences
+        looks_like_file = len(text.split()) == 1 and os.path.splitext(text)[1] not in ("", ".")
+        if looks_like_file and not os.path.isfile(text):
+            parser.error(f"there is no file {text}. If that is a sentence, use --input -")
+    files = list(filter(os.path.isfile, arguments.sentences))
+    if arguments.output is not None and len(arguments.sentences) > 1 and files:
+        parser.error(
+            f"{files[0]} is a file, of which --output takes one: --input {files[0]}; or many with "
+            "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
+        )
+    if arguments.ray is not None and arguments.overwrite:
+        parser.error("--ray does not overwrite: remove the folder, or choose another --output")
     if arguments.actors and arguments.ray is None:
         parser.error("--actors needs --ray")
 
@@ -190,12 +205,7 @@ def _file_argument(arguments):
 
 
 def _embed_to_file(arguments, parser):
-    source = _file_argument(arguments)
-    if source is None:
-        # A text like any other, of the sentences given or of the standard input.
-        lines = [split_tokens(sentence.encode()) for sentence in arguments.sentences]
-        content = b"".join(b" ".join(tokens) + b"\n" for tokens in lines)
-        source = io.BytesIO(content) if arguments.sentences else _standard_input(arguments, parser)
+    source = _file_argument(arguments) or _given_text(arguments, parser)
     try:
         report = _embedder(arguments).embed_file(
             source,
@@ -208,8 +218,7 @@ def _embed_to_file(arguments, parser):
         if not isinstance(error, (FileExistsError, FileNotFoundError)):
             _tell_what_is_kept(arguments.output)
         raise
-    for line, reason in report.reasons:
-        print(f"keras-elmo: line {line + 1:,}: {reason}", file=sys.stderr)
+    _print_reasons(report.reasons)
     if report.failed > len(report.reasons):
         print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
     rate = report.tokens / max(report.seconds, 1e-9)
@@ -231,14 +240,25 @@ def _tell_what_is_kept(path):
 
 
 def _embed_to_terminal(arguments, parser):
-    sentences = _read_sentences(arguments, parser)
-    shown = list(itertools.islice(sentences, _MAX_SHOWN))
-    if not shown:
-        raise ValueError("The input is empty: there is no sentence to embed.")
-    vectors = _embedder(arguments).embed(shown, output=arguments.vectors)
-    _show_vectors(list(zip(shown, vectors)), arguments.neighbours)
-    if next(iter(sentences), None) is not None:
-        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
+    is_file = arguments.input not in (None, "-")
+    source = arguments.input if is_file else _given_text(arguments, parser)
+    with Lines(source, arguments.field, arguments.max_line_tokens) as lines:
+        sentences = iter(lines)
+        shown = list(itertools.islice(sentences, _MAX_SHOWN))
+        _print_reasons((i, error) for i, (_, error) in enumerate(lines.taken) if error)
+        if not shown:
+            raise ValueError("The input is empty: there is no sentence to embed.")
+        vectors = _embedder(arguments).embed(shown, output=arguments.vectors)
+        _show_vectors(list(zip(shown, vectors)), arguments.neighbours)
+        if next(sentences, None) is not None:
+            print(
+                f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5"
+            )
+
+
+def _print_reasons(reasons):
+    for line, reason in reasons:
+        print(f"keras-elmo: line {line + 1:,}: {reason}", file=sys.stderr)
 
 
 def _embed_on_ray(arguments):
@@ -267,30 +287,14 @@ def _dump_words(arguments, _):
     print(f"Wrote the token vectors of {len(words):,} words to {arguments.output}")
 
 
-def _read_sentences(arguments, parser):
-    """Iterator over lists of tokens."""
+def _given_text(arguments, parser):
+    """The sentences given, or the standard input: an open text of one sentence a line."""
     if arguments.sentences:
-        return iter([split_tokens(sentence) for sentence in arguments.sentences])
-    if arguments.input in (None, "-"):
-        return map(split_tokens, _standard_input(arguments, parser))
-    return _read_lines(arguments.input)
-
-
-def _standard_input(arguments, parser):
+        lines = [b" ".join(split_tokens(os.fsencode(text))) for text in arguments.sentences]
+        return io.BytesIO(b"".join(line + b"\n" for line in lines))
     if sys.stdin is None or (arguments.input is None and sys.stdin.isatty()):
         parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
     return sys.stdin.buffer
-
-
-def _read_lines(path):
-    file = open_text(path)  # opened now to fail now
-
-    def lines():
-        with readable(path), file:
-            for line in file:
-                yield split_tokens(line)
-
-    return lines()
 
 
 def _embedder(arguments):

@@ -133,7 +133,7 @@ def load_language_model(path, vocabulary_path):
             )
         return model, vocabulary
     checkpoint = checkpoint_at(path)
-    folder = path if path.is_dir() else path.parent.parent
+    folder = path if path.is_dir() else path.resolve().parent.parent
     vocabulary = Vocabulary.from_file(vocabulary_path or folder / "vocabulary.txt")
     return _model_of_checkpoint(checkpoint), vocabulary
 

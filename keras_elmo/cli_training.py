@@ -24,6 +24,7 @@ from keras_elmo.cli_evaluation import (
 from keras_elmo.cli_vocabulary import count_corpus, print_corpus, stderr_console
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import find_files, replacing
+from keras_elmo.pretrained.catalog import list_models, model_files
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.training.checkpoint import TrainingCheckpoint, read_checkpoint_state
@@ -74,9 +75,9 @@ def add_command(commands, common):
     command.add_argument(
         "--start-from",
         metavar="MODEL",
-        help="begin with the weights of a training's folder or checkpoint, a folder with "
-        "options.json and weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf; the architecture "
-        "is then that model's",
+        help="begin with the weights of a published model's name, a training's folder or "
+        "checkpoint, a folder with options.json and weights.hdf5, or a TensorFlow 1 checkpoint of "
+        "bilm-tf; the architecture is then that model's",
     )
     command.add_argument(
         "--start-vocab",
@@ -307,7 +308,8 @@ def _first(devices, count):
 
 
 def _start_from(model, arguments, vocabulary):
-    path = Path(arguments.start_from)
+    start = arguments.start_from
+    path = Path(start)
     if find_tf1_checkpoint(path) is not None:
         if not arguments.start_vocab:
             raise ValueError("--start-from a bilm-tf checkpoint needs its --start-vocab.")
@@ -316,12 +318,11 @@ def _start_from(model, arguments, vocabulary):
         tied = bool(options.get("share_embedding_softmax"))
         old = plain_model(model.config, len(old_vocabulary), tied)
         old.load_tf1_checkpoint(path)
-    elif (
-        path.is_dir() and (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
+    elif start in list_models() or (
+        (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
     ):
-        old_vocabulary = vocabulary
-        model.load_hdf5(path)
-        print(f"Started from {path}, with a fresh softmax: there is no softmax.hdf5")
+        model.load_hdf5(start)
+        print(f"Started from {start}, with a fresh softmax: there is no softmax.hdf5")
         return
     else:
         old, old_vocabulary = load_language_model(path, arguments.start_vocab)
@@ -337,6 +338,9 @@ def _options_beside(path):
 
 def _start_config(arguments):
     """The architecture of the model to start from."""
+    if arguments.start_from in list_models():
+        with model_files(arguments.start_from) as (options, _):
+            return ElmoConfig.from_json(options)
     path = Path(arguments.start_from)
     if _options_beside(path).exists():
         return ElmoConfig.from_json(_options_beside(path))

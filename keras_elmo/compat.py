@@ -17,9 +17,9 @@ from keras_elmo.characters import (
 )
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
-from keras_elmo.token_ids import encode_token_ids, read_words
+from keras_elmo.token_ids import BEGIN, END, id_table, read_words, rows_of_ids
 
-_MARKS = {"<S>": BEGIN_SENTENCE, "</S>": END_SENTENCE}
+_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}
 
 
 def batch_to_ids(batch):
@@ -179,7 +179,8 @@ class Batcher:
 class TokenBatcher:
     """bilm-tf's ids of whole words, with those of the boundaries of sentences.
 
-    In new code use `encode_token_ids(sentences, vocabulary)`.
+    In new code use `encode_token_ids(sentences, vocabulary)`. Here a token `"<S>"` or `"</S>"` has
+    a boundary's id, as there.
 
     Args:
         lm_vocab_file: The vocabulary, one word a line, with `<S>`, `</S>` and `<UNK>`.
@@ -197,12 +198,12 @@ class TokenBatcher:
     """
 
     def __init__(self, lm_vocab_file):
-        self._words = read_words(lm_vocab_file)
-        encode_token_ids([], self._words)  # raises ValueError on a bad vocabulary
+        ids = id_table(lm_vocab_file)
+        self._ids = {**ids, **{mark.encode(): ids[mark] for mark in _MARKS}}
 
     def batch_sentences(self, sentences):
         """Token ids, int64 `(B, T + 2)`, of a list of lists of tokens."""
-        return encode_token_ids(sentences, self._words).astype(np.int64)
+        return rows_of_ids(sentences, self._ids).astype(np.int64)
 
 
 def weight_layers(

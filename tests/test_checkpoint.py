@@ -44,8 +44,8 @@ def everything(model):
 
 def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     expected, whole = train(tmp_path / "whole")
-    # JAX compiles anew at each start.
-    for steps in (12, 30) if keras.backend.backend() == "jax" else (3, 12, 7, 30, 1, 9):
+    # From the end of an epoch, of 27 steps, and from within; JAX compiles anew at each start.
+    for steps in (28, 20) if keras.backend.backend() == "jax" else (28, 3, 12, 7, 26, 1):
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "stopped", steps)
     model, stopped = train(tmp_path / "stopped")
@@ -61,12 +61,14 @@ def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     np.testing.assert_array_equal(everything(again)[5], everything(model)[5])
 
 
-def test_loss_scaling_goes_on_too(tmp_path):
-    expected, _ = train(tmp_path / "whole", epochs=1, dtype="mixed_float16")
+@pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
+def test_half_precision_goes_on_too(tmp_path, dtype):
+    expected, _ = train(tmp_path / "whole", epochs=1, dtype=dtype)
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "stopped", 12, epochs=1, dtype="mixed_float16")
-    model, _ = train(tmp_path / "stopped", epochs=1, dtype="mixed_float16")
-    assert type(model.optimizer).__name__ == "LossScaleOptimizer"
+        train(tmp_path / "stopped", 12, epochs=1, dtype=dtype)
+    model, _ = train(tmp_path / "stopped", epochs=1, dtype=dtype)
+    scales = type(model.optimizer).__name__ == "LossScaleOptimizer"
+    assert scales is (dtype == "mixed_float16")
     for one, other in zip(everything(expected), everything(model)):
         np.testing.assert_array_equal(one, other)
 
@@ -95,6 +97,24 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left to write the checkpoint .* as they were"):
         train(tmp_path, epochs=2)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_corpus_may_have_been_used_before(tmp_path):
+    model, corpus = tiny_model(), tiny_corpus()
+    model.compile()
+    model.fit(corpus, steps_per_epoch=3, verbose=0)
+    model.fit(corpus, steps_per_epoch=4, verbose=0, callbacks=[TrainingCheckpoint(tmp_path)])
+    state = read_checkpoint_state(tmp_path / "step-00000004.npz")
+    assert state["corpus"]["target"] == corpus.n_batches == 7
+
+
+def test_what_a_checkpoint_does_not_go_with(tmp_path):
+    model, callbacks = tiny_model(), [TrainingCheckpoint(tmp_path)]
+    model.compile()
+    with pytest.raises(ValueError, match="needs a LanguageModelCorpus"):
+        model.fit(next(iter(tiny_corpus())), callbacks=callbacks)
+    with pytest.raises(ValueError, match="leave out initial_epoch"):
+        model.fit(tiny_corpus(), epochs=2, initial_epoch=1, callbacks=callbacks)
 
 
 def test_other_settings_are_refused(tmp_path):

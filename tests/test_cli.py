@@ -1,7 +1,9 @@
 """The command line."""
 
+import gzip
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -154,6 +156,44 @@ def test_embed_shows_the_first_sentences_of_a_long_file(capsys, tmp_path):
     assert "Only the first 20 sentences are shown" in out
 
 
+@pytest.mark.parametrize("name", ["text.jsonl", "text.jsonl.gz"])
+def test_embed_shows_json_lines(capsys, tmp_path, name):
+    text = tmp_path / name
+    rows = ['{"text": "one two", "body": ["three"]}', "no JSON"]
+    content = "\n".join(rows).encode()
+    text.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    code, out, err = run(capsys, "embed", "--model", TINY, "--input", str(text))
+    assert code == 0
+    assert "│ one " in out and "│ two " in out and "text" not in out and "JSON" not in out
+    assert "line 2: not JSON" in err
+    code, out, _ = run(capsys, "embed", "--model", TINY, "--input", str(text), "--field", "body")
+    assert code == 0 and "│ three " in out and "│ one " not in out
+
+
+def test_embed_of_bytes_that_are_no_utf8(capsys, tmp_path):
+    output = tmp_path / "vectors.npz"
+    sentence = os.fsdecode(b"a\xff b")
+    assert "│ b " in run(capsys, "embed", "--model", TINY, sentence)[1]
+    assert run(capsys, "embed", "--model", TINY, sentence, "--output", str(output))[0] == 0
+    with np.load(output) as file:
+        np.testing.assert_allclose(file["0"], vectors_of("a b")[0], atol=1e-5)
+
+
+def test_several_files_are_no_sentences(capsys, tmp_path):
+    for name in "ab":
+        (tmp_path / name).touch()
+    names = [str(tmp_path / name) for name in "ab"]
+    err = wrong_usage(capsys, "embed", *names, "--output", str(tmp_path / "v.h5"))
+    assert f"--input {names[0]}; or many with --ray" in err
+    assert not (tmp_path / "v.h5").exists()
+
+
+def test_ray_does_not_overwrite(capsys, tmp_path):
+    output = str(tmp_path / "v")
+    err = wrong_usage(capsys, "embed", "--input", "x", "--ray", "--output", output, "--overwrite")
+    assert "--ray does not overwrite: remove the folder, or choose another --output" in err
+
+
 def test_info_of_the_catalog_and_of_a_folder(capsys):
     code, out, _ = run(capsys, "info", "original")
     assert code == 0
@@ -193,6 +233,7 @@ def test_models_lists_the_catalog(capsys):
     [
         ((), "required: COMMAND"),
         (("embed", "a", "--input", "x"), "not both"),
+        (("embed", "a.txt", "--output", "v.h5"), "there is no file a.txt"),
         (("embed", "a", "--output", "v.txt"), r"must end in .h5, .hdf5, .parquet or .npz"),
         (("embed", "a", "--vectors", "layers"), "needs --output"),
         (("embed", "a", "--resume"), "--resume needs --output"),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from helpers import tensorflow_only
-from keras_elmo import ElmoLayer, Vocabulary, cli
+from keras_elmo import ElmoLayer, Vocabulary, cli, register_model
+from keras_elmo.pretrained import catalog
 from training_models import CONFIG, DATA
 
 TRAIN, HELD_OUT, VOCAB = (str(DATA / name) for name in ("train.txt", "heldout.txt", "vocab.txt"))
@@ -95,7 +96,7 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
 
 
 @pytest.mark.slow
-def test_start_from_a_model_with_another_vocabulary(capsys, tmp_path, options):
+def test_start_from_a_model_with_another_vocabulary(capsys, tmp_path, options, monkeypatch):
     train(capsys, tmp_path / "first", options, steps=6)
     vocab = tmp_path / "new.txt"
     Vocabulary([*Vocabulary.from_file(VOCAB).words[:90], "never-seen"]).write(vocab)
@@ -110,6 +111,12 @@ def test_start_from_a_model_with_another_vocabulary(capsys, tmp_path, options):
     more[1] = tmp_path / "third"
     code, out, _ = run(capsys, "train", TRAIN, "--start-from", folder, "--vocab", vocab, *more)
     assert code == 0 and "with a fresh softmax" in out
+    monkeypatch.setattr(catalog, "_MODELS", dict(catalog._MODELS))
+    register_model("started-from", folder)
+    start[3], more[1] = "started-from", tmp_path / "fourth"
+    code, out, err = run(capsys, "train", TRAIN, *start, *more)
+    assert code == 0, err
+    assert "Started from started-from, with a fresh softmax" in out
     code, _, err = run(capsys, "evaluate", folder, HELD_OUT)
     assert code == 1 and "There is no softmax.hdf5" in err
 

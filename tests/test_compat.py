@@ -139,6 +139,12 @@ def test_token_batcher():
     assert_close(to_numpy(elmo(ids)), expected, 5e-6)
 
 
+def test_token_batcher_knows_boundaries_in_a_text(tmp_path):
+    words = write_words(tmp_path / "words.txt", ["<S>", "</S>", "<UNK>", "a"])
+    ids = TokenBatcher(words).batch_sentences([["<S>", "a", "z", "</S>"]])
+    assert ids.tolist() == [[1, 1, 4, 3, 2, 2]]
+
+
 def test_token_batcher_wants_the_special_words(tmp_path):
     with pytest.raises(ValueError, match="no </S>"):
         TokenBatcher(write_words(tmp_path / "words.txt", ["<S>", "<UNK>"]))

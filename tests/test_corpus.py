@@ -88,6 +88,8 @@ def test_dataset_gives_the_same_batches(vocabulary, shards):
     endless = language_model_dataset(shards, vocabulary, repeat=True, **arguments)
     found = [{k: v.numpy() for k, v in batch.items()} for batch in endless.take(70)]
     assert_equal(found, take(make(shards, vocabulary), 70))
+    with pytest.raises(ValueError, match="remainder='carry' can be resumed or repeated"):
+        language_model_dataset(shards, vocabulary, repeat=True, remainder="pad", **arguments)
 
 
 def test_words_without_characters(vocabulary, shards):

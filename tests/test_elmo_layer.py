@@ -197,6 +197,17 @@ def test_state_is_carried_in_predict_and_only_the_first_rows_change():
     np.testing.assert_allclose(model.predict_on_batch(IDS), first, atol=1e-6)
 
 
+def test_a_biLM_that_carries_state_can_be_trained():
+    elmo = ElmoLayer(TINY, stateful=True, trainable_bilm=True, max_batch_size=4)
+    model = on_ids(elmo)
+    model.compile("sgd", "mse")
+    before = to_numpy(elmo.bilm.trainable_variables[0])
+    target = np.zeros(model.compute_output_shape(IDS.shape), "float32")
+    for _ in range(2):
+        assert np.isfinite(model.train_on_batch(IDS, target))
+    assert not np.array_equal(to_numpy(elmo.bilm.trainable_variables[0]), before)
+
+
 def test_state_has_room_for_max_batch_size_sentences():
     elmo = ElmoLayer(TINY, stateful=True, max_batch_size=2)
     with pytest.raises(ValueError, match="batch of 4 sentences is more than max_batch_size=2"):

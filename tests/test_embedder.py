@@ -1,5 +1,6 @@
 """Many sentences at once: the vectors of the layer, whatever the batches."""
 
+import dataclasses
 from pathlib import Path
 
 import h5py
@@ -147,7 +148,7 @@ def test_files(tmp_path, layers):
         small().embed_file(tmp_path / "none.txt", target)
 
 
-def test_words(tmp_path):
+def test_words(tmp_path, monkeypatch):
     embedder = small()
     vectors = embedder.encode_words(["cat", b"mat", "cat"])
     tokens = to_numpy(embedder.layer.token_encoder(encode_sentences([["cat", "mat"]])))[0]
@@ -158,10 +159,14 @@ def test_words(tmp_path):
     # bilm-tf's way of use: the file in the place of the character encoder.
     elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
     table = Embedder(elmo, vocabulary=words)
-    for one, other in zip(
-        table.embed([["cat", "mat"], ["dog"]]), embedder.embed([["cat", "mat"], ["<UNK>"]])
-    ):
+    with monkeypatch.context() as patch:
+        patch.delattr("keras_elmo.token_ids.read_words")  # once is enough
+        found = table.embed([["cat", b"mat"], ["dog"], ["<S>", "</S>"]])
+    expected = embedder.embed([["cat", "mat"], ["<UNK>"], ["<UNK>", "<UNK>"]])
+    for one, other in zip(found, expected, strict=True):
         assert_close(one, other)
+    with pytest.raises(ValueError, match="vocabulary of 1 words has no <S>, </S>, <UNK>"):
+        Embedder(elmo, vocabulary=["cat"])
     cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
     other = small(word_cache=cache)
     assert cache.misses == 0
@@ -223,16 +228,57 @@ def test_bad_requests():
         Embedder(ElmoLayer(None, config=words))
 
 
-def test_a_cache_of_another_model(tmp_path):
-    words = ["<S>", "</S>", "<UNK>"]
-    embedder = small()
+@pytest.mark.parametrize("words", [["<S>", "</S>", "<UNK>"], ["cat", "sat"], ["<UNK>", "cat"]])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({}, "its vectors of .* are not those of this model's token encoder"),
+        ({"projection_dim": 6}, "its vectors have 6 numbers, this model's have 12"),
+    ],
+)
+def test_a_cache_of_another_model(tmp_path, words, changes, message):
     keras.utils.set_random_seed(1)
-    other = ElmoLayer(None, config=embedder.config)
-    (tmp_path / "words.txt").write_text("\n".join(words) + "\n")
-    Embedder(other).dump_words(words, tmp_path / "words.h5")
-    cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
-    with pytest.raises(ValueError, match="word cache is of another model"):
-        small(word_cache=cache)
+    config = dataclasses.replace(small().config, **changes)
+    other = Embedder(ElmoLayer(None, config=config))
+    paths = tmp_path / "words.h5", tmp_path / "words.txt"
+    paths[1].write_text("\n".join(words) + "\n")
+    other.dump_words(words, paths[0])
+    assert len(Embedder(other.layer, word_cache=WordCache.from_files(*paths)).word_cache) > 1
+    with pytest.raises(ValueError, match=f"word cache is of another model: {message}"):
+        small(word_cache=WordCache.from_files(*paths))
+
+
+@pytest.mark.parametrize("variant", ["default", "short_words"])
+@pytest.mark.parametrize("character", ["x", "é", "日", "😀"])
+def test_words_cut_at_any_byte(tmp_path, variant, character):
+    embedder = Embedder(GOLDEN / variant)
+    width, size = embedder.config.max_characters_per_token, len(character.encode())
+    counts = range((width - 8) // size, (width + 12) // size)
+    words = [
+        "ab!"[:n] + character * count + end
+        for n in range(4)
+        for count in counts
+        for end in ("", "y")
+    ]
+    ids = encode_sentences([words], width)
+    expected = to_numpy(embedder.layer.token_encoder(ids))[0, 1:-1]
+    assert_close(embedder.encode_words(words), expected)
+    embedder.embed([words])
+    assert embedder.word_cache.misses == 3 + len(set(map(embedder._key, words)))
+    # What is remembered can be written and is met again, whole words of a vocabulary too.
+    paths = tmp_path / "words.h5", tmp_path / "words.txt"
+    embedder.word_cache.save(*paths)
+    caches = [WordCache.from_files(*paths)]
+    paths[1].write_text("\n".join(["<S>", "</S>", "<UNK>", *words]), encoding="utf-8")
+    embedder.dump_words(paths[1], paths[0])
+    caches.append(WordCache.from_files(*paths))
+    again = [Embedder(GOLDEN / variant, word_cache=cache) for cache in caches]
+    again.append(Embedder(GOLDEN / variant))
+    again[-1].remember_words(paths[1])
+    for other in again:
+        misses = other.word_cache.misses
+        assert_close(other.encode_words(words), expected)
+        assert other.word_cache.misses == misses
 
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="what JAX says")

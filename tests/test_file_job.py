@@ -90,6 +90,32 @@ def test_odd_lines(tmp_path, embedder):
     assert all(np.isfinite(array).all() for array in read(target))
 
 
+@pytest.mark.parametrize("name", ["v.h5", "v.npz"])
+def test_a_text_without_lines(tmp_path, embedder, name):
+    source, target = write(tmp_path / "text.txt", []), tmp_path / name
+    assert embedder.embed_file(source, target).lines == 0
+    with h5py.File(target) if name == "v.h5" else np.load(target) as file:
+        assert list(file) == []
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+@pytest.mark.parametrize("output", ["top", "layers"])
+def test_a_text_without_lines_has_the_columns_of_others(tmp_path, embedder, output, pooling):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    source, target = write(tmp_path / "text.txt", []), tmp_path / "v.parquet"
+    for _ in range(2):
+        assert embedder.embed_file(source, target, output, pooling, resume=True).lines == 0
+        assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
+    assert stored_state(target)["complete"]
+    empty = parquet.read_table(target)
+    assert empty.num_rows == 0
+    write(source, ["the cat"])
+    embedder.embed_file(source, target, output, pooling, resume=True)
+    embedder.embed_file(source, tmp_path / "other.parquet", output, pooling)
+    other = parquet.read_table(tmp_path / "other.parquet")
+    assert parquet.read_table(target) == other and other.schema == empty.schema
+
+
 class Killed(BaseException):
     pass
 

@@ -1,12 +1,17 @@
 """JournaledFile: a file as any other to who writes it, and good at any moment to who reads it."""
 
+import contextlib
 import io
+import os
 import subprocess
 import sys
 
+import h5py
+import numpy as np
 import pytest
 
 from keras_elmo.embedding.journaled_file import JournaledFile, recover
+from keras_elmo.embedding.store import open_store, stored_state
 
 
 @pytest.fixture
@@ -117,6 +122,44 @@ def test_killed_at_any_moment(tmp_path):
     assert run.returncode == 0, run.stderr[-2000:]
     kills, interrupted_commits = map(int, run.stdout.split())
     assert kills > 10 and interrupted_commits > 2
+
+
+def interrupting(function, error, moment, calls):
+    """The function, but raising before or after the nth call of all that note theirs together."""
+
+    def call(*args):
+        calls.append(function)
+        if moment == (len(calls), "before"):
+            raise error
+        result = function(*args)
+        if moment == (len(calls), "after"):
+            raise error
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+def test_an_interrupted_commit_is_undone_or_finished(tmp_path, monkeypatch, error, side):
+    path, found = tmp_path / "v.h5", []
+    for n in range(1, 25):
+        store, calls = open_store(path, {}, overwrite=True), []
+        for i in range(12):
+            if i == 4:
+                store.commit("four")
+            store.write([], np.full((2, 3), i, "float32"))
+        with monkeypatch.context() as patch, contextlib.suppress(type(error)):
+            for name in ("pwrite", "ftruncate", "fsync", "unlink", "replace"):
+                patch.setattr(os, name, interrupting(getattr(os, name), error, (n, side), calls))
+            store.commit("twelve")
+        store.abort()
+        found.append(stored_state(path)["n_lines"])
+        with h5py.File(path) as file:
+            assert sorted(map(int, file)) == list(range(found[-1])), n
+            assert all((file[name][()] == int(name)).all() for name in file), n
+    assert 10 < len(calls) < n
+    assert found == sorted(found) and set(found) == {4, 12}
 
 
 def test_a_damaged_journal_is_not_used(path):

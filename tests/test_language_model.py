@@ -109,6 +109,30 @@ def test_the_last_epoch_may_be_shorter():
         model.fit(next(iter(corpus)), total_steps=7)
 
 
+def test_a_saved_model_goes_on(tmp_path):
+    model = tiny_model(dropout=0.0)
+    model.compile()
+    model.fit(tiny_corpus(), steps_per_epoch=3, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for one in (model, again):
+        one.fit(tiny_corpus(seed=4), steps_per_epoch=2, verbose=0)
+    assert len(model.optimizer.variables) == len(again.optimizer.variables)
+    variables = [*model.trainable_variables, *model.optimizer.variables]
+    for one, two in zip(variables, [*again.trainable_variables, *again.optimizer.variables]):
+        np.testing.assert_allclose(to_numpy(one.value), to_numpy(two.value), atol=1e-6)
+
+
+def test_what_remains_of_a_corpus_must_fit_its_use():
+    model = tiny_model()
+    model.compile()
+    with pytest.raises(ValueError, match="Training needs a corpus with remainder='carry'"):
+        model.fit(held_out())
+    for evaluate in (model.evaluate, lambda x: model.fit(x, validation_data=x)):
+        with pytest.raises(ValueError, match="make it with remainder='pad'"):
+            evaluate(tiny_corpus())
+
+
 def test_state_is_carried_and_reset_and_evaluation_leaves_it():
     model = tiny_model(dropout=0.0)
     model.compile()

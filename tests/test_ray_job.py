@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import Embedder
-from keras_elmo.embedding.ray_job import _shards, embed_shards
+from keras_elmo.embedding.ray_job import _Actor, _shards, embed_shards
 from keras_elmo.embedding.store import stored_state
 
 GOLDEN = Path(__file__).parent / "golden" / "inference" / "default"
@@ -72,6 +72,28 @@ def test_two_actors_one_of_which_dies(tmp_path, shards):
     report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
     assert (report.shards, report.skipped, report.lines, report.tokens) == (5, 4, 81, 2)
     assert stored_state(tmp_path / "out" / "e.txt.parquet")["complete"]
+    with pytest.raises(ValueError, match=r"[a-e]\.txt\.parquet was made with another output"):
+        embed_shards(shards, tmp_path / "out", output="top", **ARGUMENTS)
+
+
+def test_what_became_of_a_shard(tmp_path):
+    pytest.importorskip("pyarrow")
+    source, target = tmp_path / "a.txt", tmp_path / "a.txt.parquet"
+    batch = {"source": [source], "target": [target]}
+
+    def became(model=GOLDEN, **file_arguments):
+        row = _Actor(model, {}, file_arguments)(batch)
+        return tuple(row[name][0] for name in ("skipped", "lines", "tokens", "refusal"))
+
+    source.write_text("the cat\nsat\n")
+    assert became() == (False, 2, 3, "")
+    assert became() == (True, 2, 0, "")
+    assert "was made with another output" in became(output="top")[-1]
+    assert "was made with another model" in became(GOLDEN.with_name("noskip"))[-1]
+    source.write_text("the cat\nsat\ndown\n")
+    assert became() == (False, 3, 1, "")
+    source.write_text("a cat\n")
+    assert "does not begin with the 3 lines" in became()[-1]
 
 
 def test_shards_of_one_name(tmp_path):

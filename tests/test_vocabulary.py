@@ -21,6 +21,7 @@ def test_ids_and_characters():
     # Boundaries come from position alone: spelled out they are words like any other.
     assert vocabulary.ids(["<S>", "</S>"]) == [2, 2]
     assert vocabulary.count_unknown([b"the", b"dog", b"<S>"]) == 2
+    assert vocabulary.count_unknown(["the", "dog", "<S>"]) == 2
     rows = vocabulary.character_ids(12)
     spelled = encode_sentences([["<UNK>", "the", "cat", "naïve"]], 12)[0]
     np.testing.assert_array_equal(rows, spelled[[0, -1, 1, 2, 3, 4]])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import WordCache
+from keras_elmo.embedding.word_cache import write_token_embeddings
 
 
 def encode(keys):
@@ -49,17 +50,42 @@ def test_grows_as_needed():
 def test_save_and_read(tmp_path):
     cache = WordCache()
     paths = tmp_path / "words.h5", tmp_path / "words.txt"
-    with pytest.raises(ValueError, match="cache is empty: embed some sentences first"):
+    with pytest.raises(ValueError, match="lacks <S>, </S> or <UNK>: embed some sentences first"):
         cache.save(*paths)
-    keys = ["<S>", "</S>", b"<UNK>", b"a", "\u00fc".encode(), b"two words", b"", b"<S>"]
-    cache.fetch(keys, encode)
+    special = ["<S>", "</S>", b"<UNK>"]
+    words = [b"a", "\u00fc".encode(), "\u00a0".encode(), "\u3000x".encode()]
+    cache.fetch([*special, *words, b"two words", b"", b"<S>"], encode)
     cache.save(*paths)
-    assert paths[1].read_text(encoding="utf-8").splitlines() == ["<S>", "</S>", "<UNK>", "a", "ü"]
+    saved = "<S> </S> <UNK> \u3000x \u00a0 ü a ".replace(" ", "\n")
+    assert paths[1].read_text(encoding="utf-8") == saved
     with h5py.File(paths[0]) as file:
-        np.testing.assert_array_equal(file["embedding"][:], encode(keys[:5]))
+        np.testing.assert_array_equal(file["embedding"][:], encode(special + words[::-1]))
     again = WordCache.from_files(*paths)
-    assert again.max_words == 10
-    np.testing.assert_array_equal(again.fetch(keys[:5], refuse), encode(keys[:5]))
+    assert again.max_words == 14
+    np.testing.assert_array_equal(again.fetch(special + words, refuse), encode(special + words))
+
+
+def test_the_first_words_of_a_file_are_kept_longest(tmp_path):
+    paths = tmp_path / "words.h5", tmp_path / "words.txt"
+    keys = [b"%d" % i for i in range(6)]
+    write_token_embeddings(paths[0], encode(keys))
+    paths[1].write_bytes(b"\n".join(keys))
+    cache = WordCache.from_files(*paths, max_words=4)
+    assert cache.latest(9)[0] == keys[:4]
+    cache.fetch([b"new"], encode)
+    np.testing.assert_array_equal(cache.fetch(keys[:3], refuse), encode(keys[:3]))
+
+
+def test_words_of_other_keys():
+    cache = WordCache(max_words=7)
+    keys = [b"abc", b"ab", b"xyz", b"xyw", b"q"]
+    cache.fetch(keys, encode)
+    cache.rename(lambda key: key[:2])
+    renamed = [b"abc", b"ab", b"xy", b"xyw", b"q"]
+    assert cache.latest(5)[0] == renamed[::-1]
+    np.testing.assert_array_equal(cache.fetch(renamed, refuse), encode(keys))
+    cache.fetch([b"new", b"newer"], encode)
+    np.testing.assert_array_equal(cache.fetch(renamed, refuse), encode(keys))
 
 
 def test_files_that_do_not_belong_together(tmp_path):

@@ -18,21 +18,16 @@ from keras_elmo.characters import (
 )
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
 from keras_elmo.embedding.file_job import embed_file
-from keras_elmo.embedding.word_cache import (
-    BEGIN,
-    END,
-    UNKNOWN,
-    WordCache,
-    write_token_embeddings,
-)
+from keras_elmo.embedding.word_cache import WordCache, write_token_embeddings
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.int8_bilm import Int8BiLM
-from keras_elmo.token_ids import encode_token_ids, read_words
+from keras_elmo.token_ids import BEGIN, END, UNKNOWN, id_table, read_words
 
 _OUTPUTS = ("mix", "layers", "top", "average")
 _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
+_WORDS_TO_COMPARE = 8
 _SAME_WORD_TOLERANCE = 1e-3
 _OUT_OF_MEMORY = (
     *("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory"),
@@ -108,12 +103,14 @@ class Embedder:
                 "This model reads whole words: give the vocabulary, the words in the order of its "
                 "table's rows."
             )
+        self._ids = None if self.config.reads_characters else id_table(self.vocabulary)
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache
         self._words = CompiledWords(self.layer)
         self._sentences = {}
         if word_cache:
+            word_cache.rename(self._vocabulary_key)
             self._check_cache()
 
     def embed(self, sentences, output="mix", pooling=None):
@@ -254,7 +251,7 @@ class Embedder:
         Returns:
             float32 `(len(words), P)`.
         """
-        keys = list(map(token_bytes, words))
+        keys = list(map(self._key, words))
         distinct = list(dict.fromkeys(keys))
         places = {key: i for i, key in enumerate(distinct)}
         return self._word_vectors(distinct)[[places[key] for key in keys]]
@@ -269,10 +266,9 @@ class Embedder:
         Raises:
             ValueError: if this embedder does not remember so many words.
         """
-        boundaries = (BEGIN, END)
-        words = [word if word in boundaries else token_bytes(word) for word in read_words(words)]
+        words = map(self._vocabulary_key, read_words(words))
         # Each sentence has the boundaries, and a file of the cache an unknown word too.
-        keys = list(dict.fromkeys([*boundaries, UNKNOWN, *words]))
+        keys = list(dict.fromkeys([BEGIN, END, UNKNOWN, *words]))
         room = 0 if self.word_cache is None else self.word_cache.max_words
         if len(keys) > room:
             raise ValueError(
@@ -290,8 +286,7 @@ class Embedder:
                 a sentence's boundaries.
             path: The hdf5 file to write: `embedding`, float32 `(n_words, P)`.
         """
-        words = read_words(vocabulary)
-        keys = [word if word in (BEGIN, END) else token_bytes(word) for word in words]
+        keys = list(map(self._vocabulary_key, read_words(vocabulary)))
         write_token_embeddings(path, self._encode(keys))
 
     def _check_request(self, sentences, output, pooling):
@@ -372,9 +367,19 @@ class Embedder:
         return self._word_vectors([BEGIN, END, *places]), index
 
     def _key(self, token):
-        """What a word is remembered by: the bytes that the character encoder reads."""
+        """What a word is remembered by: UTF-8 with all the bytes that the character encoder reads.
+
+        It reads two less than its width. Three more are kept, for a character cut in two falls
+        away with up to three bytes.
+        """
         key = token_bytes(token)
-        return key[: self.config.max_characters_per_token] if self.config.reads_characters else key
+        if not self.config.reads_characters or len(key) <= self.config.max_characters_per_token:
+            return key
+        return token_bytes(key[: self.config.max_characters_per_token + 1])
+
+    def _vocabulary_key(self, word):
+        """The key of a line of a vocabulary, or of a word in a cache."""
+        return word if word in (BEGIN, END) else self._key(word)
 
     def _word_vectors(self, keys):
         if self.word_cache is None:
@@ -401,9 +406,8 @@ class Embedder:
         return vectors
 
     def _look_up(self, keys):
-        words = [key if isinstance(key, str) else key.decode() for key in keys]
-        ids = encode_token_ids([words], self.vocabulary)[0, 1:-1]
-        return self._words.run(ids)
+        ids = [self._ids.get(key, self._ids[UNKNOWN]) for key in keys]
+        return self._words.run(np.array(ids, np.int32))
 
     def _run(self, batch, table, output):
         """Arrays of the pieces of a batch, given as rows of the table."""
@@ -435,15 +439,20 @@ class Embedder:
 
     def _check_cache(self):
         """Raises ValueError unless the cache's vectors are this model's."""
-        vectors = self._encode([BEGIN, END, UNKNOWN])
-        known = self.word_cache.fetch([BEGIN, END, UNKNOWN], self._encode)
-        close = known.shape == vectors.shape and (
-            np.abs(known - vectors).max() <= _SAME_WORD_TOLERANCE * max(1, np.abs(vectors).max())
-        )
-        if not close:
+        keys, known = self.word_cache.latest(_WORDS_TO_COMPARE)
+        width = self.config.projection_dim
+        if known.shape[1] != width:
             raise ValueError(
-                "The word cache is of another model: its vectors of <S>, </S> and <UNK> are not "
-                "those of this model's character encoder."
+                f"The word cache is of another model: its vectors have {known.shape[1]} numbers, "
+                f"this model's have {width}."
+            )
+        vectors = self._encode(keys)
+        tolerance = _SAME_WORD_TOLERANCE * max(1, np.abs(vectors).max())
+        if not np.allclose(known, vectors, rtol=0, atol=tolerance):
+            words = ", ".join(key if isinstance(key, str) else key.decode() for key in keys)
+            raise ValueError(
+                f"The word cache is of another model: its vectors of {words} are not those of this "
+                "model's token encoder."
             )
 
 

@@ -14,7 +14,8 @@ from keras_elmo.characters import split_tokens
 from keras_elmo.embedding.store import open_store
 from keras_elmo.files import decompressed, readable
 
-_MAX_REASONS = 20
+MAX_REASONS = 20
+"""Most lines that could not be read to tell of."""
 
 
 @dataclasses.dataclass
@@ -61,7 +62,7 @@ def embed_file(
         "max_line_tokens": max_line_tokens,
     }
     with contextlib.ExitStack() as stack:
-        lines = stack.enter_context(_Lines(source, field, max_line_tokens))
+        lines = stack.enter_context(Lines(source, field, max_line_tokens))
         blocks = embedder.blocks(lines, output, pooling)
         store = open_store(
             target,
@@ -87,6 +88,8 @@ def embed_file(
                 advance(lines.place, store.n_lines, report.tokens)
                 del array, arrays  # or two blocks would be in memory while the next is made
                 _give_memory_back()
+            if store.digest is None and not store.n_lines:
+                store.write_no_lines(next(embedder.blocks([[]], output, pooling))[0])
             store.finish(lines.digest)
         except BaseException:
             store.abort()
@@ -104,8 +107,12 @@ def fingerprint(embedder):
     return digest.hexdigest()[:32]
 
 
-class _Lines:
-    """The lines of a text as lists of tokens; what could not be read has none."""
+class Lines:
+    """The lines of a text as lists of tokens; what could not be read has none.
+
+    Args:
+        source, field, max_line_tokens: As for `Embedder.embed_file`.
+    """
 
     def __init__(self, source, field, max_line_tokens):
         self._source = source
@@ -198,7 +205,7 @@ def _give_memory_back():
 
 def _note_failure(report, line, reason):
     report.failed += 1
-    if report.failed <= _MAX_REASONS:
+    if report.failed <= MAX_REASONS:
         report.reasons.append((line, reason))
 
 

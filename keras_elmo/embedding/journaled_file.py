@@ -20,7 +20,7 @@ class JournaledFile(io.RawIOBase):
     What is written behind the end of the last commit goes to the disk at once, where nobody looks
     for it yet. What changes older bytes is kept in memory, in pages, until `commit` writes the
     pages to a journal beside the file, then into the file, and removes the journal. A process
-    killed in between leaves a journal, by which `recover` finishes the work.
+    killed in between, or an error, leaves a journal, by which `recover` finishes the work.
 
     Args:
         path: The file, which must exist.
@@ -91,7 +91,8 @@ class JournaledFile(io.RawIOBase):
         """Makes all that was written so far part of the file, even if the machine stops.
 
         Raises:
-            OSError: if the disk is full; the file is then as at the commit before.
+            OSError: if the disk is full or fails. The file is then as at the commit before, or will
+                be as at this one by `recover`.
         """
         os.fsync(self._descriptor)
         journal = journal_of(self._path)
@@ -104,9 +105,9 @@ class JournaledFile(io.RawIOBase):
             file.flush()
             os.fsync(file.fileno())
         _apply(self._descriptor, self._size, self._pages)
+        # Before the unlink: `close` may come after any line, and without a journal it cuts.
+        self._committed, self._pages = self._size, {}
         os.unlink(journal)
-        self._committed = self._size
-        self._pages = {}
 
     def _journal_parts(self):
         yield _HEADER.pack(self._size, len(self._pages))
@@ -119,7 +120,9 @@ class JournaledFile(io.RawIOBase):
 
     def close(self):
         if not self.closed:
-            os.ftruncate(self._descriptor, self._committed)
+            # A commit that was interrupted needs all of the file for `recover` to finish it.
+            if not os.path.exists(journal_of(self._path)):
+                os.ftruncate(self._descriptor, self._committed)
             os.close(self._descriptor)
         super().close()
 

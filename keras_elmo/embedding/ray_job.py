@@ -5,11 +5,11 @@ import contextlib
 import dataclasses
 import os
 
+from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
 from keras_elmo.embedding.store import stored_state
 from keras_elmo.files import find_files
 
 _CORES_AN_ACTOR = 2
-_MAX_REASONS = 20
 
 
 @dataclasses.dataclass
@@ -18,7 +18,7 @@ class EmbeddedShards:
 
     Args:
         shards: Shards in the output, those that were there already too.
-        skipped: Shards that were there already.
+        skipped: Shards that were there already, whole.
         lines: Lines in the output.
         tokens: Tokens embedded by this job.
         failed: Lines that could not be read; they have an array without tokens.
@@ -48,8 +48,8 @@ def embed_shards(
 
     Ray Data hands the shards to a pool of actors, each of which holds one model and embeds a shard
     at a time, in a stream. Where an actor dies, another goes on with its shard after the last part
-    that was written. Shards that are complete are not embedded again, so that the same call goes
-    on with a job that was killed.
+    that was written. The same call goes on with a job that was killed: of shards that are complete
+    the actors only check that they are of this text, model and settings.
 
     Args:
         files: The shards: a path, a pattern, or a list of such, as for `Embedder.embed_file`. They
@@ -70,8 +70,8 @@ def embed_shards(
     Raises:
         FileNotFoundError: if there is no such shard.
         ImportError: if Ray or pyarrow is not installed.
-        ValueError: if two shards have the same name, or those that are there were made by another
-            model or with other settings.
+        ValueError: if two shards have the same name, a text is damaged, or a shard that is there
+            was made from another text, by another model or with other settings.
 
     Example:
 
@@ -80,16 +80,10 @@ def embed_shards(
     ray = _ray()
     shards = _shards(files, folder)
     os.makedirs(folder, exist_ok=True)
-    states = {target: stored_state(target) for target in shards}
-    left = [target for target in shards if not states[target]["complete"]]
-    report = EmbeddedShards(shards=len(shards), skipped=len(shards) - len(left))
-    report.lines = sum(state["n_lines"] for state in states.values() if state["complete"])
-    if not left:
-        return report
+    report = EmbeddedShards(shards=len(shards))
     with _connected(ray, address):
         _run(
             ray,
-            left,
             shards,
             (model, embedder or {}, file_arguments),
             n_actors,
@@ -99,12 +93,12 @@ def embed_shards(
     return report
 
 
-def _run(ray, left, shards, constructor_arguments, n_actors, cores_an_actor, report):
-    """Embeds the shards that are left, and adds to the report."""
+def _run(ray, shards, constructor_arguments, n_actors, cores_an_actor, report):
+    """Embeds the shards, and adds to the report."""
     cores = int(ray.cluster_resources().get("CPU", 1))
-    n_actors = min(n_actors or max(1, cores // cores_an_actor), len(left))
+    n_actors = min(n_actors or max(1, cores // cores_an_actor), len(shards))
     share = min(cores_an_actor, cores / n_actors)
-    rows = [{"source": shards[target], "target": target} for target in left]
+    rows = [{"source": source, "target": target} for target, source in shards.items()]
     dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         _Actor,
         fn_constructor_args=constructor_arguments,
@@ -114,13 +108,16 @@ def _run(ray, left, shards, constructor_arguments, n_actors, cores_an_actor, rep
         runtime_env={"env_vars": _environment(max(1, int(share)))},
     )
     for row in dataset.iter_rows():
+        if row["refusal"]:
+            raise ValueError(row["refusal"])
+        report.skipped += row["skipped"]
         report.lines += row["lines"]
         report.tokens += row["tokens"]
         report.failed += row["failed"]
         name = os.path.basename(row["source"])
         reasons = zip(row["reason_lines"], row["reasons"])
         report.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
-    report.reasons = report.reasons[:_MAX_REASONS]
+    report.reasons = report.reasons[:MAX_REASONS]
 
 
 @contextlib.contextmanager
@@ -148,15 +145,27 @@ class _Actor:
 
     def __call__(self, batch):
         source, target = str(batch["source"][0]), str(batch["target"][0])
-        report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
+        try:
+            is_skipped, report = self._embed(source, target)
+            refusal = ""
+        except ValueError as error:
+            # Ray would show it inside the traceback of a worker.
+            is_skipped, report, refusal = False, EmbeddedFile(), str(error)
         return {
             "source": [source],
+            "refusal": [refusal],
+            "skipped": [is_skipped],
             "lines": [report.lines],
             "tokens": [report.tokens],
             "failed": [report.failed],
             "reason_lines": [[line for line, _ in report.reasons]],
             "reasons": [[reason for _, reason in report.reasons]],
         }
+
+    def _embed(self, source, target):
+        before = stored_state(target)
+        report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
+        return before["complete"] and before["n_lines"] == report.lines, report
 
 
 def _shards(files, folder):
@@ -179,7 +188,7 @@ def _ray():
         import ray
         import ray.data
     except ImportError:
-        raise ImportError('Work on a cluster needs Ray: pip install "keras-elmo[ray]".') from None
+        raise ImportError('Work on a cluster needs: pip install "ray[data]" pyarrow') from None
     return ray
 
 

@@ -36,7 +36,8 @@ def open_store(path, settings, *, dtype="float32", compression=None, resume=Fals
     Returns:
         A store: `n_lines` and `digest` tell where it stands; `write(tokens, vectors, error=None)`
         adds a line; `commit(digest)` makes what was written permanent; `finish(digest)` does so for
-        the last time; `abort()` goes back to the last commit.
+        the last time, after `write_no_lines(vectors)` where there are none; `abort()` goes back to
+        the last commit.
 
     Raises:
         FileExistsError: if the file exists and neither `resume` nor `overwrite` says what to do.
@@ -108,6 +109,9 @@ class _Store:
                 f"{self.path} was made with another {' and another '.join(names)}: resume with the "
                 "settings of its beginning, or choose another name."
             )
+
+    def write_no_lines(self, vectors):
+        """Makes a file without lines, whose columns are as for a line with such vectors."""
 
     def _state(self, digest, complete=False):
         return {
@@ -230,6 +234,10 @@ class _ParquetStore(_Store):
         if self._n_bytes >= _ROW_GROUP_BYTES:
             self._write_row_group()
 
+    def write_no_lines(self, vectors):
+        row = (0, [], vectors.astype(self._dtype), None)
+        self._write_table(_table(self._pyarrow, [row]).slice(0, 0))
+
     def commit(self, digest):
         self.digest = digest
         # A part at every commit would be many small files.
@@ -250,19 +258,19 @@ class _ParquetStore(_Store):
         self._writer, self._is_full = None, False
 
     def _write_row_group(self):
-        table = _table(self._pyarrow, self._rows)
+        self._write_table(_table(self._pyarrow, self._rows))
+        self._n_part_bytes += self._n_bytes
+        self._rows, self._n_bytes = [], 0
+
+    def _write_table(self, table):
         if self._writer is None:
             compression = self.settings["compression"] or "none"
             self._writer = self._pyarrow.parquet.ParquetWriter(
                 self._partial, table.schema, compression=compression
             )
         self._writer.write_table(table)
-        self._n_part_bytes += self._n_bytes
-        self._rows, self._n_bytes = [], 0
 
     def _end_part(self, digest, complete=False):
-        if not self.n_lines:
-            raise ValueError(f"The text has no lines: there is nothing to write to {self.path}.")
         if self._rows:
             self._write_row_group()
         if self._writer is None:
@@ -349,9 +357,7 @@ def _pyarrow():
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ImportError(
-            'Parquet files need pyarrow: pip install "keras-elmo[parquet]".'
-        ) from None
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

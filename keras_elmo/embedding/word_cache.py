@@ -1,17 +1,14 @@
 """Token vectors of words met before, so that their characters are read only once."""
 
 import collections
+import itertools
 import os
 
 import numpy as np
 
 from keras_elmo.files import replacing
 from keras_elmo.pretrained.hdf5_file import TOKEN_EMBEDDINGS_NAME, read_token_embeddings
-from keras_elmo.token_ids import read_words
-
-BEGIN, END, UNKNOWN = "<S>", "</S>", b"<UNK>"
-"""Keys of a sentence's boundaries, which no token has, for tokens are bytes; and of a plain word
-that the file format wants."""
+from keras_elmo.token_ids import BEGIN, END, UNKNOWN, read_words
 
 _FIRST_CAPACITY = 1024
 
@@ -54,7 +51,8 @@ class WordCache:
         Args:
             embeddings: The path of an hdf5 file with the array `embedding` (n_words, P).
             vocabulary: The path of the words, one a line, in the order of the rows; `<S>` and
-                `</S>` stand for a sentence's boundaries.
+                `</S>` stand for a sentence's boundaries. The first ones count as used last, for
+                vocabularies go by falling count.
             max_words: As for the class; by default twice the words in the file.
 
         Returns:
@@ -76,13 +74,14 @@ class WordCache:
             raise ValueError(f"{vocabulary}: {twice!r} stands twice. Each word has one row.")
         keys = [word if word in (BEGIN, END) else word.encode() for word in words]
         cache = cls(max_words or 2 * max(len(keys), 1))
-        cache.store(keys[-cache.max_words :], vectors[-cache.max_words :])
+        cache.store(keys[: cache.max_words][::-1], vectors[: cache.max_words][::-1])
         return cache
 
     def save(self, embeddings, vocabulary):
         """Writes the words and their vectors as bilm-tf's `dump_token_embeddings` does.
 
-        Words that a text file of one word a line cannot hold are left out.
+        The words used last come first. Those that a text file of one word a line cannot hold are
+        left out.
 
         Args:
             embeddings: The hdf5 file to write.
@@ -93,10 +92,10 @@ class WordCache:
         """
         special = [BEGIN, END, UNKNOWN]
         if not all(key in self._rows for key in special):
-            raise ValueError("The cache is empty: embed some sentences first.")
+            raise ValueError("The cache lacks <S>, </S> or <UNK>: embed some sentences first.")
         names = [BEGIN.encode(), END.encode(), UNKNOWN]
-        words = [key for key in self._rows if isinstance(key, bytes) and key not in names]
-        words = [key for key in words if key.decode().split() == [key.decode()]]
+        words = [key for key in reversed(self._rows) if key not in (BEGIN, END, *names)]
+        words = [key for key in words if key.split() == [key]]
         rows = [self._rows[key] for key in special + words]
         write_token_embeddings(embeddings, self._vectors[rows])
         with replacing(vocabulary) as partial, open(partial, "wb") as file:
@@ -146,6 +145,23 @@ class WordCache:
         rows += [self._rows.pop(key) for key in oldest]
         self._rows.update(zip(keys, rows))
         self._vectors[rows] = vectors
+
+    def latest(self, count):
+        """The keys used last, most `count` of them, and their vectors `(n, P)`."""
+        keys = list(itertools.islice(reversed(self._rows), count))
+        return keys, self._vectors[[self._rows[key] for key in keys]]
+
+    def rename(self, key_of):
+        """Gives words other keys; where the new one is another word's, the old one stays.
+
+        Args:
+            key_of: A function from a key to the new one.
+        """
+        rows = {}
+        for key, row in self._rows.items():
+            new = key_of(key)
+            rows[key if new in self._rows or new in rows else new] = row
+        self._rows = rows
 
     def _make_room(self, n_words, dim):
         """Enlarges the table for so many words, as far as it may grow."""

@@ -263,15 +263,17 @@ class ElmoLayer(keras.layers.Layer):
                 f"{self.max_batch_size}, the rows of the state that is kept."
             )
         variables = (self.hidden_state, self.cell_state)
+        # Copies: PyTorch needs the old values for the gradient when the new ones are in place.
+        before = [ops.copy(variable) for variable in variables]
         layers, states = self.bilm(
             tokens,
             mask=mask,
-            initial_state=tuple(state[:batch_size] for state in variables),
+            initial_state=tuple(state[:batch_size] for state in before),
             return_state=True,
         )
-        for variable, state in zip(variables, states):
-            rest = variable[batch_size:]
-            variable.assign(ops.concatenate([ops.cast(state, "float32"), rest]))
+        for variable, state, old in zip(variables, states, before):
+            state = ops.stop_gradient(ops.cast(state, "float32"))
+            variable.assign(ops.concatenate([state, old[batch_size:]]))
         return layers
 
     def reset_states(self):

@@ -70,23 +70,25 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """
         self._corpus = corpus
         self._saved_at = time.monotonic()
+        self.step, self.history = 0, []
         path = latest_checkpoint(self.folder)
-        if path is None:
-            self.step, self.history = 0, []
-            return 0
-        state = load_checkpoint(path, model)
-        self.step, self.history = state["step"], state["history"]
-        if corpus is not None:
+        if path is not None:
+            state = load_checkpoint(path, model)
+            self.step, self.history = state["step"], state["history"]
             corpus.restore(state["corpus"])
-        # Beginning an epoch resets states and metrics: what they were is put back then.
+        # The corpus may have been in use before.
+        self._first_batch = corpus.n_batches - self.step
         self._resumed = path
         return self.step
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before = self.step
-        if self._resumed is not None:
+        # Beginning an epoch resets states and metrics. In an epoch that was stopped, what they were
+        # is put back; those of the epoch before are not for this one.
+        begun = {(row["step"], row["epoch"] + 1) for row in self.history}
+        if self._resumed is not None and (self.step, epoch) not in begun:
             load_checkpoint(self._resumed, self.model, optimizer=False)
-            self._resumed = None
+        self._resumed = None
 
     def on_train_batch_end(self, batch, logs=None):
         # The number of the last batch: there may have been several at once.
@@ -103,9 +105,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def save(self):
         """Saves now."""
-        state = {"step": self.step, "history": self.history}
-        if self._corpus is not None:
-            state["corpus"] = self._corpus.state(self.step)
+        corpus = self._corpus.state(self._first_batch + self.step)
+        state = {"step": self.step, "history": self.history, "corpus": corpus}
         path = self.folder / f"step-{self.step:08d}.npz"
         save_checkpoint(path, self.model, state)
         for _, old in sorted(_checkpoints(self.folder))[: -self.keep]:
@@ -143,7 +144,7 @@ def save_checkpoint(path, model, state=None):
         **(state or {}),
     }
     arrays = {
-        name: keras.ops.convert_to_numpy(variable.value)
+        name: _storable(keras.ops.convert_to_numpy(variable.value))
         for name, variable in _variables(model, optimizer=True).items()
     }
     arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
@@ -158,6 +159,11 @@ def save_checkpoint(path, model, state=None):
             f"No space left to write the checkpoint {path}. Earlier checkpoints are as they were: "
             "free some space and start the same command again",
         ) from error
+
+
+def _storable(array):
+    """The array in a dtype that .npz files know: bfloat16, which they do not, as float32."""
+    return array.astype("float32") if array.dtype.name == "bfloat16" else array
 
 
 def load_checkpoint(path, model, optimizer=True):

@@ -117,7 +117,8 @@ class LanguageModelCorpus:
             yield batch
 
     def endless(self):
-        """Batches of one epoch after the other."""
+        """Batches of one epoch after the other; only with `remainder="carry"`."""
+        self._check_carries()
         stream = self._stream
         # Ends when the corpus has been brought to another place: a reader ahead must not go on.
         while self._stream is stream:
@@ -225,7 +226,7 @@ class LanguageModelCorpus:
         Raises:
             ValueError: if that is too long ago, or was not read yet.
         """
-        self._check_resumable()
+        self._check_carries()
         known = [*self._snapshots, self._stream.snapshot]
         past = [one for one in known if one is not None and one["batch"] <= n_batches]
         if not past or n_batches > self._stream.n_batches:
@@ -244,7 +245,7 @@ class LanguageModelCorpus:
         Raises:
             ValueError: if it is of another corpus, or of other settings.
         """
-        self._check_resumable()
+        self._check_carries()
         own, found = self._identity(), state["corpus"]
         changed = [name for name in own if found.get(name) != own[name] and name != "seed"]
         if changed:
@@ -272,9 +273,9 @@ class LanguageModelCorpus:
         if n_batches != self.n_batches:
             self.restore(self.state(n_batches))
 
-    def _check_resumable(self):
+    def _check_carries(self):
         if self.remainder != "carry":
-            raise ValueError("Only a corpus with remainder='carry' can be resumed.")
+            raise ValueError("Only a corpus with remainder='carry' can be resumed or repeated.")
 
     def _identity(self):
         """What makes the order of batches, JSON-like."""
@@ -324,6 +325,8 @@ def language_model_dataset(files, vocabulary, *, batch_size, unroll_steps, repea
     corpus = LanguageModelCorpus(
         files, vocabulary, batch_size=batch_size, unroll_steps=unroll_steps, **options
     )
+    if repeat:
+        corpus._check_carries()
     return corpus.dataset(corpus.endless if repeat else None)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import os
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.parts import make_bilm, make_token_encoder
 from keras_elmo.layers.table_rows import take_rows
+from keras_elmo.pretrained.catalog import model_files
 from keras_elmo.pretrained.hdf5_file import (
     export_hdf5,
     export_softmax,
@@ -246,6 +248,12 @@ class BidirectionalLanguageModel(keras.Model):
             jit_compile = bool(tf.config.list_physical_devices("GPU"))
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
 
+    def compile_from_config(self, config):
+        """Compiles a loaded model as the saved one was."""
+        # Keras does not call a `compile` of our own.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
     def fit(
         self,
         x=None,
@@ -275,8 +283,13 @@ class BidirectionalLanguageModel(keras.Model):
 
         Returns:
             A `keras.callbacks.History`.
+
+        Raises:
+            ValueError: if the corpus is too small for a batch, or has another `remainder` than
+                `"carry"`; or if an argument does not go with the others.
         """
         callbacks = [_ResetStates(), *_callback_list(callbacks)]
+        checkpoints = any(isinstance(one, TrainingCheckpoint) for one in callbacks)
         validation = kwargs.pop("validation_data", None)
         if isinstance(validation, LanguageModelCorpus):
             validation = _evaluation_data(validation)
@@ -285,6 +298,11 @@ class BidirectionalLanguageModel(keras.Model):
             return self._fit_corpus(x, callbacks, total_steps, **kwargs)
         if total_steps is not None:
             raise ValueError("total_steps needs a LanguageModelCorpus; give epochs.")
+        if checkpoints:
+            raise ValueError(
+                "A TrainingCheckpoint needs a LanguageModelCorpus, whose place it keeps; with "
+                "other data use keras.callbacks.BackupAndRestore."
+            )
         return super().fit(x, y, batch_size=batch_size, callbacks=callbacks, **kwargs)
 
     def _fit_corpus(
@@ -298,14 +316,19 @@ class BidirectionalLanguageModel(keras.Model):
         **kwargs,
     ):
         steps = steps_per_epoch or corpus.batches_per_epoch
+        if corpus.remainder != "carry":
+            raise ValueError(
+                f"Training needs a corpus with remainder='carry', got {corpus.remainder!r}."
+            )
         if steps < 1:
             raise ValueError(
                 f"The corpus is too small for one batch of {corpus.batch_size} x "
                 f"{corpus.unroll_steps} words: make batch_size or unroll_steps smaller."
             )
         first = initial_epoch * steps
-        checkpoints = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
-        for checkpoint in checkpoints:
+        for checkpoint in (one for one in callbacks if isinstance(one, TrainingCheckpoint)):
+            if initial_epoch:
+                raise ValueError("A TrainingCheckpoint knows the epoch: leave out initial_epoch.")
             first = checkpoint.resume(self, corpus)
         progress = _Progress(corpus.n_batches)
         callbacks = [progress, *callbacks]
@@ -337,9 +360,12 @@ class BidirectionalLanguageModel(keras.Model):
         depend on the batch size see `perplexity`.
 
         Args:
-            x: A `LanguageModelCorpus`, best made with `remainder="pad"`, or what
-                `keras.Model.evaluate` takes.
+            x: A `LanguageModelCorpus`, made with `remainder="pad"`, or what `keras.Model.evaluate`
+                takes.
             *args, callbacks, **kwargs: As for `keras.Model.evaluate`.
+
+        Raises:
+            ValueError: if the corpus carries its remainder into a next epoch.
         """
         if isinstance(x, LanguageModelCorpus):
             x = _evaluation_data(x)
@@ -388,24 +414,27 @@ class BidirectionalLanguageModel(keras.Model):
             "share_embedding_softmax": self.share_embedding_softmax,
         }
 
-    def load_hdf5(self, folder):
-        """Loads weights.hdf5, and softmax.hdf5 where there is one, from a folder.
+    def load_hdf5(self, model):
+        """Loads the weights of a model, and the softmax.hdf5 beside them where there is one.
 
         Args:
-            folder: With the files of `export_hdf5`, or of a published model.
+            model: The folder of `export_hdf5`, or whatever else `ElmoLayer` takes, such as the name
+                of a published model.
 
         Returns:
             Whether the softmax was loaded too; it stays as it was otherwise.
 
         Raises:
-            FileNotFoundError: if there is no weights.hdf5.
+            FileNotFoundError: if a file is missing.
+            ConnectionError: if a download failed.
             ValueError: if the files are of another architecture or vocabulary size.
         """
-        load_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
-        path = os.path.join(folder, "softmax.hdf5")
-        if not os.path.exists(path):
-            return False
-        kernel, bias = read_softmax(path)
+        with model_files(model) as (_, weights):
+            load_hdf5(self, self.config, weights)
+            path = Path(weights).with_name("softmax.hdf5")
+            if not path.exists():
+                return False
+            kernel, bias = read_softmax(path)
         if bias.shape != (self.vocabulary_size,):
             raise ValueError(
                 f"{path} is of a vocabulary of {len(bias):,} words, this model predicts "
@@ -614,6 +643,11 @@ def _training_data(corpus, progress, length):
 
 
 def _evaluation_data(corpus):
+    if corpus.remainder == "carry":
+        raise ValueError(
+            "A corpus to evaluate on must end: make it with remainder='pad', or 'drop' to leave "
+            "out what fills no window."
+        )
     return _as_data(corpus, lambda: iter(corpus), corpus.count_batches())
 
 

@@ -1,6 +1,7 @@
 """Architectures by name."""
 
 from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.catalog import get_model
 
 PRESETS = {
     "tiny": ElmoConfig(
@@ -9,8 +10,6 @@ PRESETS = {
         lstm_dim=512,
         projection_dim=128,
     ),
-    "small": ElmoConfig(n_highway=1, lstm_dim=1024, projection_dim=128),
-    "medium": ElmoConfig(n_highway=1, lstm_dim=2048, projection_dim=256),
-    "original": ElmoConfig(),
+    **{name: get_model(name).config for name in ("small", "medium", "original")},
 }
 """`tiny` is the bundled model's, the others those of the published models of the same names."""

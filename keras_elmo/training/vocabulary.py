@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_elmo.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
 from keras_elmo.files import find_files, replacing
+from keras_elmo.token_ids import read_words
 from keras_elmo.training.text_files import TextReport, read_sentences
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -68,13 +69,7 @@ class Vocabulary:
         60003
         """
         path = os.fspath(path)
-        with open(path, encoding="utf-8", newline="\n") as file:
-            try:
-                words = [line.strip(" \t\r\n") for line in file]
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"The vocabulary {path} is not UTF-8 ({error}). Save it as UTF-8."
-                ) from None
+        words = read_words(path)
         while words and not words[-1]:
             words.pop()
         try:
@@ -156,12 +151,11 @@ class Vocabulary:
         Returns:
             List of `int`.
         """
-        encoded = (t if isinstance(t, bytes) else t.encode("utf-8", "ignore") for t in tokens)
-        return [self._ids.get(token, self.unknown_id) for token in encoded]
+        return [self._ids.get(token, self.unknown_id) for token in map(_encoded, tokens)]
 
     def count_unknown(self, tokens):
-        """How many of the tokens are not in the vocabulary."""
-        return sum(token not in self._ids for token in tokens)
+        """How many of the tokens, `str` or UTF-8 `bytes`, are not in the vocabulary."""
+        return sum(token not in self._ids for token in map(_encoded, tokens))
 
     @functools.cached_property
     def _ids(self):
@@ -266,6 +260,10 @@ def count_words(files, progress=None):
         if progress is not None:
             progress(path)
     return WordCounts(counts, report)
+
+
+def _encoded(token):
+    return token if isinstance(token, bytes) else token.encode("utf-8", "ignore")
 
 
 def _check(words):

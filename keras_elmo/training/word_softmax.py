@@ -17,6 +17,7 @@ class WordSoftmax(keras.layers.Layer):
     Args:
         vocabulary_size: Words V, boundaries included.
         n_negative_samples: Words to draw for a sampled loss; `None` for full losses alone.
+        has_kernel: Whether the layer has a table of its own, or is called with a `kernel`.
 
     Call arguments:
         inputs: Contexts, the top layer of the biLM.
