@@ -20,7 +20,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from harness import markdown, write_table
+from harness import identity, markdown, write_table
 
 matplotlib.use("agg")  # pictures go to files
 from matplotlib import pyplot
@@ -69,13 +69,13 @@ def run_row(task, options, arguments, output):
     Returns:
         The row of its table.
     """
-    everything = [*arguments, *options]
-    key = hashlib.sha256(json.dumps([task, everything]).encode()).hexdigest()[:8]
-    name = "_".join(option.strip("-") for option in options)
-    folder = output / "runs" / f"{task}-{name}-{key}"
     print(f"{task}.py {' '.join(options)}", flush=True)
     program = importlib.import_module(task)
-    (row,) = program.run(program.parse([*everything, "--output", str(folder)]))
+    settings = program.parse([*arguments, *options])
+    key = hashlib.sha256(json.dumps(identity(settings), sort_keys=True).encode()).hexdigest()[:8]
+    name = "_".join(option.strip("-") for option in options)
+    settings.output = str(output / "runs" / f"{task}-{name}-{key}")
+    (row,) = program.run(settings)
     return row
 
 

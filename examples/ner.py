@@ -6,8 +6,8 @@
 
 GloVe vectors, a character CNN and a learned mix of ELMo's layers are the input, with dropout; two
 bidirectional LSTMs read it and a CRF chooses the tags. Files are CoNLL-2003's columns, WNUT-17's or
-Universal NER's (.bio, .iob2), in any of the schemes IOB1, BIO and IOBES; README.md beside this file
-says where they are.
+Universal NER's (with names in .iob2), in any of the schemes IOB1, BIO and IOBES; README.md beside
+this file says where they are.
 
 The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
 The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of

@@ -4,8 +4,8 @@
         --held-out "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-*" --output my_elmo
 
 The text is one tokenised sentence a line, plain, .gz or .xz. Stop it at any moment, start the same
-command again: it goes on where it was. `keras-elmo train` does all of this without a program; this
-one is to be read, and changed.
+command again: it goes on where it was. `keras-elmo train` does all of this, but for the early
+stopping, without a program; this one is to be read, and changed.
 
 What to expect, measured with `keras-elmo train` and the same architecture and optimizer: on 65 M
 words of books with a vocabulary of 60,003 words, a held-out perplexity (the full softmax) of 199

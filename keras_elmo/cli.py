@@ -114,8 +114,9 @@ def _model_facts(model):
                 f"The architecture of {model!r} is known only from its files, which are at "
                 f"{known.locations[0]}. Load it once with ElmoLayer({model!r})."
             )
-        address = f"{known.locations[0]}/{known.weights_file}"
-        return known.config, [*_known_facts(known), ("address", address)]
+        names = {"options file": known.options_file, "weights file": known.weights_file}
+        addresses = [(kind, f"{known.locations[0]}/{name}") for kind, name in names.items()]
+        return known.config, [*_known_facts(known), *addresses]
     with model_files(model) as (options, weights):
         config = ElmoConfig.from_json(options)
         files = [("options file", options), ("weights file", _file_size(weights))]
@@ -212,7 +213,7 @@ def _models(*_):
         download = "none" if model.is_local else _download_size(model)
         table.add_row(name, _parameters(model), download, model.description)
     console().print(table)
-    print("Tokenisation, licence, address and layers of one: keras-elmo info MODEL")
+    print("Tokenisation, licence, addresses and layers of one: keras-elmo info MODEL")
 
 
 def _parameters(model):

@@ -126,7 +126,7 @@ def export_onnx(layer, path, overwrite=False):
     if not os.fspath(path).endswith(".onnx"):
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
-        raise ImportError("ONNX needs tf2onnx and onnxruntime: pip install 'keras-elmo[onnx]'")
+        raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
     check_free(path, overwrite)
     with replacing(path) as partial:
         _write_onnx(layer, partial)

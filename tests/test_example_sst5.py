@@ -139,11 +139,17 @@ def counted(monkeypatch):
 
 @pytest.mark.parametrize("task, n_runs", [("sst5", 13), ("ner", 11)])
 def test_ablations(tmp_path, counted, task, n_runs):
-    command = [task, "--train", "a", "--dev", "b", "--test", "c", "--output", str(tmp_path / "out")]
+    command = [task, "--output", str(tmp_path / "out")]
+    for part in ("train", "dev", "test"):
+        (tmp_path / part).write_text(part)
+        command += [f"--{part}", str(tmp_path / part)]
     found = ablations.run(*ablations.parse(command))
     # Rows that stand in several tables are run once, and none is run again.
-    assert len(counted) == n_runs
+    assert len(counted) == len({run.output for run in counted}) == n_runs
     assert ablations.run(*ablations.parse(command)) == found and len(counted) == n_runs
+    # More seeds go to the runs that are there.
+    ablations.run(*ablations.parse([*command, "--only", "layers", "--seeds", "2"]))
+    assert len({run.output for run in counted}) == n_runs < len(counted)
     assert ("placement" in found) == (task == "sst5")
     for options in (["--features", "glove"], ["--only", "placement"]):
         if task == "ner" or "--features" in options:

@@ -392,7 +392,7 @@ def _register_known_models():
         _bundled_folder(),
         description="bundled: a small biLM trained on public-domain books",
         tokenisation="Penn Treebank style, case kept",
-        licence="free to use; trained on public-domain text",
+        licence="Apache-2.0; trained on public-domain text",
     )
     _register_published("small", "2x1024_128_2048cnn_1xhighway", billion_words, small)
     _register_published("medium", "2x2048_256_2048cnn_1xhighway", billion_words, medium)
