@@ -8,7 +8,11 @@ import pytest
 
 from helpers import to_numpy
 from keras_elmo import TrainingCheckpoint
-from keras_elmo.training.checkpoint import latest_checkpoint, read_checkpoint_state
+from keras_elmo.training.checkpoint import (
+    latest_checkpoint,
+    read_checkpoint_state,
+    save_checkpoint,
+)
 from training_models import held_out, tiny_corpus, tiny_model
 
 
@@ -45,7 +49,7 @@ def everything(model):
 def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     expected, whole = train(tmp_path / "whole")
     # From the end of an epoch, of 27 steps, and from within; JAX compiles anew at each start.
-    for steps in (28, 20) if keras.backend.backend() == "jax" else (28, 3, 12, 7, 26, 1):
+    for steps in (28, 20) if keras.backend.backend() == "jax" else (28, 3, 26):
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "stopped", steps)
     model, stopped = train(tmp_path / "stopped")
@@ -61,6 +65,7 @@ def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     np.testing.assert_array_equal(everything(again)[5], everything(model)[5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
 def test_half_precision_goes_on_too(tmp_path, dtype):
     expected, _ = train(tmp_path / "whole", epochs=1, dtype=dtype)
@@ -84,18 +89,18 @@ def test_the_last_are_kept(tmp_path):
 
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     error = OSError(errno.ENOSPC, "No space left on device")
-    train(tmp_path, epochs=1)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-
-    savez = np.savez
+    savez, before = np.savez, {}
 
     def full(path, **arrays):
+        before.update({path.name: path.read_bytes() for path in tmp_path.glob("step-*")})
+        if len(before) < 2:
+            return savez(path, **arrays)
         savez(path, some=1)
         raise error
 
     monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match="No space left to write the checkpoint .* as they were"):
-        train(tmp_path, epochs=2)
+        train(tmp_path, epochs=1)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -118,7 +123,9 @@ def test_what_a_checkpoint_does_not_go_with(tmp_path):
 
 
 def test_other_settings_are_refused(tmp_path):
-    train(tmp_path, epochs=1)
+    model = tiny_model(n_negative_samples=20)
+    model.compile()
+    save_checkpoint(tmp_path / "step-00000001.npz", model, {"step": 1, "history": []})
     model = tiny_model(n_negative_samples=20)
     model.compile("adam")
     with pytest.raises(ValueError, match="another model or optimizer: its optimizer is Clipped"):

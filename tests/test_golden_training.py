@@ -136,6 +136,7 @@ def check_state(model, golden):
                 np.testing.assert_allclose(state[:, d, layer], expected, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_training_with_xla():
     model, golden = model_of("")
     model.compile(jit_compile=keras.backend.backend() != "torch")

@@ -66,8 +66,8 @@ def frequent_words_perplexity():
     config = ElmoConfig.from_json(DEFAULT / "options.json")
     model = BidirectionalLanguageModel(config, FREQUENT_WORDS, carry_state=False)
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(DEFAULT / "weights.hdf5", folder)
-        shutil.copy(GOLDEN / "softmax.hdf5", folder)
+        for path in (DEFAULT / "options.json", DEFAULT / "weights.hdf5", GOLDEN / "softmax.hdf5"):
+            shutil.copy(path, folder)
         model.load_hdf5(folder)
     return perplexity(model, GOLDEN / "text.txt", vocabulary)
 
