@@ -18,6 +18,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_elmo.cli_numbers import positive
 from keras_elmo.files import replacing
 from keras_elmo.pretrained.catalog import model_files
 
@@ -74,12 +75,6 @@ def make_parser(description, output):
     return parser
 
 
-def positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
 def share(text):
     with contextlib.suppress(ValueError):
         if 0 < float(text) <= 1:
@@ -133,6 +128,7 @@ def train(model, batches, score, settings, loss=None):
     # XLA would compile a graph for each length of sentence; JAX has to, and the lengths are few.
     jit = "auto" if keras.backend.backend() == "jax" else False
     optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0)
+    optimizer.build(model.trainable_variables)  # in a step, TensorFlow would trace that step twice
     model.compile(optimizer, loss, jit_compile=jit)
     best, best_epoch, weights = -1.0, 0, None
     passes = -(-settings.least_steps // len(batches))

@@ -12,6 +12,9 @@ this file says where they are.
 The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
 The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
 each run, the predictions on the test file, and the best model of each feature set, in one file.
+
+With the bundled model expect an F1 of about 34 on WNUT-17 and 77 on Universal NER's English EWT
+(with GloVe alone 33 and 77); a run takes about 3 and 12 minutes on one processor core.
 """
 
 import functools
@@ -28,6 +31,7 @@ from bilstm import BiLSTM
 from crf import CRF
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import CharCNNEmbedding, WeightedLayerSum
+from keras_elmo.cli_numbers import positive
 
 # 1. The data: columns of a token and its tag, sentences apart by empty lines.
 
@@ -353,7 +357,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="ner_output")
     parser.add_argument("--scheme", choices=("bio", "iobes"), default="iobes", help="to train in")
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
-    parser.add_argument("--units", type=harness.positive, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=positive, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to tag with")
     parser.add_argument("--tag", nargs="+", metavar="SENTENCE", help="sentences to tag")
     return harness.parse(parser, arguments, alone="tag")

@@ -12,6 +12,9 @@ paper the lower LSTM layer was the better one for parts of speech, the upper one
 go to `--output`, with the paper's figures beside them; those are of the `original` model, and its
 parts of speech are of other data. Files may be plain, .gz or .xz; README.md beside this file says
 where they are.
+
+With the bundled model expect an accuracy of 92 for parts of speech (LSTM 1) and an F1 of 62 for
+senses (LSTM 2).
 """
 
 import argparse
@@ -25,8 +28,9 @@ import keras
 import numpy as np
 
 from features import CachedLayers, open_text, read_glove
-from harness import markdown, means, positive, write_table
+from harness import markdown, means, write_table
 from keras_elmo import Embedder
+from keras_elmo.cli_numbers import positive
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
 PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets

@@ -13,6 +13,9 @@ with its own splits; README.md beside this file says where they are.
 The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
 The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
 each run, a picture of the confusion matrix and the best model of each feature set.
+
+With the bundled model expect an accuracy of about 46 (with GloVe alone 42); a run takes about 10
+minutes on one processor core.
 """
 
 import csv
@@ -29,6 +32,7 @@ import harness
 from bilstm import BiLSTM
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import WeightedLayerSum
+from keras_elmo.cli_numbers import positive
 
 matplotlib.use("agg")  # pictures go to files
 from matplotlib import pyplot
@@ -413,7 +417,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
     parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
-    parser.add_argument("--units", type=harness.positive, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=positive, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to classify with")
     parser.add_argument("--classify", nargs="+", metavar="SENTENCE", help="sentences to classify")
     settings = harness.parse(parser, arguments, alone="classify")

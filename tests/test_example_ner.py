@@ -104,40 +104,20 @@ def test_trains_on_every_backend(settings):
 
 @trains_a_model
 def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
-    summary = ner.run(settings("--features", "none", "glove+elmo", "--epochs", "1"))
-    assert [row["features"] for row in summary] == ["none", "glove+elmo"]
+    summary = ner.run(settings("--features", "glove+elmo", "--epochs", "1"))
+    assert len(summary) == 1 and len(summary[0]["input weights"]) == 3
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == summary
     assert (tmp_path / "out" / "results.md").read_text().startswith("| features | seeds | dev |")
-    assert (tmp_path / "out" / "runs.csv").read_text().count("\n") == 3
+    assert (tmp_path / "out" / "runs.csv").read_text().count("\n") == 2
     rows = (tmp_path / "out" / "glove+elmo-1.txt").read_text().splitlines()
     assert [row.rsplit(" ", 1)[0] for row in rows] == [*TRAIN.strip().splitlines(), ""]
 
     # Once more: the vectors are there.
     monkeypatch.setattr(features, "Embedder", None)
-    options = ("--fraction", "0.4", "--output", "again")
-    (again,) = ner.run(settings("--features", "glove+elmo", *options))
-    assert again["seeds"] == 1 and again["dev deviation"] is None
-
-    # With one more seed: the first is not run again.
-    run, seeds = ner.Experiment.__call__, []
-    monkeypatch.setattr(
-        ner.Experiment, "__call__", lambda *args: seeds.append(args[2]) or run(*args)
-    )
-    (again,) = ner.run(settings("--features", "glove+elmo", "--seeds", "2", *options))
-    assert seeds == [2] and again["seeds"] == 2 and again["dev deviation"] >= 0
-    with pytest.raises(ValueError, match="again holds runs with fraction 0.4: choose another"):
-        ner.run(settings("--features", "glove+elmo", "--output", "again"))
-    # With other features: all are in the table.
-    (base, again) = ner.run(settings("--features", "glove", *options))
-    assert (base["features"], base["seeds"], again["features"]) == ("glove", 1, "glove+elmo")
-    assert again["gain over glove"] == pytest.approx(again["test"] - base["test"], abs=0.01)
-    # Other files of the same names are other experiments.
-    (tmp_path / "train.bio").write_text(TRAIN + "\nHome O\n")
-    with pytest.raises(ValueError, match="holds runs with dev 'sha256 .*, test 'sha256"):
-        ner.run(settings("--features", "glove+elmo", *options))
+    ner.Experiment(settings("--features", "glove+elmo")).prepare("glove+elmo")
 
     # In another process, from one file, with the ElmoLayer in it.
-    model = tmp_path / "again" / "glove+elmo.keras"
+    model = tmp_path / "out" / "glove+elmo.keras"
     sentences = ["Ann went to Paris .", "Zzz"]
     printed = run_program("ner.py", "--model", model, "--tag", *sentences)
     tags = ner.keras.models.load_model(model).tag(sentences)
@@ -147,6 +127,42 @@ def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
         for sentence, row in zip(sentences, tags)
     ]
     assert printed.splitlines() == expected
+
+
+def test_runs_are_kept_in_their_folder(settings, tmp_path):
+    done = []
+
+    def experiment(features, seed):
+        done.append((features, seed))
+        score = 40.0 + seed + 10 * len(features)
+        result = {"dev": score, "test": score / 2, "input weights": None}
+        model = ner.keras.Sequential([ner.keras.Input((1,)), ner.keras.layers.Dense(seed)])
+        return result, model
+
+    def run(*options):
+        done.clear()
+        return harness.run_seeds(experiment, settings("--fraction", "0.4", *options))
+
+    (row,) = run("--features", "glove+elmo")
+    assert row["seeds"] == 1 and row["test deviation"] is None
+    # With one more seed: the first is not run again, and the best model of the two is kept.
+    (row,) = run("--features", "glove+elmo", "--seeds", "2")
+    assert done == [("glove+elmo", 2)] and row["seeds"] == 2
+    assert row["test deviation"] == pytest.approx(0.35, abs=0.01)
+    kept = ner.keras.models.load_model(tmp_path / "out" / "glove+elmo.keras")
+    assert kept.output_shape == (None, 2)
+    # With other features: all are in the table.
+    base, row = run("--features", "glove", "--seeds", "2")
+    assert (base["features"], base["seeds"], row["features"]) == ("glove", 2, "glove+elmo")
+    assert row["gain over glove"] == pytest.approx(row["test"] - base["test"], abs=0.01)
+    assert (tmp_path / "out" / "runs.csv").read_text().count("\n") == 5
+    # Other options, and other files of the same names, are other experiments.
+    with pytest.raises(ValueError, match="out holds runs with fraction 0.4: choose another"):
+        run("--fraction", "0.5")
+    (tmp_path / "train.bio").write_text(TRAIN + "\nHome O\n")
+    with pytest.raises(ValueError, match="holds runs with dev 'sha256 .*, test 'sha256"):
+        run("--features", "glove")
+    assert not done
 
 
 @pytest.mark.slow

@@ -289,7 +289,6 @@ class BidirectionalLanguageModel(keras.Model):
                 `"carry"`; or if an argument does not go with the others.
         """
         callbacks = [_ResetStates(), *_callback_list(callbacks)]
-        checkpoints = any(isinstance(one, TrainingCheckpoint) for one in callbacks)
         validation = kwargs.pop("validation_data", None)
         if isinstance(validation, LanguageModelCorpus):
             validation = _evaluation_data(validation)
@@ -298,7 +297,7 @@ class BidirectionalLanguageModel(keras.Model):
             return self._fit_corpus(x, callbacks, total_steps, **kwargs)
         if total_steps is not None:
             raise ValueError("total_steps needs a LanguageModelCorpus; give epochs.")
-        if checkpoints:
+        if any(isinstance(one, TrainingCheckpoint) for one in callbacks):
             raise ValueError(
                 "A TrainingCheckpoint needs a LanguageModelCorpus, whose place it keeps; with "
                 "other data use keras.callbacks.BackupAndRestore."
@@ -315,11 +314,11 @@ class BidirectionalLanguageModel(keras.Model):
         initial_epoch=0,
         **kwargs,
     ):
-        steps = steps_per_epoch or corpus.batches_per_epoch
         if corpus.remainder != "carry":
             raise ValueError(
                 f"Training needs a corpus with remainder='carry', got {corpus.remainder!r}."
             )
+        steps = steps_per_epoch or corpus.batches_per_epoch
         if steps < 1:
             raise ValueError(
                 f"The corpus is too small for one batch of {corpus.batch_size} x "

@@ -7,7 +7,13 @@ import warnings
 
 import numpy as np
 
-from keras_elmo.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
+from keras_elmo.characters import (
+    BEGIN_SENTENCE,
+    END_SENTENCE,
+    boundary_row,
+    encode_sentences,
+    token_bytes,
+)
 from keras_elmo.files import find_files, replacing
 from keras_elmo.token_ids import read_words
 from keras_elmo.training.text_files import TextReport, read_sentences
@@ -151,11 +157,11 @@ class Vocabulary:
         Returns:
             List of `int`.
         """
-        return [self._ids.get(token, self.unknown_id) for token in map(_encoded, tokens)]
+        return [self._ids.get(token, self.unknown_id) for token in map(token_bytes, tokens)]
 
     def count_unknown(self, tokens):
         """How many of the tokens, `str` or UTF-8 `bytes`, are not in the vocabulary."""
-        return sum(token not in self._ids for token in map(_encoded, tokens))
+        return sum(token not in self._ids for token in map(token_bytes, tokens))
 
     @functools.cached_property
     def _ids(self):
@@ -260,10 +266,6 @@ def count_words(files, progress=None):
         if progress is not None:
             progress(path)
     return WordCounts(counts, report)
-
-
-def _encoded(token):
-    return token if isinstance(token, bytes) else token.encode("utf-8", "ignore")
 
 
 def _check(words):
