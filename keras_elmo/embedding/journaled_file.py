@@ -58,6 +58,11 @@ class JournaledFile(io.RawIOBase):
         self._size = self._place if size is None else size
         return self._size
 
+    def flush(self):
+        # Not left to the base class: after an error HDF5 calls this with the error still pending,
+        # and then Python may find only what the class itself defines.
+        pass
+
     def readinto(self, buffer):
         target = memoryview(buffer).cast("B")
         count = max(0, min(len(target), self._size - self._place))
