@@ -125,7 +125,7 @@ class BiattentiveClassifier(keras.Model):
         last_layer: Whether to use its last layer only.
         l2: The paper's lambda on the weights of the mixes, or `None`.
         units: Size of the LSTMs, in each direction, and of the ReLU layer before them.
-        dropout: Fraction to drop of the input.
+        dropout: Fraction to drop of the input, and of ELMo at the output.
 
     Call arguments:
         inputs: Dict of `SentenceBatches`: "words", and "layers" or "characters" for ELMo.
@@ -185,6 +185,7 @@ class BiattentiveClassifier(keras.Model):
         self.maxouts = [Maxout(4 * units), Maxout(2 * units)]
         self.maxout_dropouts = [keras.layers.Dropout(rate) for rate in (0.1, 0.2, 0.3)]
         self.classifier = keras.layers.Dense(n_classes)
+        self.output_dropout = keras.layers.Dropout(dropout)
         self.build()
 
     def _mix(self, other_place):
@@ -225,13 +226,17 @@ class BiattentiveClassifier(keras.Model):
             layers = layers[:, :1]
 
         words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
-        x = self.input_dropout(_joined(words, self.input_mix, layers, mask), training=training)
+        elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
+        x = self.input_dropout(_joined(words, elmo), training=training)
         x = self.projection_dropout(self.projection(x), training=training)
         x = self.encoder(x, mask=mask)
         attended = attend(x, mask)
         x = ops.concatenate([x, x - attended, x * attended], axis=-1)
         x = self.integrator(x, mask=mask)
-        x = self._pool(_joined(x, self.output_mix, layers, mask), mask)
+        if self.output_mix is not None:
+            elmo = self.output_mix(layers, mask=mask)
+            x = _joined(x, self.output_dropout(elmo, training=training))
+        x = self._pool(x, mask)
         for dropout, maxout in zip(self.maxout_dropouts, self.maxouts):
             x = maxout(dropout(x, training=training))
         return self.classifier(self.maxout_dropouts[-1](x, training=training))
@@ -284,12 +289,9 @@ class BiattentiveClassifier(keras.Model):
         return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
 
 
-def _joined(x, mix, layers, mask):
-    """Vectors and ELMo's mix beside each other, or the one that there is."""
-    parts = [x] if x is not None else []
-    if mix is not None:
-        parts.append(mix(layers, mask=mask))
-    return ops.concatenate(parts, axis=-1)
+def _joined(*parts):
+    """Vectors beside each other, those that there are."""
+    return ops.concatenate([part for part in parts if part is not None], axis=-1)
 
 
 def attend(x, mask):

@@ -111,6 +111,20 @@ def test_padding_changes_nothing(settings):
     assert_close(to_numpy(model(together[0][0])), expected, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("placement", ["input", "output"])
+def test_elmo_is_dropped_where_it_joins(settings, placement):
+    experiment = sst5.Experiment(settings("--placement", placement, "--no-cache"))
+    inputs = experiment.prepare("glove+elmo")
+    model = experiment.make_model("glove+elmo", inputs)
+    others = {"input": model.output_dropout, "output": model.input_dropout}
+    for dropout in (others[placement], model.projection_dropout, *model.maxout_dropouts):
+        dropout.rate = 0
+    batch, _ = inputs.batches("test")[0]
+    first, second = (to_numpy(model(batch, training=True)) for _ in range(2))
+    assert (first != second).any()
+    assert_close(to_numpy(model(batch)), to_numpy(model(batch)), tolerance=1e-6)
+
+
 def test_output_alone_needs_words():
     elmo = sst5.keras.layers.Identity()
     with pytest.raises(ValueError, match="nothing to read at the input: ELMo at the output"):
