@@ -25,8 +25,8 @@ from keras_elmo.pretrained.catalog import model_files
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
 
-def make_parser(description, output, learning_rate):
-    """The options that both programs have; the last two differ in their defaults."""
+def make_parser(description, output):
+    """The options that both programs have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--train", help="file to train on")
     parser.add_argument("--dev", help="file to choose the best epoch on")
@@ -70,7 +70,7 @@ def make_parser(description, output, learning_rate):
         help="steps of an epoch, at least: it takes a small training text several times",
     )
     parser.add_argument("--batch-size", type=positive, default=32, help="sentences in a batch")
-    parser.add_argument("--learning-rate", type=float, default=learning_rate)
+    parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--output", default=output, help="folder for tables and models")
     return parser
 

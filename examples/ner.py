@@ -354,7 +354,7 @@ def run(settings):
 
 
 def parse(arguments=None):
-    parser = harness.make_parser(__doc__.splitlines()[0], "ner_output", learning_rate=0.003)
+    parser = harness.make_parser(__doc__.splitlines()[0], output="ner_output")
     parser.add_argument("--scheme", choices=("bio", "iobes"), default="iobes", help="to train in")
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
     parser.add_argument("--units", type=positive, default=100, help="of each LSTM")

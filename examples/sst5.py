@@ -416,7 +416,7 @@ def run(settings):
 
 
 def parse(arguments=None):
-    parser = harness.make_parser(__doc__.splitlines()[0], "sst5_output", learning_rate=0.001)
+    parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
     parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
     parser.add_argument("--units", type=positive, default=100, help="of each LSTM")
