@@ -85,16 +85,15 @@ def main():
     replace_part(Path(arguments.output), "embedding", tables)
 
 
-def write_text(files, path, n_sentences=4096):
+def write_text(files, path, num_sentences=4096):
     """Running text in sentences of one length, so that no one's handling of lengths counts."""
-    from keras_elmo.files import find_files
-    from keras_elmo.training.text_files import read_sentences
+    from keras_elmo.text.reader import find_files, read_sentences
 
     tokens = itertools.chain.from_iterable(
         sentence for file in find_files(files) for sentence in read_sentences(file)
     )
     with open(path, "wb") as file:
-        for _ in range(n_sentences):
+        for _ in range(num_sentences):
             file.write(b" ".join(itertools.islice(tokens, TOKENS)) + b"\n")
 
 
@@ -177,14 +176,14 @@ def machine_limits():
     return best(lambda: a @ a, 2 * 3072**3), best(lambda: matrix @ vector, matrix.nbytes)
 
 
-def relative_errors(folder, text, n_sentences=64):
+def relative_errors(folder, text, num_sentences=64):
     """Of the mean of the layers, against float32, by dtype: norm of the error by the norm."""
     import numpy as np
 
     from keras_elmo import Embedder
 
     with open(text, encoding="utf-8") as file:
-        sentences = [line.split() for line in itertools.islice(file, n_sentences)]
+        sentences = [line.split() for line in itertools.islice(file, num_sentences)]
     exact, *others = (
         np.concatenate(Embedder(folder, dtype=dtype, progress=False).embed(sentences, "average"))
         for dtype in (None, "bfloat16", "int8")
@@ -196,7 +195,7 @@ def relative_errors(folder, text, n_sentences=64):
 def costs(config):
     """FLOP of a token in the LSTMs, and bytes of the weights of one time step at batch 1."""
     units, dim = config.lstm_dim, config.projection_dim
-    cells = config.n_directions * config.n_layers
+    cells = config.num_directions * config.num_layers
     flop = 2 * cells * (2 * dim * 4 * units + units * dim)
     return flop, 4 * cells * (dim * 4 * units + units * dim)
 

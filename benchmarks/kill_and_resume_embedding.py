@@ -44,7 +44,7 @@ def main():
         while kills < arguments.kills:
             if run(arguments, killed, moments.uniform(0.2, 1) * seconds) is None:
                 kills += 1
-                print(f"kill {kills}: {n_rows(killed)} rows", flush=True)
+                print(f"kill {kills}: {num_rows(killed)} rows", flush=True)
             else:
                 check(whole, killed)
                 shutil.rmtree(killed) if killed.is_dir() else killed.unlink()
@@ -90,7 +90,7 @@ def descendants(pid):
     return found
 
 
-def n_rows(path):
+def num_rows(path):
     return len(rows(path)) if path.exists() else 0
 
 

@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 
 from keras_elmo import Embedder
-from keras_elmo.files import find_files
-from keras_elmo.training.text_files import read_sentences
+from keras_elmo.text.reader import find_files, read_sentences
 
 COUNTS = (500, 1000, 2000, 4000)
 LENGTHS = (5, 10, 20, 40, 80, 160)

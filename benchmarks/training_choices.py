@@ -105,7 +105,7 @@ def made(choice, files, vocabulary, counts, steps):
     """A fresh model, compiled for so many steps, and its text."""
     config, warmup = choice.config, min(200, steps // 10)
     model = BidirectionalLanguageModel(
-        config, len(vocabulary), dropout=0.0, n_negative_samples=choice.negatives, **BATCH
+        config, len(vocabulary), dropout=0.0, num_negative_samples=choice.negatives, **BATCH
     )
     if choice.bias_by_frequency:
         model.initialize_bias(counts)

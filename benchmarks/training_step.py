@@ -56,8 +56,7 @@ def main():
 def first_sentences(files, count):
     from itertools import islice
 
-    from keras_elmo.files import find_files
-    from keras_elmo.training.text_files import read_sentences
+    from keras_elmo.text.reader import find_files, read_sentences
 
     sentences = (tokens for path in find_files(files) for tokens in read_sentences(path))
     return "\n".join(b" ".join(tokens).decode() for tokens in islice(sentences, count)) + "\n"
@@ -95,7 +94,7 @@ def ours(arguments):
         batch_size=BATCH_SIZE,
         unroll_steps=UNROLL_STEPS,
         dropout=0.1,
-        n_negative_samples=NEGATIVES,
+        num_negative_samples=NEGATIVES,
     )
     model.compile()
     corpus = LanguageModelCorpus(

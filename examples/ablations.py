@@ -106,8 +106,8 @@ def draw_weights(rows, path):
     for (row, column), share in np.ndenumerate(shares):
         color = "white" if share > 0.6 else "black"
         axes.text(column, row, f"{share:.2f}", ha="center", va="center", color=color)
-    n_layers = shares.shape[1]
-    axes.set_xticks(range(n_layers), ["tokens", *(f"LSTM {i}" for i in range(1, n_layers))])
+    num_layers = shares.shape[1]
+    axes.set_xticks(range(num_layers), ["tokens", *(f"LSTM {i}" for i in range(1, num_layers))])
     axes.set_yticks(range(len(bars)), bars)
     axes.set_title("Share of each layer in the mix")
     figure.savefig(path, dpi=150)

@@ -2,7 +2,7 @@
 
 To be imported, as `ner.py` does:
 
-    crf = CRF(n_tags)
+    crf = CRF(num_tags)
     loss = -crf.log_likelihood(logits, tags, mask)  # (B,), to train by
     tags = crf(logits, mask=mask)  # (B, T), the best ones
 
@@ -20,7 +20,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_elmo.layers.time_loop import scan_time
+from keras_elmo.ops.scan import scan
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
@@ -30,7 +30,7 @@ class CRF(keras.layers.Layer):
     Scores are computed in float32 whatever the dtype policy.
 
     Args:
-        n_tags: Number of tags, K.
+        num_tags: Number of tags, K.
 
     Call arguments:
         inputs: The logits of each tag at each token.
@@ -43,11 +43,11 @@ class CRF(keras.layers.Layer):
         int32 `(B, T)`: the best sequence by Viterbi's algorithm, 0 where masked.
 
     Raises:
-        ValueError: if `n_tags` is not positive or the logits are not of that many tags.
+        ValueError: if `num_tags` is not positive or the logits are not of that many tags.
 
     Example:
 
-    >>> crf = CRF(n_tags=4)
+    >>> crf = CRF(num_tags=4)
     >>> logits = np.random.normal(size=(2, 5, 4))
     >>> tags = crf(logits)
     >>> crf.log_likelihood(logits, tags).shape
@@ -56,22 +56,22 @@ class CRF(keras.layers.Layer):
     Reference: Lafferty et al. 2001; Collobert et al. 2011, section 3.4.2.
     """
 
-    def __init__(self, n_tags, **kwargs):
+    def __init__(self, num_tags, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(n_tags, int) or n_tags < 1:
-            raise ValueError(f"n_tags must be an integer of at least 1; got {n_tags!r}.")
-        self.n_tags = n_tags
+        if not isinstance(num_tags, int) or num_tags < 1:
+            raise ValueError(f"num_tags must be an integer of at least 1; got {num_tags!r}.")
+        self.num_tags = num_tags
         self.supports_masking = True
         self.autocast = False
 
     def build(self, input_shape):
-        if len(input_shape) != 3 or input_shape[-1] != self.n_tags:
+        if len(input_shape) != 3 or input_shape[-1] != self.num_tags:
             raise ValueError(
-                f"CRF expects logits (B, T, {self.n_tags}); got shape {tuple(input_shape)}."
+                f"CRF expects logits (B, T, {self.num_tags}); got shape {tuple(input_shape)}."
             )
-        self.transitions = self._weight("transitions", (self.n_tags, self.n_tags))
-        self.start = self._weight("start", (self.n_tags,))
-        self.end = self._weight("end", (self.n_tags,))
+        self.transitions = self._weight("transitions", (self.num_tags, self.num_tags))
+        self.start = self._weight("start", (self.num_tags,))
+        self.end = self._weight("end", (self.num_tags,))
 
     def _weight(self, name, shape):
         initializer = keras.initializers.RandomNormal(stddev=0.1)
@@ -85,7 +85,7 @@ class CRF(keras.layers.Layer):
         last = _argmax(scores[-1] + ops.expand_dims(self.end, 1))
         steps = (scores, _has_next(mask))
         transitions = ops.convert_to_tensor(self.transitions)
-        _, (tags,) = scan_time(_StepBack(), (last,), steps, (transitions,), reverse=True)
+        _, (tags,) = scan(_StepBack(), (last,), steps, (transitions,), reverse=True)
         tags = ops.transpose(tags[:, 0])
         return ops.where(mask, tags, ops.zeros_like(tags))
 
@@ -117,7 +117,7 @@ class CRF(keras.layers.Layer):
         first = logits[0] + ops.expand_dims(self.start, 1)
         steps = (logits, _has_previous(mask))
         transitions = ops.convert_to_tensor(self.transitions)
-        _, (scores,) = scan_time(_StepForward(self.n_tags, best), (first,), steps, (transitions,))
+        _, (scores,) = scan(_StepForward(self.num_tags, best), (first,), steps, (transitions,))
         return scores
 
     def _score(self, logits, tags, mask):
@@ -126,10 +126,10 @@ class CRF(keras.layers.Layer):
         valid = ops.cast(mask, "float32")
         chosen = ops.take_along_axis(logits, ops.expand_dims(tags, 2), axis=2)[:, :, 0]
         steps = ops.take(
-            ops.reshape(self.transitions, (-1,)), tags[:, :-1] * self.n_tags + tags[:, 1:]
+            ops.reshape(self.transitions, (-1,)), tags[:, :-1] * self.num_tags + tags[:, 1:]
         )
-        n_tokens = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
-        last = ops.take_along_axis(tags, ops.maximum(n_tokens - 1, 0), axis=1)[:, 0]
+        num_tokens = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
+        last = ops.take_along_axis(tags, ops.maximum(num_tokens - 1, 0), axis=1)[:, 0]
         ends = ops.take(self.start, tags[:, 0]) + ops.take(self.end, last)
         return ends + ops.sum(chosen * valid, axis=1) + ops.sum(steps * valid[:, 1:], axis=1)
 
@@ -143,14 +143,14 @@ class CRF(keras.layers.Layer):
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), "int32")
 
     def get_config(self):
-        return {**super().get_config(), "n_tags": self.n_tags}
+        return {**super().get_config(), "num_tags": self.num_tags}
 
 
 @dataclasses.dataclass(frozen=True)
 class _StepForward:
     """From the scores `(K, B)` of what ends in each tag to those one token later."""
 
-    n_tags: int
+    num_tags: int
     best: bool
 
     def output_shapes(self, carry):

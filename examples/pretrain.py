@@ -3,7 +3,7 @@
     python examples/pretrain.py "training-monolingual.tokenized.shuffled/*" \
         --held-out "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-*" --output my_elmo
 
-The text is one tokenised sentence a line, plain, .gz or .xz. Stop it at any moment, start the same
+The text is one tokenized sentence a line, plain, .gz or .xz. Stop it at any moment, start the same
 command again: it goes on where it was. `keras-elmo train` does all of this, but for the early
 stopping, without a program; this one is to be read, and changed.
 
@@ -53,14 +53,14 @@ vocabulary.write(output / "vocabulary.txt")
 #    precision; evaluation always compares each word with the whole vocabulary.
 config = ElmoConfig(
     filters=((1, 16), (2, 32), (3, 64), (4, 96), (5, 128)),
-    n_highway=1,
+    num_highway=1,
     lstm_dim=arguments.lstm_dim,
     projection_dim=arguments.projection_dim,
 )
 batch = {"batch_size": arguments.batch_size, "unroll_steps": 20}
 keras.utils.set_random_seed(1)
 model = BidirectionalLanguageModel(
-    config, len(vocabulary), dropout=0.0, n_negative_samples=4096, **batch
+    config, len(vocabulary), dropout=0.0, num_negative_samples=4096, **batch
 )
 # Rare words start as rare ones; a sample would take long to find that out.
 model.initialize_bias(vocabulary.counts(counts))

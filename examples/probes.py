@@ -1,10 +1,10 @@
-"""What each layer of a biLM knows: parts of speech, senses, neighbours. Peters et al. 2018, 5.3.
+"""What each layer of a biLM knows: parts of speech, senses, neighbors. Peters et al. 2018, 5.3.
 
     python examples/probes.py pos --train en_ewt-ud-train.conllu --dev en_ewt-ud-dev.conllu \
         --test en_ewt-ud-test.conllu
     python examples/probes.py senses --train semcor.data.xml --wordnet index.sense \
         --test senseval2.data.xml senseval3.data.xml semeval2007.data.xml
-    python examples/probes.py neighbours --word play --text text.txt \
+    python examples/probes.py neighbors --word play --text text.txt \
         --sentences "They had a good play on the first day ." "He went to see the play ."
 
 No network is trained here but a linear one: what it finds must be in the vectors already. In the
@@ -30,7 +30,7 @@ import numpy as np
 from features import CachedLayers, open_text, read_glove
 from harness import markdown, means, write_table
 from keras_elmo import Embedder
-from keras_elmo.cli_numbers import positive
+from keras_elmo.cli.numbers import positive
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
 PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets
@@ -91,9 +91,9 @@ def standardized(inputs):
     return {part: (x - mean) / deviation for part, x in inputs.items()}
 
 
-def linear_classifier(inputs, labels, n_classes, epochs):
+def linear_classifier(inputs, labels, num_classes, epochs):
     """A linear layer and a softmax, trained with a falling learning rate."""
-    model = keras.Sequential([keras.layers.Dense(n_classes)])
+    model = keras.Sequential([keras.layers.Dense(num_classes)])
     steps = epochs * -(-len(inputs) // 256)
     rate = keras.optimizers.schedules.CosineDecay(0.005, steps)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -182,7 +182,7 @@ def instance_vectors(paths, embedder):
     for path in paths:
         sentences = list(read_senses(path))
         arrays = embedder.stream(
-            (tokens for tokens, _ in sentences), output="layers", n_sentences=len(sentences)
+            (tokens for tokens, _ in sentences), output="layers", num_sentences=len(sentences)
         )
         for (_, instances), array in zip(sentences, arrays):
             for instance in instances:
@@ -214,7 +214,7 @@ def probe_senses(settings):
     embedder = Embedder(settings.elmo)
     inventory = read_inventory(settings.wordnet)
     senses = mean_sense_vectors(settings.train, embedder, inventory)
-    n_layers = embedder.config.n_layers + 1
+    num_layers = embedder.config.num_layers + 1
     right = {}  # {test set: [(first sense, layer 0, layer 1, ...) was right]}
     for path in settings.test:
         answers = []
@@ -225,7 +225,7 @@ def probe_senses(settings):
         right[Path(path).name.split(".")[0]] = answers
     right["all"] = [answer for answers in right.values() for answer in answers]
     rows = []
-    for column, system in enumerate(["first sense", *range(n_layers)]):
+    for column, system in enumerate(["first sense", *range(num_layers)]):
         # Every word is answered: precision, recall and F1 are the share of right answers.
         scores = {name: 100 * float(np.mean(x, axis=0)[column]) for name, x in right.items()}
         name = system if column == 0 else layer_name(system)
@@ -233,18 +233,18 @@ def probe_senses(settings):
     return rows
 
 
-# 3. Neighbours of a word in a sentence.
+# 3. Neighbors of a word in a sentence.
 
 
 def read_text(path):
-    """Sentences of a treebank, or of a text of one tokenised sentence a line."""
+    """Sentences of a treebank, or of a text of one tokenized sentence a line."""
     if ".conllu" in Path(path).name:
         return read_conllu(path)[0]
     with open_text(path) as file:
         return [line.split() for line in file]
 
 
-def probe_neighbours(settings):
+def probe_neighbors(settings):
     """The places in a text where a word is used most like in given sentences, by each layer."""
     word = settings.word.lower()
     text = [x for x in read_text(settings.text) if word in map(str.lower, x)]
@@ -307,13 +307,13 @@ def parse(arguments=None):
     senses.add_argument("--train", nargs="+", required=True, help="SemCor, .data.xml or .jsonl")
     senses.add_argument("--test", nargs="+", required=True, help="test sets")
     senses.add_argument("--wordnet", required=True, help="index.sense of WordNet 3.0")
-    neighbours = commands.add_parser("neighbours", help="like uses of a word")
-    neighbours.add_argument("--word", default="play")
-    neighbours.add_argument("--text", required=True, help=".conllu, or a sentence a line")
-    neighbours.add_argument("--sentences", nargs="+", required=True, help="with the word")
-    neighbours.add_argument("--glove", help="GloVe file or package, to compare")
-    neighbours.add_argument("--count", type=positive, default=3, help="neighbours to show")
-    for command in (pos, senses, neighbours):
+    neighbors = commands.add_parser("neighbors", help="like uses of a word")
+    neighbors.add_argument("--word", default="play")
+    neighbors.add_argument("--text", required=True, help=".conllu, or a sentence a line")
+    neighbors.add_argument("--sentences", nargs="+", required=True, help="with the word")
+    neighbors.add_argument("--glove", help="GloVe file or package, to compare")
+    neighbors.add_argument("--count", type=positive, default=3, help="neighbors to show")
+    for command in (pos, senses, neighbors):
         command.add_argument("--elmo", default="default", help="name or folder of an ELMo model")
         command.add_argument("--output", default="probes_output", help="folder for the table")
     return parser.parse_args(arguments)
@@ -321,7 +321,7 @@ def parse(arguments=None):
 
 def run(settings):
     """Runs one probe, writes its table and returns the rows."""
-    probes = {"pos": probe_pos, "senses": probe_senses, "neighbours": probe_neighbours}
+    probes = {"pos": probe_pos, "senses": probe_senses, "neighbors": probe_neighbors}
     rows = probes[settings.command](settings)
     write_table(Path(settings.output) / settings.command, rows)
     print(markdown(rows), end="")

@@ -32,7 +32,7 @@ import harness
 from bilstm import BiLSTM
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import WeightedLayerSum
-from keras_elmo.cli_numbers import positive
+from keras_elmo.cli.numbers import positive
 
 matplotlib.use("agg")  # pictures go to files
 from matplotlib import pyplot
@@ -115,7 +115,7 @@ class BiattentiveClassifier(keras.Model):
     """The biattentive classification network, for one sentence that attends to itself.
 
     Args:
-        n_classes: Number of classes.
+        num_classes: Number of classes.
         words: The words with vectors of their own; none for no such vectors.
         word_dim: Size of these vectors.
         train_words: Whether they are trained.
@@ -131,14 +131,14 @@ class BiattentiveClassifier(keras.Model):
         inputs: Dict of `SentenceBatches`: "words", and "layers" or "characters" for ELMo.
 
     Returns:
-        Logits `(B, n_classes)`.
+        Logits `(B, num_classes)`.
 
     Reference: McCann et al. 2017, section 5.
     """
 
     def __init__(
         self,
-        n_classes=5,
+        num_classes=5,
         words=(),
         word_dim=50,
         train_words=False,
@@ -157,7 +157,7 @@ class BiattentiveClassifier(keras.Model):
                 "There is nothing to read at the input: ELMo at the output needs words with "
                 "vectors, such as those of --features glove+elmo."
             )
-        self.n_classes = n_classes
+        self.num_classes = num_classes
         self.word_table = WordTable(words)
         self.word_dim = word_dim
         self.train_words = train_words
@@ -184,7 +184,7 @@ class BiattentiveClassifier(keras.Model):
         self.attention = keras.layers.Dense(1)
         self.maxouts = [Maxout(4 * units), Maxout(2 * units)]
         self.maxout_dropouts = [keras.layers.Dropout(rate) for rate in (0.1, 0.2, 0.3)]
-        self.classifier = keras.layers.Dense(n_classes)
+        self.classifier = keras.layers.Dense(num_classes)
         self.output_dropout = keras.layers.Dropout(dropout)
         self.build()
 
@@ -203,9 +203,9 @@ class BiattentiveClassifier(keras.Model):
             self.word_vectors.build((None, None))
         if self.elmo is not None:
             config = self.elmo.config
-            n_layers = 1 if self.tokens_only else config.n_layers + 1
+            num_layers = 1 if self.tokens_only else config.num_layers + 1
             for mix in filter(None, (self.input_mix, self.output_mix)):
-                mix.build((None, n_layers, None, config.output_dim))
+                mix.build((None, num_layers, None, config.output_dim))
             width += config.output_dim if self.input_mix is not None else 0
             integrated += config.output_dim if self.output_mix is not None else 0
         self.projection.build((None, None, width))
@@ -270,7 +270,7 @@ class BiattentiveClassifier(keras.Model):
     def get_config(self):
         return {
             **super().get_config(),
-            "n_classes": self.n_classes,
+            "num_classes": self.num_classes,
             "words": self.word_table.words,
             "word_dim": self.word_dim,
             "train_words": self.train_words,

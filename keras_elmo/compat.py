@@ -8,16 +8,16 @@ import itertools
 
 import numpy as np
 
-from keras_elmo.characters import (
+from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,
     boundary_row,
     checked_tokens,
     encode_sentences,
 )
-from keras_elmo.embedding.embedder import Embedder
-from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
-from keras_elmo.token_ids import BEGIN, END, id_table, read_words, rows_of_ids
+from keras_elmo.text.token_ids import BEGIN, END, id_table, read_words, rows_of_ids
 
 _MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}
 
@@ -76,7 +76,7 @@ def add_sentence_boundaries(ids):
 
 
 class ElmoEmbedder:
-    """AllenNLP's embedder: every layer's vectors of tokenised sentences.
+    """AllenNLP's embedder: every layer's vectors of tokenized sentences.
 
     In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike AllenNLP's, the
     LSTMs start afresh with each sentence, so that its vectors do not depend on those before; for
@@ -220,7 +220,7 @@ def weight_layers(
             come from such a layer, whose mask is known. Tensors, or those of a model being made.
         l2_coef: Weight of the penalty on the raw layer weights, or `None`.
         use_top_only: Whether to take the top layer alone.
-        do_layer_norm: Whether to normalise the layers first.
+        do_layer_norm: Whether to normalize the layers first.
         reuse: For the same weights again, the `layer` of an earlier result; bilm-tf goes by the
             name of a variable scope.
 

@@ -5,7 +5,7 @@ import json
 import math
 import os
 
-from keras_elmo.files import replacing
+from keras_elmo.atomic import atomic_write
 
 NUM_CHARACTERS = 261
 """Character ids of a token: 256 bytes, four boundary marks and the padding inside a word."""
@@ -34,6 +34,11 @@ _LSTM_KEYS = {
     "use_skip_connections",
 }
 _ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+_BILM_TF_NAMES = {
+    "num_highway": "n_highway",
+    "num_layers": "n_layers",
+    "vocabulary_size": "n_tokens_vocab",
+}
 _MISSING = object()
 
 
@@ -50,17 +55,17 @@ class ElmoConfig:
         activation: `"relu"` or `"tanh"`, after the convolutions.
         max_characters_per_token: Characters of a token, its begin and end marks included. Longer
             tokens are cut.
-        n_highway: Highway layers after the convolutions; 0 for none.
+        num_highway: Highway layers after the convolutions; 0 for none.
         lstm_dim: Units of an LSTM cell.
         projection_dim: Size of a token's vector in one direction. Where it equals `lstm_dim` the
             LSTM has no projection, and where it equals the number of filters the character
             encoder has none.
-        n_layers: LSTM layers.
+        num_layers: LSTM layers.
         cell_clip: Bound on the LSTM cell's values, or `None`.
         proj_clip: Bound on the projected LSTM output, or `None`.
         use_skip_connections: Whether LSTM layers after the first add their input to their output.
         bidirectional: Whether there is a backward direction too.
-        n_tokens_vocab: Words in the vocabulary, boundaries included; needed by models that read
+        vocabulary_size: Words in the vocabulary, boundaries included; needed by models that read
             whole words.
         training_options: What else options.json holds (bilm-tf keeps the settings of the training
             there). Kept and written again, not interpreted.
@@ -70,7 +75,7 @@ class ElmoConfig:
 
     Example:
 
-    >>> config = ElmoConfig(lstm_dim=512, projection_dim=128, n_highway=1)
+    >>> config = ElmoConfig(lstm_dim=512, projection_dim=128, num_highway=1)
     >>> config.output_dim
     256
 
@@ -82,15 +87,15 @@ class ElmoConfig:
     char_embedding_dim: int = 16
     activation: str = "relu"
     max_characters_per_token: int = 50
-    n_highway: int = 2
+    num_highway: int = 2
     lstm_dim: int = 4096
     projection_dim: int = 512
-    n_layers: int = 2
+    num_layers: int = 2
     cell_clip: float | None = 3.0
     proj_clip: float | None = 3.0
     use_skip_connections: bool = True
     bidirectional: bool = True
-    n_tokens_vocab: int | None = None
+    vocabulary_size: int | None = None
     training_options: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
@@ -102,17 +107,17 @@ class ElmoConfig:
         _check_integer(
             "max_characters_per_token", self.max_characters_per_token, MIN_CHARACTERS_PER_TOKEN
         )
-        _check_integer("n_highway", self.n_highway, 0)
+        _check_integer("num_highway", self.num_highway, 0)
         _check_integer("lstm_dim", self.lstm_dim, 1)
         _check_integer("projection_dim", self.projection_dim, 1)
-        _check_integer("n_layers", self.n_layers, 1)
+        _check_integer("num_layers", self.num_layers, 1)
         for field in ("cell_clip", "proj_clip"):
             object.__setattr__(self, field, _checked_clip(field, getattr(self, field)))
         for field in ("use_skip_connections", "bidirectional"):
             if not isinstance(getattr(self, field), bool):
                 _fail(field, getattr(self, field), "true or false")
-        if self.n_tokens_vocab is not None:
-            _check_integer("n_tokens_vocab", self.n_tokens_vocab, 1)
+        if self.vocabulary_size is not None:
+            _check_integer("vocabulary_size", self.vocabulary_size, 1)
         if not isinstance(self.training_options, dict):
             _fail("training_options", self.training_options, "a dict")
         self._check_together()
@@ -154,12 +159,12 @@ class ElmoConfig:
         fields = {
             "lstm_dim": _required(lstm, "lstm", "dim"),
             "projection_dim": _required(lstm, "lstm", "projection_dim"),
-            "n_layers": lstm.get("n_layers", 1),
+            "num_layers": lstm.get("n_layers", 1),
             "cell_clip": lstm.get("cell_clip"),
             "proj_clip": lstm.get("proj_clip"),
             "use_skip_connections": lstm.get("use_skip_connections") or False,
             "bidirectional": options.pop("bidirectional", True),
-            "n_tokens_vocab": options.pop("n_tokens_vocab", None),
+            "vocabulary_size": options.pop("n_tokens_vocab", None),
         }
         if options.get("char_cnn") is None:
             options.pop("char_cnn", None)
@@ -180,18 +185,18 @@ class ElmoConfig:
                 "filters": [list(pair) for pair in self.filters],
                 "max_characters_per_token": self.max_characters_per_token,
                 "n_characters": _NUM_CHARACTERS_WITH_PADDING,
-                "n_highway": self.n_highway,
+                "n_highway": self.num_highway,
             }
         options["lstm"] = {
             "cell_clip": self.cell_clip,
             "dim": self.lstm_dim,
-            "n_layers": self.n_layers,
+            "n_layers": self.num_layers,
             "proj_clip": self.proj_clip,
             "projection_dim": self.projection_dim,
             "use_skip_connections": self.use_skip_connections,
         }
-        if self.n_tokens_vocab is not None:
-            options["n_tokens_vocab"] = self.n_tokens_vocab
+        if self.vocabulary_size is not None:
+            options["n_tokens_vocab"] = self.vocabulary_size
         return {**options, **self.training_options}
 
     def to_json(self, path):
@@ -203,7 +208,7 @@ class ElmoConfig:
         Raises:
             FileNotFoundError: if its folder does not exist.
         """
-        with replacing(path) as partial, open(partial, "w", encoding="utf-8") as file:
+        with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
             json.dump(self.to_dict(), file, indent=1)
             file.write("\n")
 
@@ -213,7 +218,7 @@ class ElmoConfig:
         return self.filters is not None
 
     @property
-    def n_filters(self):
+    def num_filters(self):
         """Convolution filters over characters, of all widths together."""
         return sum(number for _, number in self.filters or ())
 
@@ -223,25 +228,25 @@ class ElmoConfig:
         return max((width for width, _ in self.filters or ()), default=None)
 
     @property
-    def n_directions(self):
+    def num_directions(self):
         """2 for forward and backward, 1 for forward alone."""
         return 2 if self.bidirectional else 1
 
     @property
     def output_dim(self):
         """Size of a token's vector: `projection_dim` for each direction."""
-        return self.n_directions * self.projection_dim
+        return self.num_directions * self.projection_dim
 
-    def with_word_input(self, n_tokens_vocab):
-        """The same biLM without its character encoder, reading `n_tokens_vocab` whole words."""
-        return dataclasses.replace(self, filters=None, n_tokens_vocab=int(n_tokens_vocab))
+    def with_word_input(self, vocabulary_size):
+        """The same biLM without its character encoder, reading `vocabulary_size` whole words."""
+        return dataclasses.replace(self, filters=None, vocabulary_size=int(vocabulary_size))
 
 
 def _character_fields(char_cnn):
-    n_characters = char_cnn.get("n_characters", NUM_CHARACTERS)
+    num_characters = char_cnn.get("n_characters", NUM_CHARACTERS)
     allowed = (NUM_CHARACTERS, _NUM_CHARACTERS_WITH_PADDING)
-    if n_characters not in allowed:
-        _fail("char_cnn.n_characters", n_characters, " or ".join(map(str, allowed)))
+    if num_characters not in allowed:
+        _fail("char_cnn.n_characters", num_characters, " or ".join(map(str, allowed)))
     embedding = _required(char_cnn, "char_cnn", "embedding")
     if not isinstance(embedding, dict):
         _fail("char_cnn.embedding", embedding, 'an object such as {"dim": 16}')
@@ -250,7 +255,7 @@ def _character_fields(char_cnn):
         "char_embedding_dim": _required(embedding, "char_cnn.embedding", "dim"),
         "activation": char_cnn.get("activation", "relu"),
         "max_characters_per_token": char_cnn.get("max_characters_per_token", 50),
-        "n_highway": char_cnn.get("n_highway") or 0,
+        "num_highway": char_cnn.get("n_highway") or 0,
     }
 
 
@@ -318,4 +323,5 @@ def _is_integer(value):
 
 
 def _fail(field, value, allowed):
-    raise ValueError(f"Bad option {field} = {value!r}: expected {allowed}.")
+    named = f" ({_BILM_TF_NAMES[field]} in options.json)" if field in _BILM_TF_NAMES else ""
+    raise ValueError(f"Bad option {field}{named} = {value!r}: expected {allowed}.")

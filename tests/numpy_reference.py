@@ -80,8 +80,8 @@ def run_bilm(x, lengths, weights, options, states=None, directions=2):
     The backward direction reads each sentence's valid part reversed, and is reversed back.
     """
     options = options["lstm"]
-    n_layers, dim = options["n_layers"], options["projection_dim"]
-    outputs = np.zeros((len(x), n_layers + 1, x.shape[1], directions * dim))
+    num_layers, dim = options["n_layers"], options["projection_dim"]
+    outputs = np.zeros((len(x), num_layers + 1, x.shape[1], directions * dim))
     final = []
     for row, (sentence, n) in enumerate(zip(x, lengths)):
         before = zero_states(options, directions) if states is None else states[row]
@@ -123,17 +123,17 @@ def random_weights(options, rng, scale=1.0, directions=2):
     lstm, char_cnn = options["lstm"], options.get("char_cnn")
     dim, units = lstm["projection_dim"], lstm["dim"]
     if char_cnn:
-        n_filters = sum(number for _, number in char_cnn["filters"])
+        num_filters = sum(number for _, number in char_cnn["filters"])
         shapes["char_embed"] = (261, char_cnn["embedding"]["dim"])
         for i, (width, number) in enumerate(char_cnn["filters"]):
             shapes[f"CNN/W_cnn_{i}"] = (1, width, char_cnn["embedding"]["dim"], number)
             shapes[f"CNN/b_cnn_{i}"] = (number,)
         for i in range(char_cnn.get("n_highway") or 0):
             for part in ("carry", "transform"):
-                shapes[f"CNN_high_{i}/W_{part}"] = (n_filters, n_filters)
-                shapes[f"CNN_high_{i}/b_{part}"] = (n_filters,)
-        if n_filters != dim:
-            shapes["CNN_proj/W_proj"] = (n_filters, dim)
+                shapes[f"CNN_high_{i}/W_{part}"] = (num_filters, num_filters)
+                shapes[f"CNN_high_{i}/b_{part}"] = (num_filters,)
+        if num_filters != dim:
+            shapes["CNN_proj/W_proj"] = (num_filters, dim)
             shapes["CNN_proj/b_proj"] = (dim,)
     for direction in range(directions):
         for layer in range(lstm["n_layers"]):

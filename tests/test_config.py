@@ -33,30 +33,30 @@ def test_fields_of_an_inference_file():
         char_embedding_dim=6,
         activation="relu",
         max_characters_per_token=50,
-        n_highway=2,
+        num_highway=2,
         lstm_dim=24,
         projection_dim=12,
-        n_layers=2,
+        num_layers=2,
         cell_clip=3.0,
         proj_clip=3.0,
         use_skip_connections=True,
     )
-    assert (config.n_filters, config.n_directions, config.output_dim) == (40, 2, 24)
+    assert (config.num_filters, config.num_directions, config.output_dim) == (40, 2, 24)
 
 
 @pytest.mark.parametrize(
     "options, field, expected",
     [
-        (changed("char_cnn.n_characters", 261), "n_filters", 40),
-        (changed("char_cnn.n_characters"), "n_filters", 40),
+        (changed("char_cnn.n_characters", 261), "num_filters", 40),
+        (changed("char_cnn.n_characters"), "num_filters", 40),
         (changed("char_cnn.activation", "tanh"), "activation", "tanh"),
-        (changed("char_cnn.n_highway", 0), "n_highway", 0),
-        (changed("char_cnn.n_highway"), "n_highway", 0),
-        (changed("char_cnn.n_highway", None), "n_highway", 0),
+        (changed("char_cnn.n_highway", 0), "num_highway", 0),
+        (changed("char_cnn.n_highway"), "num_highway", 0),
+        (changed("char_cnn.n_highway", None), "num_highway", 0),
         (changed("char_cnn.filters", [[7, 3]]), "filters", ((7, 3),)),
         (changed("char_cnn.max_characters_per_token", 12), "max_characters_per_token", 12),
-        (changed("lstm.n_layers"), "n_layers", 1),
-        (changed("lstm.n_layers", 4), "n_layers", 4),
+        (changed("lstm.n_layers"), "num_layers", 1),
+        (changed("lstm.n_layers", 4), "num_layers", 4),
         (changed("lstm.cell_clip"), "cell_clip", None),
         (changed("lstm.cell_clip", None), "cell_clip", None),
         (changed("lstm.proj_clip"), "proj_clip", None),
@@ -65,8 +65,8 @@ def test_fields_of_an_inference_file():
         (changed("lstm.dim", 12), "lstm_dim", 12),
         (changed("char_cnn"), "reads_characters", False),
         (changed("char_cnn", None), "reads_characters", False),
-        ({**OPTIONS, "bidirectional": False}, "n_directions", 1),
-        ({**OPTIONS, "n_tokens_vocab": 83}, "n_tokens_vocab", 83),
+        ({**OPTIONS, "bidirectional": False}, "num_directions", 1),
+        ({**OPTIONS, "n_tokens_vocab": 83}, "vocabulary_size", 83),
     ],
 )
 def test_every_kind_of_options_is_read_and_written_again(options, field, expected):
@@ -107,7 +107,7 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
 
 def test_word_input_from_a_character_model():
     config = ElmoConfig.from_json(OPTIONS).with_word_input(83)
-    assert (config.reads_characters, config.n_tokens_vocab, config.n_filters) == (False, 83, 0)
+    assert (config.reads_characters, config.vocabulary_size, config.num_filters) == (False, 83, 0)
     assert "char_cnn" not in config.to_dict()
 
 
@@ -119,7 +119,10 @@ def test_word_input_from_a_character_model():
         (changed("lstm.projection_dim"), r"no field lstm\.projection_dim"),
         (changed("lstm.dim", "4096"), "lstm_dim = '4096': expected an integer of at least 1"),
         (changed("lstm.dim", True), "lstm_dim = True: expected an integer"),
-        (changed("lstm.n_layers", 0), "n_layers = 0: expected an integer of at least 1"),
+        (
+            changed("lstm.n_layers", 0),
+            r"num_layers \(n_layers in options.json\) = 0: expected an integer",
+        ),
         (changed("lstm.cell_clip", 0), "cell_clip = 0: expected a positive number, or null"),
         (changed("lstm.proj_clip", float("nan")), "proj_clip = nan: expected a positive number"),
         (
@@ -143,13 +146,19 @@ def test_word_input_from_a_character_model():
             changed("char_cnn.embedding", 16),
             r"char_cnn\.embedding = 16: expected an object such as",
         ),
-        (changed("char_cnn.n_highway", -1), "n_highway = -1: expected an integer of at least 0"),
+        (
+            changed("char_cnn.n_highway", -1),
+            r"num_highway \(n_highway in options.json\) = -1: expected an integer of at least 0",
+        ),
         (changed("char_cnn.max_characters_per_token", 2), "max_characters_per_token = 2: expected"),
         (
             changed("char_cnn.max_characters_per_token", 3),
             r"filters = .*\[4, 16\]\]: expected widths of at most max_characters_per_token=3",
         ),
-        ({**OPTIONS, "n_tokens_vocab": 0}, "n_tokens_vocab = 0: expected an integer of at least 1"),
+        (
+            {**OPTIONS, "n_tokens_vocab": 0},
+            r"vocabulary_size \(n_tokens_vocab in options.json\) = 0: expected an integer",
+        ),
         ({**OPTIONS, "bidirectional": 1}, "bidirectional = 1: expected true or false"),
     ],
 )

@@ -53,7 +53,7 @@ def test_code_on_training(tmp_path, monkeypatch, capsys):
     (block,) = re.findall(r"```python\n(.*?)```", TRAINING, re.DOTALL)
     # The program as it is, but smaller.
     block = block.replace("epochs=10", "epochs=1").replace("lstm_dim=1024", "lstm_dim=64")
-    exec(block.replace("n_highway=1", "n_highway=1, filters=((1, 8), (2, 8))"), {})
+    exec(block.replace("num_highway=1", "num_highway=1, filters=((1, 8), (2, 8))"), {})
     assert "PerplexityReport(perplexity=" in capsys.readouterr().out
     assert (tmp_path / "my_elmo" / "softmax.hdf5").exists()
 

@@ -11,11 +11,11 @@ CONFIG = ElmoConfig(
     filters=((1, 4), (2, 8)),
     char_embedding_dim=4,
     max_characters_per_token=20,
-    n_highway=1,
+    num_highway=1,
     lstm_dim=16,
     projection_dim=8,
 )
-WORDS = ElmoConfig(filters=None, lstm_dim=16, projection_dim=8, n_tokens_vocab=127)
+WORDS = ElmoConfig(filters=None, lstm_dim=16, projection_dim=8, vocabulary_size=127)
 BATCH = {"batch_size": 4, "unroll_steps": 8}
 
 

@@ -20,7 +20,7 @@ import keras
 import numpy as np
 
 from keras_elmo import BidirectionalLanguageModel, ElmoConfig, ElmoLayer, Vocabulary, perplexity
-from keras_elmo.pretrained.hdf5_file import SOFTMAX_NAMES
+from keras_elmo.pretrained.hdf5 import SOFTMAX_NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT = ROOT / "weights" / "default"

@@ -21,11 +21,11 @@ class CompiledWords(keras.Model):
 
     def run(self, ids):
         """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
-        n_words, rows = len(ids), _FEWEST_WORDS
-        while rows < n_words:
+        num_words, rows = len(ids), _FEWEST_WORDS
+        while rows < num_words:
             rows *= 4
-        padding = ((0, rows - n_words),) + ((0, 0),) * (ids.ndim - 1)
-        return self.predict_on_batch(np.pad(ids, padding))[:n_words]
+        padding = ((0, rows - num_words),) + ((0, 0),) * (ids.ndim - 1)
+        return self.predict_on_batch(np.pad(ids, padding))[:num_words]
 
 
 class CompiledSentences(keras.Model):
@@ -55,17 +55,17 @@ class CompiledSentences(keras.Model):
 
     def run(self, tokens, lengths):
         """Vectors of token vectors `(B, T, P)` with boundaries; `lengths` `(B,)` count those."""
-        n_rows, n_steps = tokens.shape[:2]
-        rows = padded(n_rows)
+        num_rows, num_steps = tokens.shape[:2]
+        rows = padded(num_rows)
         # A step more is as much to do as any other; XLA compiles for each number of steps.
-        steps = padded(n_steps) if keras.backend.backend() == "jax" else n_steps
-        if (rows, steps) != (n_rows, n_steps):
-            tokens = np.pad(tokens, ((0, rows - n_rows), (0, steps - n_steps), (0, 0)))
-            lengths = np.pad(lengths, (0, rows - n_rows))
+        steps = padded(num_steps) if keras.backend.backend() == "jax" else num_steps
+        if (rows, steps) != (num_rows, num_steps):
+            tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
+            lengths = np.pad(lengths, (0, rows - num_rows))
         inputs = {"tokens": tokens}
         if (lengths < steps).any():  # without a mask there is less to do
             inputs["lengths"] = lengths
-        return self.predict_on_batch(inputs)[:n_rows]
+        return self.predict_on_batch(inputs)[:num_rows]
 
 
 def padded(count, up=True):

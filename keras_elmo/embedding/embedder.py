@@ -6,7 +6,12 @@ import sys
 
 import numpy as np
 
-from keras_elmo.characters import (
+from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
+from keras_elmo.embedding.file_job import embed_file
+from keras_elmo.embedding.word_cache import WordCache, write_token_embeddings
+from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.ops.quantization import Int8BiLM
+from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,
     boundary_row,
@@ -16,12 +21,7 @@ from keras_elmo.characters import (
     token_bytes,
     trim_characters,
 )
-from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
-from keras_elmo.embedding.file_job import embed_file
-from keras_elmo.embedding.word_cache import WordCache, write_token_embeddings
-from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.layers.int8_bilm import Int8BiLM
-from keras_elmo.token_ids import BEGIN, END, UNKNOWN, id_table, read_words
+from keras_elmo.text.token_ids import BEGIN, END, UNKNOWN, id_table, read_words
 
 _OUTPUTS = ("mix", "layers", "top", "average")
 _POOLINGS = (None, "mean", "max")
@@ -141,18 +141,18 @@ class Embedder:
         sentences = list(sentences)
         return list(self._arrays(sentences, output, pooling, len(sentences)))
 
-    def stream(self, sentences, output="mix", pooling=None, n_sentences=None):
+    def stream(self, sentences, output="mix", pooling=None, num_sentences=None):
         """Embeds sentences one after the other, in memory that does not grow with their number.
 
         Args:
             sentences, output, pooling: As for `embed`.
-            n_sentences: Their number, for the progress bar, if it is known.
+            num_sentences: Their number, for the progress bar, if it is known.
 
         Returns:
             Iterator over what `embed` lists.
         """
         self._check_request(sentences, output, pooling)
-        return self._arrays(sentences, output, pooling, n_sentences)
+        return self._arrays(sentences, output, pooling, num_sentences)
 
     def blocks(self, sentences, output="mix", pooling=None):
         """Embeds sentences a block at a time: those that are sorted and encoded together.
@@ -172,8 +172,8 @@ class Embedder:
         while block := self._next_block(sentences):
             yield self._embed_block(block, output, pooling)
 
-    def _arrays(self, sentences, output, pooling, n_sentences):
-        with self._progress(n_sentences) as advance:
+    def _arrays(self, sentences, output, pooling, num_sentences):
+        with self._progress(num_sentences) as advance:
             for arrays in self._blocks(sentences, output, pooling):
                 yield from arrays
                 advance(len(arrays))
@@ -193,7 +193,7 @@ class Embedder:
         resume=False,
         overwrite=False,
     ):
-        """Embeds a text file of one tokenised sentence a line, in memory that hardly grows with it.
+        """Embeds a text file of one tokenized sentence a line, in memory that hardly grows with it.
 
         A process killed at any moment leaves a good file with the first lines; with `resume` the
         same call goes on after them.
@@ -284,7 +284,7 @@ class Embedder:
         Args:
             vocabulary: The words: a path of a file with one a line, or a list. `<S>` and `</S>` are
                 a sentence's boundaries.
-            path: The hdf5 file to write: `embedding`, float32 `(n_words, P)`.
+            path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
         """
         keys = list(map(self._vocabulary_key, read_words(vocabulary)))
         write_token_embeddings(path, self._encode(keys))
@@ -323,11 +323,11 @@ class Embedder:
 
     def _next_block(self, sentences):
         """The sentences that are sorted and encoded together."""
-        block, n_tokens = [], 0
+        block, num_tokens = [], 0
         for sentence in sentences:
             block.append(sentence)
-            n_tokens += len(sentence) + 2
-            if n_tokens >= _BATCHES_TOGETHER * self.batch_tokens:
+            num_tokens += len(sentence) + 2
+            if num_tokens >= _BATCHES_TOGETHER * self.batch_tokens:
                 break
         return block
 
@@ -456,11 +456,11 @@ class Embedder:
             )
 
 
-def _starts(n_tokens, max_tokens, overlap):
+def _starts(num_tokens, max_tokens, overlap):
     """Where the pieces of a sentence begin."""
-    if n_tokens <= max_tokens:
+    if num_tokens <= max_tokens:
         return [0]
-    return range(0, n_tokens - overlap, max_tokens - overlap)
+    return range(0, num_tokens - overlap, max_tokens - overlap)
 
 
 def _joined(pieces, overlap):

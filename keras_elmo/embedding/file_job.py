@@ -10,9 +10,9 @@ import os
 import sys
 import time
 
-from keras_elmo.characters import split_tokens
-from keras_elmo.embedding.store import open_store
-from keras_elmo.files import decompressed, readable
+from keras_elmo.embedding.writers import open_store
+from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.reader import decompressed, readable
 
 MAX_REASONS = 20
 """Most lines that could not be read to tell of."""
@@ -51,7 +51,7 @@ def embed_file(
     resume,
     overwrite,
 ):
-    """Embeds a text file of one tokenised sentence a line: see `Embedder.embed_file`."""
+    """Embeds a text file of one tokenized sentence a line: see `Embedder.embed_file`."""
     settings = {
         "model": fingerprint(embedder),
         "output": output,
@@ -73,28 +73,28 @@ def embed_file(
             overwrite=overwrite,
         )
         try:
-            lines.skip(store.n_lines, store.digest, target)
+            lines.skip(store.num_lines, store.digest, target)
             report = EmbeddedFile()
             start = time.monotonic()
-            advance = stack.enter_context(_progress(embedder, lines.n_bytes))
+            advance = stack.enter_context(_progress(embedder, lines.num_bytes))
             for arrays in blocks:
                 for array in arrays:
                     tokens, error = lines.taken.popleft()
                     if error is not None:
-                        _note_failure(report, store.n_lines, error)
+                        _note_failure(report, store.num_lines, error)
                     store.write(tokens, array, error)
                     report.tokens += len(tokens)
                 store.commit(lines.digest)
-                advance(lines.place, store.n_lines, report.tokens)
+                advance(lines.place, store.num_lines, report.tokens)
                 del array, arrays  # or two blocks would be in memory while the next is made
                 _give_memory_back()
-            if store.digest is None and not store.n_lines:
+            if store.digest is None and not store.num_lines:
                 store.write_no_lines(next(embedder.blocks([[]], output, pooling))[0])
             store.finish(lines.digest)
         except BaseException:
             store.abort()
             raise
-    report.lines = store.n_lines
+    report.lines = store.num_lines
     report.seconds = time.monotonic() - start
     return report
 
@@ -125,13 +125,14 @@ class Lines:
 
     def __enter__(self):
         if hasattr(self._source, "read"):
-            self._lines, self.n_bytes, self._raw, self._name = self._source, None, None, "the text"
+            self._lines, self._name = self._source, "the text"
+            self.num_bytes, self._raw = None, None
             self._is_json = self._field is not None
             return self
         self._name = os.fspath(self._source)
         self._raw = self._closing.enter_context(open(self._source, "rb"))
         self._lines = self._closing.enter_context(decompressed(self._raw, self._name))
-        self.n_bytes = os.path.getsize(self._source)
+        self.num_bytes = os.path.getsize(self._source)
         plain_name = self._name.removesuffix(".gz").removesuffix(".xz")
         self._is_json = self._field is not None or plain_name.endswith(".jsonl")
         return self
@@ -210,7 +211,7 @@ def _note_failure(report, line, reason):
 
 
 @contextlib.contextmanager
-def _progress(embedder, n_bytes):
+def _progress(embedder, num_bytes):
     """A function of the place in the file, the lines done, and the tokens of this run."""
     shown = sys.stderr.isatty() if embedder.progress is None else embedder.progress
     if not shown:
@@ -222,7 +223,7 @@ def _progress(embedder, n_bytes):
     text = TextColumn("{task.fields[lines]:,} lines, {task.fields[rate]:,.0f} tokens/s")
     columns = (TextColumn("embedding"), BarColumn(), text, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("embedding", total=n_bytes, lines=0, rate=0.0)
+        task = progress.add_task("embedding", total=num_bytes, lines=0, rate=0.0)
         start = time.monotonic()
 
         def advance(place, lines, tokens):

@@ -6,7 +6,7 @@ import io
 import os
 import struct
 
-from keras_elmo.files import replacing
+from keras_elmo.atomic import atomic_write
 
 _PAGE = 4096
 _HEADER = struct.Struct("<QQ")
@@ -101,7 +101,7 @@ class JournaledFile(io.RawIOBase):
         """
         os.fsync(self._descriptor)
         journal = journal_of(self._path)
-        with replacing(journal) as partial, open(partial, "wb") as file:
+        with atomic_write(journal) as partial, open(partial, "wb") as file:
             digest = hashlib.sha256()
             for part in self._journal_parts():
                 digest.update(part)

@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 
-from keras_elmo.files import replacing
-from keras_elmo.pretrained.hdf5_file import TOKEN_EMBEDDINGS_NAME, read_token_embeddings
-from keras_elmo.token_ids import BEGIN, END, UNKNOWN, read_words
+from keras_elmo.atomic import atomic_write
+from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME, read_token_embeddings
+from keras_elmo.text.token_ids import BEGIN, END, UNKNOWN, read_words
 
 _FIRST_CAPACITY = 1024
 
@@ -49,7 +49,7 @@ class WordCache:
         """Reads the token vectors of bilm-tf's `dump_token_embeddings`, or of `save`.
 
         Args:
-            embeddings: The path of an hdf5 file with the array `embedding` (n_words, P).
+            embeddings: The path of an hdf5 file with the array `embedding` (num_words, P).
             vocabulary: The path of the words, one a line, in the order of the rows; `<S>` and
                 `</S>` stand for a sentence's boundaries. The first ones count as used last, for
                 vocabularies go by falling count.
@@ -98,7 +98,7 @@ class WordCache:
         words = [key for key in words if key.split() == [key]]
         rows = [self._rows[key] for key in special + words]
         write_token_embeddings(embeddings, self._vectors[rows])
-        with replacing(vocabulary) as partial, open(partial, "wb") as file:
+        with atomic_write(vocabulary) as partial, open(partial, "wb") as file:
             for key in names + words:
                 file.write(key + b"\n")
 
@@ -139,9 +139,9 @@ class WordCache:
             vectors: float32 `(len(keys), P)`.
         """
         self._make_room(len(self._rows) + len(keys), vectors.shape[1])
-        n_free = min(len(keys), len(self._vectors) - len(self._rows))
-        rows = list(range(len(self._rows), len(self._rows) + n_free))
-        oldest = list(self._rows)[: len(keys) - n_free]
+        num_free = min(len(keys), len(self._vectors) - len(self._rows))
+        rows = list(range(len(self._rows), len(self._rows) + num_free))
+        oldest = list(self._rows)[: len(keys) - num_free]
         rows += [self._rows.pop(key) for key in oldest]
         self._rows.update(zip(keys, rows))
         self._vectors[rows] = vectors
@@ -163,12 +163,12 @@ class WordCache:
             rows[key if new in self._rows or new in rows else new] = row
         self._rows = rows
 
-    def _make_room(self, n_words, dim):
+    def _make_room(self, num_words, dim):
         """Enlarges the table for so many words, as far as it may grow."""
         capacity = 0 if self._vectors is None else len(self._vectors)
-        if n_words <= capacity or capacity == self.max_words:
+        if num_words <= capacity or capacity == self.max_words:
             return
-        capacity = min(max(n_words, 2 * capacity, _FIRST_CAPACITY), self.max_words)
+        capacity = min(max(num_words, 2 * capacity, _FIRST_CAPACITY), self.max_words)
         if self._vectors is None:
             self._vectors = np.empty((capacity, dim), np.float32)
         else:
@@ -181,9 +181,9 @@ def write_token_embeddings(path, vectors):
 
     Args:
         path: The hdf5 file; an existing one is replaced.
-        vectors: float32 `(n_words, P)`, in the order of a vocabulary file.
+        vectors: float32 `(num_words, P)`, in the order of a vocabulary file.
     """
-    with replacing(os.fspath(path)) as partial:
+    with atomic_write(os.fspath(path)) as partial:
         import h5py
 
         with h5py.File(partial, "w") as file:

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.projected_lstm import ProjectedLSTM
+from keras_elmo.layers.renamed import current_names
 
 _ORIGINAL = ElmoConfig()
 
@@ -21,7 +22,7 @@ class BiLMStack(keras.layers.Layer):
     Args:
         lstm_dim: Units of each LSTM's cell.
         projection_dim: Size P of a token's vector in one direction.
-        n_layers: Number L of LSTM layers.
+        num_layers: Number L of LSTM layers.
         cell_clip: Bound on the cells' values, or `None`.
         proj_clip: Bound on the projected outputs, or `None`.
         use_skip_connections: Whether layers after the first add their input to their output.
@@ -61,7 +62,7 @@ class BiLMStack(keras.layers.Layer):
         self,
         lstm_dim=_ORIGINAL.lstm_dim,
         projection_dim=_ORIGINAL.projection_dim,
-        n_layers=_ORIGINAL.n_layers,
+        num_layers=_ORIGINAL.num_layers,
         cell_clip=_ORIGINAL.cell_clip,
         proj_clip=_ORIGINAL.proj_clip,
         use_skip_connections=_ORIGINAL.use_skip_connections,
@@ -75,7 +76,7 @@ class BiLMStack(keras.layers.Layer):
         ElmoConfig(
             lstm_dim=lstm_dim,
             projection_dim=projection_dim,
-            n_layers=n_layers,
+            num_layers=num_layers,
             cell_clip=cell_clip,
             proj_clip=proj_clip,
             use_skip_connections=use_skip_connections,
@@ -83,7 +84,7 @@ class BiLMStack(keras.layers.Layer):
         )  # raises ValueError on bad arguments
         self.lstm_dim = lstm_dim
         self.projection_dim = projection_dim
-        self.n_layers = n_layers
+        self.num_layers = num_layers
         self.cell_clip = cell_clip
         self.proj_clip = proj_clip
         self.use_skip_connections = use_skip_connections
@@ -108,7 +109,7 @@ class BiLMStack(keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name=f"{direction}_{layer}",
             )
-            for layer in range(self.n_layers)
+            for layer in range(self.num_layers)
         ]
 
     @property
@@ -202,9 +203,9 @@ class BiLMStack(keras.layers.Layer):
         return mask
 
     def compute_output_shape(self, input_shape):
-        n_directions = 2 if self.bidirectional else 1
-        batch_size, n_tokens = input_shape[:2]
-        return (batch_size, self.n_layers + 1, n_tokens, n_directions * self.projection_dim)
+        num_directions = 2 if self.bidirectional else 1
+        batch_size, num_tokens = input_shape[:2]
+        return (batch_size, self.num_layers + 1, num_tokens, num_directions * self.projection_dim)
 
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
     # tensor too, and as `mask` without one.
@@ -221,7 +222,7 @@ class BiLMStack(keras.layers.Layer):
         outputs = keras.KerasTensor(shape, self.compute_dtype)
         if not return_state:
             return outputs
-        dims = (shape[0], 2 if self.bidirectional else 1, self.n_layers)
+        dims = (shape[0], 2 if self.bidirectional else 1, self.num_layers)
         dtype = self.forward_lstms[0].state_dtype
         h = keras.KerasTensor((*dims, self.projection_dim), dtype)
         c = keras.KerasTensor((*dims, self.lstm_dim), dtype)
@@ -232,13 +233,17 @@ class BiLMStack(keras.layers.Layer):
             **super().get_config(),
             "lstm_dim": self.lstm_dim,
             "projection_dim": self.projection_dim,
-            "n_layers": self.n_layers,
+            "num_layers": self.num_layers,
             "cell_clip": self.cell_clip,
             "proj_clip": self.proj_clip,
             "use_skip_connections": self.use_skip_connections,
             "bidirectional": self.bidirectional,
             "dropout": self.dropout,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(current_names(config))
 
 
 def _stack_states(states):

@@ -5,7 +5,8 @@ from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.highway import Highway
-from keras_elmo.layers.table_rows import take_rows
+from keras_elmo.layers.renamed import current_names
+from keras_elmo.ops.gather import gather
 
 _ORIGINAL = ElmoConfig()
 _ANY_LENGTH = 1 << 30  # the layer learns the length of tokens from its inputs
@@ -19,7 +20,7 @@ class CharCNNEmbedding(keras.layers.Layer):
         filters: Sequence of `(width, number)` pairs, one for each convolution.
         char_embedding_dim: Size of a character's vector.
         activation: `"relu"` or `"tanh"`, after the convolutions.
-        n_highway: Number of highway layers.
+        num_highway: Number of highway layers.
         projection_dim: Size of a token's vector. Where it equals the number of filters there is no
             projection.
 
@@ -49,7 +50,7 @@ class CharCNNEmbedding(keras.layers.Layer):
         filters=_ORIGINAL.filters,
         char_embedding_dim=_ORIGINAL.char_embedding_dim,
         activation=_ORIGINAL.activation,
-        n_highway=_ORIGINAL.n_highway,
+        num_highway=_ORIGINAL.num_highway,
         projection_dim=_ORIGINAL.projection_dim,
         **kwargs,
     ):
@@ -58,7 +59,7 @@ class CharCNNEmbedding(keras.layers.Layer):
             filters=filters,
             char_embedding_dim=char_embedding_dim,
             activation=activation,
-            n_highway=n_highway,
+            num_highway=num_highway,
             projection_dim=projection_dim,
             max_characters_per_token=_ANY_LENGTH,
         )
@@ -67,7 +68,7 @@ class CharCNNEmbedding(keras.layers.Layer):
         self.filters = config.filters
         self.char_embedding_dim = char_embedding_dim
         self.activation = activation
-        self.n_highway = n_highway
+        self.num_highway = num_highway
         self.projection_dim = projection_dim
         self.supports_masking = True
         # Keras would turn the ids into floats under mixed precision, and bfloat16 has no 261.
@@ -76,13 +77,13 @@ class CharCNNEmbedding(keras.layers.Layer):
             self._convolution(i, width, number) for i, (width, number) in enumerate(self.filters)
         ]
         self.highways = [
-            Highway(dtype=self.dtype_policy, name=f"highway_{i}") for i in range(n_highway)
+            Highway(dtype=self.dtype_policy, name=f"highway_{i}") for i in range(num_highway)
         ]
         self.projection = None
-        if config.n_filters != projection_dim:
+        if config.num_filters != projection_dim:
             self.projection = keras.layers.Dense(
                 projection_dim,
-                kernel_initializer=keras.initializers.RandomNormal(stddev=config.n_filters**-0.5),
+                kernel_initializer=keras.initializers.RandomNormal(stddev=config.num_filters**-0.5),
                 dtype=self.dtype_policy,
                 name="projection",
             )
@@ -110,17 +111,17 @@ class CharCNNEmbedding(keras.layers.Layer):
         )
         for convolution in self.convolutions:
             convolution.build((None, input_shape[-1], self.char_embedding_dim))
-        n_filters = sum(number for _, number in self.filters)
+        num_filters = sum(number for _, number in self.filters)
         for highway in self.highways:
-            highway.build((None, n_filters))
+            highway.build((None, num_filters))
         if self.projection is not None:
-            self.projection.build((None, n_filters))
+            self.projection.build((None, num_filters))
 
     def call(self, inputs):
         self._check_inputs(inputs)
         characters = ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
         table = ops.cast(self.char_embedding, self.compute_dtype)
-        x = take_rows(ops.pad(table, ((1, 0), (0, 0))), characters)
+        x = gather(ops.pad(table, ((1, 0), (0, 0))), characters)
         # The activation is monotone: it commutes with the maximum, which leaves it less to do.
         x = ops.concatenate([ops.max(conv(x), axis=1) for conv in self.convolutions], axis=-1)
         x = ops.relu(x) if self.activation == "relu" else ops.tanh(x)
@@ -156,6 +157,10 @@ class CharCNNEmbedding(keras.layers.Layer):
             "filters": self.filters,
             "char_embedding_dim": self.char_embedding_dim,
             "activation": self.activation,
-            "n_highway": self.n_highway,
+            "num_highway": self.num_highway,
             "projection_dim": self.projection_dim,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(current_names(config))

@@ -6,10 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.characters import encode_sentences
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.parts import make_bilm, make_token_encoder
-from keras_elmo.layers.table_rows import take_rows
+from keras_elmo.layers.builders import make_bilm, make_token_encoder
 from keras_elmo.layers.unicode_char_encoder import (
     UnicodeCharEncoder,
     check_string_tensor,
@@ -17,8 +15,10 @@ from keras_elmo.layers.unicode_char_encoder import (
     token_lists,
 )
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
-from keras_elmo.pretrained.catalog import model_files
-from keras_elmo.pretrained.hdf5_file import export_hdf5, load_hdf5, read_token_embeddings
+from keras_elmo.ops.gather import gather
+from keras_elmo.pretrained.hdf5 import export_hdf5, load_hdf5, read_token_embeddings
+from keras_elmo.pretrained.registry import model_files
+from keras_elmo.text.characters import encode_sentences
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -41,7 +41,7 @@ class ElmoLayer(keras.layers.Layer):
         output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
         num_mixes: Number of mixes, each with weights of its own. More than one give a list.
         use_top_only: Whether a mix is the top layer alone, times gamma.
-        layer_norm: Whether mixes normalise the layers first, over the batch.
+        layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
         dropout: Fraction of a mix's numbers to drop in training.
         trainable_bilm: Whether the biLM is trained too; the mixes are in any case. Can be set
@@ -50,8 +50,8 @@ class ElmoLayer(keras.layers.Layer):
             does. See `reset_states`.
         max_batch_size: With `stateful`, the most sentences in a batch.
         token_embeddings: Stored token vectors to use instead of the character encoder: the path of
-            a file of bilm-tf's `dump_token_embeddings`, or an array `(n_words, P)`. The inputs are
-            then token ids of `encode_token_ids`.
+            a file of bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs
+            are then token ids of `encode_token_ids`.
         dtype: Dtype or dtype policy of the computation, such as `"mixed_bfloat16"`; Keras' global
             one where `None`.
 
@@ -174,14 +174,14 @@ class ElmoLayer(keras.layers.Layer):
         self.token_encoder.build((None, None, config.max_characters_per_token))
         self.bilm.build((None, None, config.projection_dim))
         for mix in self.mixes:
-            mix.build((None, config.n_layers + 1, None, config.output_dim))
+            mix.build((None, config.num_layers + 1, None, config.output_dim))
         if self.stateful:
             self.hidden_state = self._state("hidden_state", config.projection_dim)
             self.cell_state = self._state("cell_state", config.lstm_dim)
 
     def _state(self, name, dim):
         return self.add_weight(
-            shape=(self.max_batch_size, self.config.n_directions, self.config.n_layers, dim),
+            shape=(self.max_batch_size, self.config.num_directions, self.config.num_layers, dim),
             initializer="zeros",
             dtype="float32",
             trainable=False,
@@ -249,7 +249,7 @@ class ElmoLayer(keras.layers.Layer):
             words, index, mask = self.char_encoder.encode_distinct(
                 inputs, self.config.widest_filter
             )
-            return take_rows(self.token_encoder(words), index), mask
+            return gather(self.token_encoder(words), index), mask
         ids = ops.cast(inputs, "int32")
         return self.token_encoder(ids), self._mask_with_boundaries(ids)
 
@@ -312,8 +312,8 @@ class ElmoLayer(keras.layers.Layer):
         else:
             mask = self._mask_with_boundaries(inputs)
         mask = mask[:, 2:]
-        n_outputs = self.num_mixes if self.output_kind == "mix" else 1
-        return mask if n_outputs == 1 else [mask] * n_outputs
+        num_outputs = self.num_mixes if self.output_kind == "mix" else 1
+        return mask if num_outputs == 1 else [mask] * num_outputs
 
     def _mask_with_boundaries(self, ids):
         return ops.any(ids != 0, axis=-1) if self.config.reads_characters else ids != 0
@@ -321,13 +321,13 @@ class ElmoLayer(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         is_string = self.config.reads_characters and len(input_shape) < 3
         if len(input_shape) == 1 or input_shape[1] is None:
-            n_tokens = None
+            num_tokens = None
         else:
-            n_tokens = input_shape[1] if is_string else input_shape[1] - 2
+            num_tokens = input_shape[1] if is_string else input_shape[1] - 2
         batch_size, dim = input_shape[0], self.config.output_dim
         if self.output_kind == "layers":
-            return (batch_size, self.config.n_layers + 1, n_tokens, dim)
-        shape = (batch_size, n_tokens, dim)
+            return (batch_size, self.config.num_layers + 1, num_tokens, dim)
+        shape = (batch_size, num_tokens, dim)
         return shape if self.num_mixes == 1 else [shape] * self.num_mixes
 
     def compute_output_spec(self, inputs, training=None):
@@ -425,7 +425,7 @@ def _stored_vectors(token_embeddings, projection_dim):
     token_embeddings = np.asarray(token_embeddings, "float32")
     if token_embeddings.ndim != 2 or token_embeddings.shape[1] != projection_dim:
         raise ValueError(
-            f"token_embeddings must be a path or an array (n_words, {projection_dim}); got shape "
+            f"token_embeddings must be a path or an array (num_words, {projection_dim}); got shape "
             f"{token_embeddings.shape}."
         )
     return token_embeddings

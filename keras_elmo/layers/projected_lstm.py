@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.layers.lstm_recurrence import LSTMRecurrence, product_over_time
+from keras_elmo.ops.lstm import LSTMRecurrence, product_over_time
 
 
 @keras.saving.register_keras_serializable("keras_elmo")

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.characters import (
+from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
+from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     BEGIN_WORD,
     BYTE_OFFSET,
@@ -15,7 +16,6 @@ from keras_elmo.characters import (
     encode_sentences,
     split_tokens,
 )
-from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -82,13 +82,13 @@ class UnicodeCharEncoder(keras.layers.Layer):
         import tensorflow as tf
 
         tokens, lengths = _tokens_and_lengths(inputs)
-        n_tokens = tf.shape(tokens)[1]
+        num_tokens = tf.shape(tokens)[1]
         rows = tf.reshape(
             self._token_rows(tf.reshape(tokens, [-1])),
-            [-1, n_tokens, self.max_characters_per_token],
+            [-1, num_tokens, self.max_characters_per_token],
         )
         rows = tf.pad(rows, [[0, 0], [1, 1], [0, 0]])
-        position = tf.range(n_tokens + 2)[None, :, None]
+        position = tf.range(num_tokens + 2)[None, :, None]
         last = lengths[:, None, None] + 1
         width = self.max_characters_per_token
         rows = tf.where(position == 0, boundary_row(BEGIN_SENTENCE, width), rows)
@@ -112,7 +112,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         import tensorflow as tf
 
         tokens, lengths = _tokens_and_lengths(inputs)
-        n_tokens = tf.shape(tokens)[1]
+        num_tokens = tf.shape(tokens)[1]
         words, index = tf.unique(tf.reshape(tokens, [-1]))
         width = self.max_characters_per_token
         marks = (BEGIN_SENTENCE, END_SENTENCE)
@@ -120,11 +120,11 @@ class UnicodeCharEncoder(keras.layers.Layer):
         rows = tf.concat([boundaries, self._token_rows(words)], axis=0)
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows != WORD_PADDING, tf.int32), axis=1))
         rows = rows[:, : tf.minimum(longest + widest_filter, width)]
-        index = tf.pad(tf.reshape(index, [-1, n_tokens]) + 2, [[0, 0], [1, 1]])
-        position = tf.range(n_tokens + 2)[None]
+        index = tf.pad(tf.reshape(index, [-1, num_tokens]) + 2, [[0, 0], [1, 1]])
+        position = tf.range(num_tokens + 2)[None]
         index = tf.where(position == lengths[:, None] + 1, 1, index)
         index = tf.ensure_shape(index, self.compute_output_shape(inputs.shape)[:2])
-        return rows, index, tf.sequence_mask(lengths + 2, n_tokens + 2)
+        return rows, index, tf.sequence_mask(lengths + 2, num_tokens + 2)
 
     def _token_rows(self, tokens):
         """Rows `(N, C)` of flat tokens `(N,)`."""
@@ -149,10 +149,10 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return tf.sequence_mask(lengths + 2, tf.shape(tokens)[1] + 2)
 
     def compute_output_shape(self, input_shape):
-        n_tokens = input_shape[1] if len(input_shape) == 2 else None
+        num_tokens = input_shape[1] if len(input_shape) == 2 else None
         return (
             input_shape[0],
-            None if n_tokens is None else n_tokens + 2,
+            None if num_tokens is None else num_tokens + 2,
             self.max_characters_per_token,
         )
 

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-# bilm-tf's epsilon, far below half precision: the normalisation runs in float32.
+# bilm-tf's epsilon, far below half precision: the normalization runs in float32.
 _LAYER_NORM_EPSILON = 1e-12
 
 
@@ -63,11 +63,11 @@ class WeightedLayerSum(keras.layers.Layer):
                 "WeightedLayerSum expects the layers of a biLM, (B, L + 1, T, D) with a known "
                 f"number of layers; got shape {tuple(input_shape)}."
             )
-        self.n_mixed_layers = input_shape[1]
+        self.num_mixed_layers = input_shape[1]
         self.layer_weights = None
         if not self.use_top_only:
             self.layer_weights = self.add_weight(
-                shape=(self.n_mixed_layers,),
+                shape=(self.num_mixed_layers,),
                 initializer="zeros",
                 regularizer=keras.regularizers.L2(self.l2) if self.l2 else None,
                 name="layer_weights",
@@ -88,7 +88,7 @@ class WeightedLayerSum(keras.layers.Layer):
     def _softmax(self):
         weights = ops.cast(self.layer_weights, "float32")
         # bilm-tf's 1/n: the softmax does not feel it, its rounding does.
-        return ops.softmax(weights + 1.0 / self.n_mixed_layers)
+        return ops.softmax(weights + 1.0 / self.num_mixed_layers)
 
     def _normalized(self, inputs, valid):
         if not self.layer_norm:
@@ -108,7 +108,7 @@ class WeightedLayerSum(keras.layers.Layer):
     def normalized_weights(self):
         """The share of each layer in the mix, a NumPy array `(L + 1,)` that sums to 1."""
         if self.use_top_only:
-            return keras.ops.convert_to_numpy(ops.eye(self.n_mixed_layers)[-1])
+            return keras.ops.convert_to_numpy(ops.eye(self.num_mixed_layers)[-1])
         return keras.ops.convert_to_numpy(self._softmax())
 
     def compute_mask(self, inputs, mask=None):

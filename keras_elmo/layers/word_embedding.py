@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_elmo.layers.table_rows import take_rows
+from keras_elmo.layers.renamed import current_names
+from keras_elmo.ops.gather import gather
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -11,7 +12,7 @@ class WordEmbedding(keras.layers.Layer):
     """Looks up the vectors of whole words: models without characters, or stored token vectors.
 
     Args:
-        n_tokens_vocab: Rows of the table.
+        vocabulary_size: Rows of the table.
         projection_dim: Size of a token's vector.
 
     Call arguments:
@@ -29,27 +30,27 @@ class WordEmbedding(keras.layers.Layer):
 
     Example:
 
-    >>> WordEmbedding(n_tokens_vocab=10, projection_dim=4)(np.array([[1, 5, 2, 0]])).shape
+    >>> WordEmbedding(vocabulary_size=10, projection_dim=4)(np.array([[1, 5, 2, 0]])).shape
     (1, 4, 4)
 
     Reference: BILM_TF.md, "Files" (`dump_token_embeddings`); bilm-tf `TokenBatcher`.
     """
 
-    def __init__(self, n_tokens_vocab, projection_dim, **kwargs):
+    def __init__(self, vocabulary_size, projection_dim, **kwargs):
         super().__init__(**kwargs)
-        if n_tokens_vocab is None:
+        if vocabulary_size is None:
             raise ValueError(
                 "A model that reads whole words needs to know how many: the option n_tokens_vocab "
                 "is missing."
             )
-        self.n_tokens_vocab = n_tokens_vocab
+        self.vocabulary_size = vocabulary_size
         self.projection_dim = projection_dim
         self.supports_masking = True
         self.autocast = False
 
     def build(self, input_shape=None):
         self.embedding = self.add_weight(
-            shape=(self.n_tokens_vocab, self.projection_dim),
+            shape=(self.vocabulary_size, self.projection_dim),
             initializer=keras.initializers.RandomUniform(-1.0, 1.0),
             name="embedding",
         )
@@ -62,7 +63,7 @@ class WordEmbedding(keras.layers.Layer):
                 "keras_elmo.encode_token_ids."
             )
         # The table is large: padding is blanked afterwards rather than given a row before it.
-        x = take_rows(self.embedding, ops.maximum(inputs - 1, 0))
+        x = gather(self.embedding, ops.maximum(inputs - 1, 0))
         x = ops.cast(x, self.compute_dtype)
         return ops.where(ops.expand_dims(inputs > 0, -1), x, ops.zeros_like(x))
 
@@ -75,6 +76,10 @@ class WordEmbedding(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "n_tokens_vocab": self.n_tokens_vocab,
+            "vocabulary_size": self.vocabulary_size,
             "projection_dim": self.projection_dim,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(current_names(config))

@@ -63,7 +63,7 @@ def count_parameters(config):
 
 
 def _character_entries(config):
-    dim, n_filters = config.char_embedding_dim, config.n_filters
+    dim, num_filters = config.char_embedding_dim, config.num_filters
     entries = [WeightEntry("char_embed", (NUM_CHARACTERS, dim), ("token_encoder.char_embedding",))]
     for i, (width, number) in enumerate(config.filters):
         layer = f"token_encoder.convolutions.{i}"
@@ -71,12 +71,12 @@ def _character_entries(config):
             WeightEntry(f"CNN/W_cnn_{i}", (1, width, dim, number), (f"{layer}.kernel",)),
             WeightEntry(f"CNN/b_cnn_{i}", (number,), (f"{layer}.bias",)),
         ]
-    for i in range(config.n_highway):
+    for i in range(config.num_highway):
         for part, attribute in (("carry", "gate"), ("transform", "transform")):
             layer = f"token_encoder.highways.{i}.{attribute}"
-            entries += _dense_entries(f"CNN_high_{i}", part, (n_filters, n_filters), layer)
-    if n_filters != config.projection_dim:
-        shape = (n_filters, config.projection_dim)
+            entries += _dense_entries(f"CNN_high_{i}", part, (num_filters, num_filters), layer)
+    if num_filters != config.projection_dim:
+        shape = (num_filters, config.projection_dim)
         entries += _dense_entries("CNN_proj", "proj", shape, "token_encoder.projection")
     return entries
 
@@ -89,20 +89,20 @@ def _dense_entries(group, part, shape, layer):
 
 
 def _word_entry(config):
-    if config.n_tokens_vocab is None:
+    if config.vocabulary_size is None:
         raise ValueError(
             "The options have no n_tokens_vocab: the size of a model that reads whole words is not "
             "known without it."
         )
-    shape = (config.n_tokens_vocab, config.projection_dim)
+    shape = (config.vocabulary_size, config.projection_dim)
     return WeightEntry("embedding", shape, ("token_encoder.embedding",))
 
 
 def _lstm_entries(config):
     units, dim = config.lstm_dim, config.projection_dim
     entries = []
-    for d, direction in enumerate(("forward", "backward")[: config.n_directions]):
-        for i in range(config.n_layers):
+    for d, direction in enumerate(("forward", "backward")[: config.num_directions]):
+        for i in range(config.num_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
             lstm = f"bilm.{direction}_lstms.{i}"
             # The file joins the kernels of input and of h; gates are in the same order, i j f o.

@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_elmo.files import replacing
+from keras_elmo.atomic import atomic_write
 
 _FORMAT = 1
 _STATE = "state"
@@ -77,7 +77,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self.step, self.history = state["step"], state["history"]
             corpus.restore(state["corpus"])
         # The corpus may have been in use before.
-        self._first_batch = corpus.n_batches - self.step
+        self._first_batch = corpus.num_batches - self.step
         self._resumed = path
         return self.step
 
@@ -149,7 +149,7 @@ def save_checkpoint(path, model, state=None):
     }
     arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
     try:
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             np.savez(partial, **arrays)
     except OSError as error:
         if error.errno != errno.ENOSPC:

@@ -8,9 +8,8 @@ import threading
 
 import numpy as np
 
-from keras_elmo.characters import encode_sentences, trim_characters
-from keras_elmo.files import find_files
-from keras_elmo.training.text_files import TextReport, read_sentences
+from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.reader import TextReport, find_files, read_sentences
 
 _REMAINDERS = ("carry", "pad", "drop")
 _SNAPSHOTS = 64
@@ -29,7 +28,7 @@ class LanguageModelCorpus:
     seed and the epoch alone, so that the corpus can go on from any batch: see `state`.
 
     Args:
-        files: Text of one tokenised sentence a line: a path, a glob pattern or a list of such;
+        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such;
             plain, .gz or .xz.
         vocabulary: The `Vocabulary`.
         batch_size: Rows B.
@@ -140,9 +139,9 @@ class LanguageModelCorpus:
                 return None
 
     @property
-    def n_batches(self):
+    def num_batches(self):
         """Batches read since the corpus was made, what was read ahead included."""
-        return self._stream.n_batches
+        return self._stream.num_batches
 
     def dataset(self, source=None):
         """The same batches as a `tf.data.Dataset`, read ahead of their use.
@@ -212,13 +211,13 @@ class LanguageModelCorpus:
             return [(path, (0, 1)) for path in self.files[index::count]]
         return [(path, self.shard) for path in self.files]
 
-    def state(self, n_batches):
-        """Where the corpus stood when `n_batches` had been taken from it since it was made.
+    def state(self, num_batches):
+        """Where the corpus stood when `num_batches` had been taken from it since it was made.
 
         What was read ahead does not matter, as long as it is no more than some dozens of batches.
 
         Args:
-            n_batches: Batches used so far, by training steps say.
+            num_batches: Batches used so far, by training steps say.
 
         Returns:
             A dict that JSON can hold, for `restore`.
@@ -228,13 +227,13 @@ class LanguageModelCorpus:
         """
         self._check_carries()
         known = [*self._snapshots, self._stream.snapshot]
-        past = [one for one in known if one is not None and one["batch"] <= n_batches]
-        if not past or n_batches > self._stream.n_batches:
+        past = [one for one in known if one is not None and one["batch"] <= num_batches]
+        if not past or num_batches > self._stream.num_batches:
             raise ValueError(
-                f"The state after batch {n_batches} is not known: {self._stream.n_batches} batches "
-                "have been read, and only the latest states are kept."
+                f"The state after batch {num_batches} is not known: {self._stream.num_batches} "
+                "batches have been read, and only the latest states are kept."
             )
-        return {**past[-1], "target": n_batches, "corpus": self._identity()}
+        return {**past[-1], "target": num_batches, "corpus": self._identity()}
 
     def restore(self, state):
         """Goes on from a state that `state` gave.
@@ -259,19 +258,19 @@ class LanguageModelCorpus:
         stream = _Stream(self)
         stream.resume(state)
         stream.makes_batches = False
-        while stream.n_batches < state["target"]:
+        while stream.num_batches < state["target"]:
             self._next_batch(stream)
         stream.makes_batches = True
         self._stream = stream
 
-    def go_to(self, n_batches):
-        """Goes on from where `n_batches` had been taken, back from what was read ahead.
+    def go_to(self, num_batches):
+        """Goes on from where `num_batches` had been taken, back from what was read ahead.
 
         Args:
-            n_batches: As for `state`.
+            num_batches: As for `state`.
         """
-        if n_batches != self.n_batches:
-            self.restore(self.state(n_batches))
+        if num_batches != self.num_batches:
+            self.restore(self.state(num_batches))
 
     def _check_carries(self):
         if self.remainder != "carry":
@@ -302,7 +301,7 @@ def language_model_dataset(files, vocabulary, *, batch_size, unroll_steps, repea
     """Text shards as a `tf.data.Dataset` of training batches: `LanguageModelCorpus(...).dataset()`.
 
     Args:
-        files: Text of one tokenised sentence a line: a path, a glob pattern or a list of such.
+        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such.
         vocabulary: The `Vocabulary`.
         batch_size: Rows B.
         unroll_steps: Words T of a window.
@@ -336,7 +335,7 @@ class _Stream:
     def __init__(self, corpus):
         self.corpus = corpus
         self.makes_batches = True
-        self.n_batches = 0
+        self.num_batches = 0
         self.oov = []
         self.rows = [(np.zeros(0, np.int32),) * 2] * corpus.batch_size
         self._windows = None
@@ -376,17 +375,17 @@ class _Stream:
         if not self._fill():
             return None
         windows, self._windows = self._windows, None
-        self.n_batches += 1
+        self.num_batches += 1
         return self._batch(windows) if self.makes_batches else {}
 
     def _fill(self):
         """Fills the windows row by row, from where it stopped; whether they are full."""
         pad = self.corpus.remainder == "pad"
-        n_steps = self.corpus.unroll_steps
+        num_steps = self.corpus.unroll_steps
         while self._row < len(self.rows):
             forward, backward = self.rows[self._row]
             windows = self._windows[:, self._row]
-            while self._position < n_steps:
+            while self._position < num_steps:
                 if len(forward) <= 1:
                     sentence = self._next_sentence()
                     if sentence is None:
@@ -397,7 +396,7 @@ class _Stream:
                         break
                     forward, backward = sentence, sentence[::-1]
                 start = self._position
-                count = min(len(forward) - 1, n_steps - start)
+                count = min(len(forward) - 1, num_steps - start)
                 stop = start + count
                 windows[0, start:stop] = forward[:count]
                 windows[1, start:stop] = forward[1 : count + 1]
@@ -447,9 +446,9 @@ class _Stream:
 
     def _batch(self, windows):
         corpus = self.corpus
-        n_words = len(corpus.vocabulary)
+        num_words = len(corpus.vocabulary)
         streams = windows if corpus.bidirectional else windows[:2]
-        ids = np.where(streams < n_words, streams, np.int32(corpus.vocabulary.unknown_id))
+        ids = np.where(streams < num_words, streams, np.int32(corpus.vocabulary.unknown_id))
         names = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
         batch = dict(zip(names, ids))
         if corpus.max_characters_per_token is not None:
@@ -490,7 +489,7 @@ class _Stream:
         """What `resume` needs, between two batches."""
         words = [word.decode() for word in self.oov]
         return {
-            "batch": self.n_batches,
+            "batch": self.num_batches,
             "epoch": self.epoch,
             "shard": self.shard,
             "sentence": self.sentence,
@@ -499,14 +498,14 @@ class _Stream:
         }
 
     def _named(self, ids, words):
-        n_words = len(self.corpus.vocabulary)
-        return [int(i) if i < n_words else words[i - n_words] for i in ids]
+        num_words = len(self.corpus.vocabulary)
+        return [int(i) if i < num_words else words[i - num_words] for i in ids]
 
     def resume(self, snapshot):
         # The shard counts as read once its sentences are at hand: it is opened again.
         shard = max(snapshot["shard"] - 1, 0)
         self.begin_epoch(snapshot["epoch"], shard, snapshot["sentence"])
-        self.n_batches = snapshot["batch"]
+        self.num_batches = snapshot["batch"]
         tokens = _Tokens(self.corpus)
         named = zip(snapshot["rows"], snapshot["rows_reverse"])
         self.rows = [tuple(map(tokens.ids_of_named, row)) for row in named]
@@ -554,12 +553,12 @@ class _Tokens(dict):
 
     def translate(self, ids, oov):
         """Ids in which an unknown word was a place in another list `oov`, to ids of this one."""
-        n_words = len(self.vocabulary)
-        if not oov or not (ids >= n_words).any():
+        num_words = len(self.vocabulary)
+        if not oov or not (ids >= num_words).any():
             return ids
         translated = ids.copy()
-        for before in np.unique(ids[ids >= n_words]).tolist():
-            translated[ids == before] = self[oov[before - n_words]]
+        for before in np.unique(ids[ids >= num_words]).tolist():
+            translated[ids == before] = self[oov[before - num_words]]
         return translated
 
     def ids_of_named(self, row):

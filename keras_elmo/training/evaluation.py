@@ -8,10 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.characters import encode_sentences, trim_characters
-from keras_elmo.files import find_files
+from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.reader import TextReport, find_files, read_sentences
 from keras_elmo.training.corpus import LanguageModelCorpus
-from keras_elmo.training.text_files import TextReport, read_sentences
 
 _WINDOW = 8
 _SORTED_TOGETHER = 1024
@@ -71,12 +70,12 @@ def perplexity(model, files, vocabulary, *, batch_size=64, max_sentences=None, o
     """Scores every word of a text once, each sentence for itself, by the full softmax.
 
     LSTMs start each sentence from zero, as `ElmoLayer` does. So a score depends on its sentence
-    alone, neither on its neighbours nor on the batch size. For the figure of bilm-tf, whose LSTMs
+    alone, neither on its neighbors nor on the batch size. For the figure of bilm-tf, whose LSTMs
     go on from sentence to sentence, see `bilm_tf_perplexity`.
 
     Args:
         model: A `BidirectionalLanguageModel`.
-        files: Text of one tokenised sentence a line: a path, a glob pattern or a list of such.
+        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such.
         vocabulary: The model's `Vocabulary`.
         batch_size: Sentences scored together.
         max_sentences: Score only so many of the first sentences; `None` for all.
@@ -103,27 +102,27 @@ def perplexity(model, files, vocabulary, *, batch_size=64, max_sentences=None, o
         read_sentences(path, text) for path in find_files(files)
     )
     sentences = itertools.islice(sentences, max_sentences)
-    totals = np.zeros(model.config.n_directions)
-    n_sentences = n_tokens = n_unknown = 0
+    totals = np.zeros(model.config.num_directions)
+    num_sentences = num_tokens = num_unknown = 0
     while block := list(itertools.islice(sentences, _SORTED_TOGETHER)):
         for tokens, scores in zip(block, _score_block(scorer, block, vocabulary)):
             totals += scores.sum(axis=1, dtype="float64")
-            n_sentences, n_tokens = n_sentences + 1, n_tokens + len(tokens)
-            n_unknown += vocabulary.count_unknown(tokens)
+            num_sentences, num_tokens = num_sentences + 1, num_tokens + len(tokens)
+            num_unknown += vocabulary.count_unknown(tokens)
             if on_sentence is not None:
                 words = [token.decode() for token in tokens]
                 backward = scores[1][::-1] if len(scores) > 1 else None
                 on_sentence(SentenceScore(words, scores[0], backward))
-    if not n_sentences:
+    if not num_sentences:
         raise ValueError(f"There is no sentence in {files}.")
-    means = totals / (n_tokens + n_sentences)
+    means = totals / (num_tokens + num_sentences)
     return PerplexityReport(
         perplexity=math.exp(means.mean()),
         forward=math.exp(means[0]),
         backward=math.exp(means[1]) if len(means) > 1 else None,
-        sentences=n_sentences,
-        tokens=n_tokens,
-        unknown_tokens=n_unknown,
+        sentences=num_sentences,
+        tokens=num_tokens,
+        unknown_tokens=num_unknown,
         text=text,
     )
 
@@ -136,7 +135,7 @@ def bilm_tf_perplexity(model, files, vocabulary, *, batch_size=256):
 
     Args:
         model: A `BidirectionalLanguageModel`.
-        files: Text of one tokenised sentence a line: a path, a glob pattern or a list of such.
+        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such.
         vocabulary: The model's `Vocabulary`.
         batch_size: Rows.
 
@@ -168,12 +167,12 @@ def bilm_tf_perplexity(model, files, vocabulary, *, batch_size=256):
     state = scorer.zero_state()
     total = count = 0
     while window := list(itertools.islice(steps, _WINDOW)):
-        n_steps = len(window)
-        window += window[-1:] * (_WINDOW - n_steps)
+        num_steps = len(window)
+        window += window[-1:] * (_WINDOW - num_steps)
         batch = {name: np.concatenate([one[name] for one in window], axis=1) for name in window[0]}
         losses, state = scorer.score(batch, state)
-        total += losses[:, :, :n_steps].sum(dtype="float64") / len(losses)
-        count += n_steps
+        total += losses[:, :, :num_steps].sum(dtype="float64") / len(losses)
+        count += num_steps
     if not count:
         raise ValueError(f"The text does not fill one step of {batch_size} rows.")
     return math.exp(total / (count * batch_size)), count
@@ -212,7 +211,7 @@ def _score_batch(scorer, sentences, vocabulary):
             length = len(sentence) + 2
             backward[row, :length] = rows[row, :length][::-1]
         spelled = {"": characters, "_reverse": backward}
-    shape = (scorer.n_directions, scorer.batch_size, padded)
+    shape = (scorer.num_directions, scorer.batch_size, padded)
     results = np.zeros(shape, np.float32)
     state = scorer.zero_state()
     for start in range(0, padded, _WINDOW):
@@ -236,7 +235,7 @@ class _Scorer(keras.Model):
         super().__init__(dtype=language_model.dtype_policy, name="scorer")
         self.batch_size = batch_size
         self.language_model = language_model
-        self.n_directions = language_model.config.n_directions
+        self.num_directions = language_model.config.num_directions
         self.jit_compile = keras.backend.backend() == "jax"
         self.built = True
 
@@ -249,9 +248,9 @@ class _Scorer(keras.Model):
     def _word_losses(self, inputs, tops):
         """In slices of time, since each word of the window has a logit for the whole vocabulary."""
         model = self.language_model
-        n_logits = self.batch_size * _WINDOW * model.vocabulary_size
-        n_slices = min(_WINDOW, -(-n_logits // _LOGITS_AT_ONCE))
-        edges = [_WINDOW * i // n_slices for i in range(n_slices + 1)]
+        num_logits = self.batch_size * _WINDOW * model.vocabulary_size
+        num_slices = min(_WINDOW, -(-num_logits // _LOGITS_AT_ONCE))
+        edges = [_WINDOW * i // num_slices for i in range(num_slices + 1)]
         slices = []
         for start, stop in itertools.pairwise(edges):
             part = {name: inputs[name][:, start:stop] for name in inputs if "next_token" in name}

@@ -11,23 +11,24 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.parts import make_bilm, make_token_encoder
-from keras_elmo.layers.table_rows import take_rows
-from keras_elmo.pretrained.catalog import model_files
-from keras_elmo.pretrained.hdf5_file import (
+from keras_elmo.layers.builders import make_bilm, make_token_encoder
+from keras_elmo.layers.renamed import current_names
+from keras_elmo.ops.gather import gather
+from keras_elmo.pretrained.hdf5 import (
     export_hdf5,
     export_softmax,
     load_hdf5,
     read_softmax,
     variables_and_rows,
 )
+from keras_elmo.pretrained.registry import model_files
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, prefetched
+from keras_elmo.training.distribution import all_rows, own_rows, share
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
-from keras_elmo.training.replicas import all_rows, own_rows, share
 from keras_elmo.training.word_softmax import WordSoftmax
 
 SUFFIXES = ("", "_reverse")
@@ -50,9 +51,9 @@ class BidirectionalLanguageModel(keras.Model):
         unroll_steps: Words T of a window.
         dropout: Fraction of the numbers to drop in training, from the input of every LSTM and from
             the top layer.
-        n_negative_samples: Words drawn for the sampled softmax of the training, for each direction;
-            `None` trains with the full softmax. So does a number that is not below the vocabulary's
-            size. Evaluation is always in full.
+        num_negative_samples: Words drawn for the sampled softmax of the training, for each
+            direction; `None` trains with the full softmax. So does a number that is not below the
+            vocabulary's size. Evaluation is always in full.
         share_embedding_softmax: Whether the softmax's table is the token encoder's (models that
             read whole words).
         carry_state: Whether the LSTMs go on from window to window, as bilm-tf's do, or start each
@@ -73,7 +74,7 @@ class BidirectionalLanguageModel(keras.Model):
 
     Example:
 
-    >>> model = BidirectionalLanguageModel(config, len(vocabulary), n_negative_samples=1024)
+    >>> model = BidirectionalLanguageModel(config, len(vocabulary), num_negative_samples=1024)
     >>> model.compile()
     >>> model.fit(LanguageModelCorpus("shards/*", vocabulary, batch_size=128, unroll_steps=20))
     >>> model.export_hdf5("my_elmo")
@@ -90,7 +91,7 @@ class BidirectionalLanguageModel(keras.Model):
         batch_size=128,
         unroll_steps=20,
         dropout=0.1,
-        n_negative_samples=8192,
+        num_negative_samples=8192,
         share_embedding_softmax=False,
         carry_state=True,
         **kwargs,
@@ -105,19 +106,19 @@ class BidirectionalLanguageModel(keras.Model):
         self.batch_size = batch_size
         self.unroll_steps = unroll_steps
         self.dropout = dropout
-        self.n_negative_samples = n_negative_samples
+        self.num_negative_samples = num_negative_samples
         self.share_embedding_softmax = share_embedding_softmax
         self.carry_state = carry_state
         self.token_encoder = make_token_encoder(config, self.dtype_policy)
         self.bilm = make_bilm(config, self.dtype_policy, dropout)
         self.softmax = WordSoftmax(
             vocabulary_size,
-            n_negative_samples=n_negative_samples if self.is_sampled else None,
+            num_negative_samples=num_negative_samples if self.is_sampled else None,
             has_kernel=not share_embedding_softmax,
             dtype=self.dtype_policy,
             name="softmax",
         )
-        self.perplexity = Perplexity(n_directions=config.n_directions, name="perplexity")
+        self.perplexity = Perplexity(num_directions=config.num_directions, name="perplexity")
         self.build()
 
     def build(self, input_shape=None):
@@ -133,7 +134,7 @@ class BidirectionalLanguageModel(keras.Model):
         self.built = True
 
     def _state(self, name):
-        dims = (self.batch_size, self.config.n_directions, self.config.n_layers)
+        dims = (self.batch_size, self.config.num_directions, self.config.num_layers)
         return [
             self.add_weight(
                 shape=(*dims, dim),
@@ -150,7 +151,7 @@ class BidirectionalLanguageModel(keras.Model):
     @property
     def is_sampled(self):
         """Whether training compares each word with a sample of the others, not with all."""
-        n = self.n_negative_samples
+        n = self.num_negative_samples
         return n is not None and n < self.vocabulary_size
 
     @property
@@ -182,17 +183,17 @@ class BidirectionalLanguageModel(keras.Model):
 
     def token_vectors(self, inputs):
         """The token vectors of a batch, a list of floats `(B, T, P)`, one for each direction."""
-        suffixes = SUFFIXES[: self.config.n_directions]
+        suffixes = SUFFIXES[: self.config.num_directions]
         if not self.config.reads_characters:
             return [self.token_encoder(inputs[f"token_ids{suffix}"] + 1) for suffix in suffixes]
         if "word_characters" in inputs:
             words = self.token_encoder(inputs["word_characters"])
-            return [take_rows(words, inputs[f"word_index{suffix}"]) for suffix in suffixes]
+            return [gather(words, inputs[f"word_index{suffix}"]) for suffix in suffixes]
         return [self.token_encoder(inputs[f"tokens_characters{suffix}"]) for suffix in suffixes]
 
     def zero_state(self, batch_size):
         """The state (h, c) of LSTMs that have read nothing."""
-        dims = (batch_size, self.config.n_directions, self.config.n_layers)
+        dims = (batch_size, self.config.num_directions, self.config.num_layers)
         return tuple(
             ops.zeros((*dims, n)) for n in (self.config.projection_dim, self.config.lstm_dim)
         )
@@ -329,7 +330,7 @@ class BidirectionalLanguageModel(keras.Model):
             if initial_epoch:
                 raise ValueError("A TrainingCheckpoint knows the epoch: leave out initial_epoch.")
             first = checkpoint.resume(self, corpus)
-        progress = _Progress(corpus.n_batches)
+        progress = _Progress(corpus.num_batches)
         callbacks = [progress, *callbacks]
         history = {}
         try:
@@ -397,7 +398,7 @@ class BidirectionalLanguageModel(keras.Model):
         export_softmax(self.softmax_kernel, self.softmax.bias, os.path.join(folder, "softmax.hdf5"))
         config = dataclasses.replace(
             self.config,
-            n_tokens_vocab=self.vocabulary_size,
+            vocabulary_size=self.vocabulary_size,
             training_options={**self.config.training_options, **self._training_options()},
         )
         config.to_json(os.path.join(folder, "options.json"))
@@ -409,7 +410,7 @@ class BidirectionalLanguageModel(keras.Model):
             "unroll_steps": self.unroll_steps,
             "dropout": self.dropout,
             "sample_softmax": self.is_sampled,
-            "n_negative_samples_batch": self.n_negative_samples,
+            "n_negative_samples_batch": self.num_negative_samples,
             "share_embedding_softmax": self.share_embedding_softmax,
         }
 
@@ -504,7 +505,7 @@ class BidirectionalLanguageModel(keras.Model):
                 vocabularies are given.
         """
         own, found = (
-            dataclasses.replace(m.config, n_tokens_vocab=None, training_options={})
+            dataclasses.replace(m.config, vocabulary_size=None, training_options={})
             for m in (self, other)
         )
         if own != found:
@@ -559,10 +560,14 @@ class BidirectionalLanguageModel(keras.Model):
             "batch_size": self.batch_size,
             "unroll_steps": self.unroll_steps,
             "dropout": self.dropout,
-            "n_negative_samples": self.n_negative_samples,
+            "num_negative_samples": self.num_negative_samples,
             "share_embedding_softmax": self.share_embedding_softmax,
             "carry_state": self.carry_state,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(current_names(config))
 
 
 class _ResetStates(keras.callbacks.Callback):

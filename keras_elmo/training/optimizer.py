@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_elmo.training.replicas import jointly_clipped
+from keras_elmo.training.distribution import jointly_clipped
 
 
 @keras.saving.register_keras_serializable("keras_elmo")

@@ -3,27 +3,29 @@
 import keras
 from keras import ops
 
+from keras_elmo.layers.renamed import current_names
+
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class Perplexity(keras.metrics.Metric):
     """exp of the mean negative log probability of a word, over all batches since the reset.
 
     Args:
-        n_directions: 2 for a result of `perplexity_forward`, `perplexity_backward` and their
+        num_directions: 2 for a result of `perplexity_forward`, `perplexity_backward` and their
             geometric mean `perplexity`, bilm-tf's figure; 1 for `perplexity` alone.
 
     Example:
 
-    >>> metric = Perplexity(n_directions=1)
+    >>> metric = Perplexity(num_directions=1)
     >>> metric.update_state([np.log([[2.0, 8.0]])], np.ones((1, 2)))
     >>> metric.result()["perplexity"]
     4.0
     """
 
-    def __init__(self, n_directions=2, name="perplexity", **kwargs):
+    def __init__(self, num_directions=2, name="perplexity", **kwargs):
         super().__init__(name=name, **kwargs)
-        self.n_directions = n_directions
-        self.totals = self.add_variable((n_directions,), initializer="zeros", name="totals")
+        self.num_directions = num_directions
+        self.totals = self.add_variable((num_directions,), initializer="zeros", name="totals")
         self.words = self.add_variable((), initializer="zeros", name="words")
 
     def update_state(self, losses, weights):
@@ -35,10 +37,14 @@ class Perplexity(keras.metrics.Metric):
     def result(self):
         means = self.totals / ops.maximum(self.words, 1.0)
         both = {"perplexity": ops.exp(ops.mean(means))}
-        if self.n_directions == 1:
+        if self.num_directions == 1:
             return both
         forward, backward = ops.exp(means[0]), ops.exp(means[1])
         return {"perplexity_forward": forward, "perplexity_backward": backward, **both}
 
     def get_config(self):
-        return {**super().get_config(), "n_directions": self.n_directions}
+        return {**super().get_config(), "num_directions": self.num_directions}
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(current_names(config))

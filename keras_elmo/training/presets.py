@@ -1,12 +1,12 @@
 """Architectures by name."""
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.catalog import get_model
+from keras_elmo.pretrained.registry import get_model
 
 PRESETS = {
     "tiny": ElmoConfig(
         filters=((1, 16), (2, 32), (3, 64), (4, 96), (5, 128)),
-        n_highway=1,
+        num_highway=1,
         lstm_dim=512,
         projection_dim=128,
     ),

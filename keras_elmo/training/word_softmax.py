@@ -4,7 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.layers.table_rows import take_rows
+from keras_elmo.layers.renamed import current_names
+from keras_elmo.ops.gather import gather
 
 _NEVER = -1e30
 """Logit of a word that is not to be there."""
@@ -16,7 +17,7 @@ class WordSoftmax(keras.layers.Layer):
 
     Args:
         vocabulary_size: Words V, boundaries included.
-        n_negative_samples: Words to draw for a sampled loss; `None` for full losses alone.
+        num_negative_samples: Words to draw for a sampled loss; `None` for full losses alone.
         has_kernel: Whether the layer has a table of its own, or is called with a `kernel`.
 
     Call arguments:
@@ -45,12 +46,12 @@ class WordSoftmax(keras.layers.Layer):
     Vocabulary"; Efraimidis and Spirakis 2006 on weighted sampling without replacement.
     """
 
-    def __init__(self, vocabulary_size, n_negative_samples=None, has_kernel=True, **kwargs):
+    def __init__(self, vocabulary_size, num_negative_samples=None, has_kernel=True, **kwargs):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
-        self.n_negative_samples = n_negative_samples
+        self.num_negative_samples = num_negative_samples
         self.has_kernel = has_kernel
-        self.seed_generator = keras.random.SeedGenerator() if n_negative_samples else None
+        self.seed_generator = keras.random.SeedGenerator() if num_negative_samples else None
 
     def build(self, input_shape):
         dim = input_shape[-1]
@@ -73,16 +74,16 @@ class WordSoftmax(keras.layers.Layer):
         return self._sampled_loss(inputs, targets, kernel, candidates, expected_targets, expected)
 
     def _sampled_loss(self, inputs, targets, kernel, candidates, expected_targets, expected):
-        n_targets = ops.shape(targets)[0]
+        num_targets = ops.shape(targets)[0]
         # One lookup for both: its gradient is a whole table.
         ids = ops.concatenate([ops.cast(targets, "int32"), ops.cast(candidates, "int32")])
-        rows = ops.cast(take_rows(kernel, ids), self.compute_dtype)
-        biases = ops.cast(take_rows(ops.expand_dims(self.bias, -1), ids)[:, 0], "float32")
-        positive = ops.sum(ops.cast(inputs * rows[:n_targets], "float32"), axis=-1)
-        positive = positive + biases[:n_targets] - ops.log(expected_targets)
-        negative = ops.cast(ops.matmul(inputs, ops.transpose(rows[n_targets:])), "float32")
-        negative = negative + (biases[n_targets:] - ops.log(expected))
-        is_target = ops.expand_dims(ids[:n_targets], 1) == ids[n_targets:]
+        rows = ops.cast(gather(kernel, ids), self.compute_dtype)
+        biases = ops.cast(gather(ops.expand_dims(self.bias, -1), ids)[:, 0], "float32")
+        positive = ops.sum(ops.cast(inputs * rows[:num_targets], "float32"), axis=-1)
+        positive = positive + biases[:num_targets] - ops.log(expected_targets)
+        negative = ops.cast(ops.matmul(inputs, ops.transpose(rows[num_targets:])), "float32")
+        negative = negative + (biases[num_targets:] - ops.log(expected))
+        is_target = ops.expand_dims(ids[:num_targets], 1) == ids[num_targets:]
         negative = ops.where(is_target, _NEVER, negative)
         logits = ops.concatenate([ops.expand_dims(positive, 1), negative], axis=1)
         return ops.logsumexp(logits, axis=1) - positive
@@ -97,7 +98,7 @@ class WordSoftmax(keras.layers.Layer):
             targets: Integer ids `(N,)`.
 
         Returns:
-            Drawn ids int32 `(n_negative_samples,)`, and the expected counts, float32, of the
+            Drawn ids int32 `(num_negative_samples,)`, and the expected counts, float32, of the
             targets `(N,)` and of the drawn ids.
         """
         ranks = np.arange(self.vocabulary_size, dtype="float64")
@@ -107,7 +108,7 @@ class WordSoftmax(keras.layers.Layer):
             (self.vocabulary_size,), minval=1e-30, dtype="float32", seed=self.seed_generator
         )
         arrival = -ops.log(uniform) / rates
-        earliest, candidates = ops.top_k(-arrival, self.n_negative_samples)
+        earliest, candidates = ops.top_k(-arrival, self.num_negative_samples)
         time = -earliest[-1]
 
         def expected(ids):
@@ -122,6 +123,10 @@ class WordSoftmax(keras.layers.Layer):
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
-            "n_negative_samples": self.n_negative_samples,
+            "num_negative_samples": self.num_negative_samples,
             "has_kernel": self.has_kernel,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(current_names(config))

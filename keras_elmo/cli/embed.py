@@ -1,0 +1,373 @@
+"""The commands of `keras-elmo` that make vectors: embed, dump-words."""
+
+import io
+import itertools
+import os
+import sys
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from keras_elmo.cli import numbers
+from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.embedding.file_job import Lines
+from keras_elmo.embedding.writers import check_suffix, stored_state
+from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.token_ids import read_words
+
+_MAX_SHOWN = 20
+
+
+def add_commands(commands, common, model_help):
+    """Adds the commands to the parser of `keras-elmo`."""
+    _add_embed(commands, common, model_help)
+    _add_dump_words(commands, common, model_help)
+
+
+def _add_embed(commands, common, model_help):
+    command = commands.add_parser(
+        "embed",
+        parents=[common],
+        help="turn sentences into word vectors",
+        description="Turns tokenized sentences into word vectors: shows the first numbers of each "
+        "word's vector and the words of the input with the nearest ones, or writes all vectors to "
+        "a file. Tokens are separated by white space, also from punctuation. A file of vectors is "
+        "good at any moment: after a kill the same command with --resume goes on.",
+    )
+    command.add_argument(
+        "sentences",
+        nargs="*",
+        metavar="SENTENCE",
+        help="a sentence, in quotes; or, with --output, a text file, as for --input",
+    )
+    command.add_argument(
+        "--input",
+        metavar="FILE",
+        help="read sentences from a UTF-8 text file, one a line, plain, .gz, .xz or .jsonl; '-' is "
+        "the standard input, which is also read when there is no sentence",
+    )
+    command.add_argument("--field", help="of JSON lines, that holds the sentence (default: text)")
+    command.add_argument("--model", default="default", help=model_help)
+    command.add_argument(
+        "--vocabulary",
+        metavar="FILE",
+        help="for models that read whole words: the words, in the order of their table's rows",
+    )
+    command.add_argument(
+        "--vectors",
+        choices=("mix", "layers", "top", "average"),
+        default="mix",
+        help="the mean of all layers (mix, what a fresh ElmoLayer gives, and average), every "
+        "layer, as bilm-tf stores them, or the top layer (default: %(default)s)",
+    )
+    command.add_argument(
+        "--pooling",
+        choices=("mean", "max"),
+        help="one vector for each sentence instead of each word; needs --output",
+    )
+    command.add_argument(
+        "--compute-dtype",
+        metavar="DTYPE",
+        help="float32, bfloat16 or int8: what the model computes in (default: float32)",
+    )
+    command.add_argument(
+        "--batch-tokens",
+        type=numbers.positive,
+        default=2048,
+        metavar="N",
+        help="tokens embedded together (default: %(default)s)",
+    )
+    command.add_argument(
+        "--neighbors",
+        type=numbers.positive,
+        default=3,
+        metavar="N",
+        help="nearest words to show for each word (default: %(default)s)",
+    )
+    _add_output_options(command)
+    _add_ray_options(command)
+    command.set_defaults(run=_embed)
+
+
+def _add_output_options(command):
+    group = command.add_argument_group("writing vectors to a file")
+    group.add_argument(
+        "--output",
+        metavar="FILE",
+        help="FILE.h5: one dataset for each sentence named 0, 1, ... as bilm-tf does; FILE.parquet "
+        "(a folder); or FILE.npz for small work; nothing is shown then",
+    )
+    group.add_argument(
+        "--dtype",
+        choices=("float32", "float16"),
+        default="float32",
+        help="of the stored vectors (default: %(default)s)",
+    )
+    group.add_argument("--compression", choices=("gzip",), help="of the stored vectors")
+    group.add_argument(
+        "--max-line-tokens",
+        type=numbers.positive,
+        default=100_000,
+        metavar="N",
+        help="a longer line has no vectors and is reported (default: %(default)s)",
+    )
+    exclusive = group.add_mutually_exclusive_group()
+    exclusive.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with FILE after the last line it holds; --ray always does",
+    )
+    exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+
+
+def _add_ray_options(command):
+    group = command.add_argument_group("on a Ray cluster")
+    group.add_argument(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="embed text shards (--input 'shards/*') on the cluster at ADDRESS, or on this machine "
+        "without one, to a folder of Parquet files, --output",
+    )
+    group.add_argument(
+        "--actors",
+        type=numbers.positive,
+        metavar="N",
+        help="processes that hold a model each (default: one for each two cores)",
+    )
+
+
+def _add_dump_words(commands, common, model_help):
+    command = commands.add_parser(
+        "dump-words",
+        parents=[common],
+        help="write the token vectors of a vocabulary",
+        description="Writes the token vectors of a vocabulary, what the character encoder makes of "
+        "each word, as bilm-tf's dump_token_embeddings does: for WordCache.from_files.",
+    )
+    command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word a line")
+    command.add_argument("--output", required=True, metavar="FILE.h5")
+    command.add_argument("--model", default="default", help=model_help)
+    command.set_defaults(run=_dump_words)
+
+
+def _embed(arguments, parser):
+    _check_embed(arguments, parser)
+    if arguments.ray is not None:
+        _embed_on_ray(arguments)
+    elif arguments.output is not None:
+        _embed_to_file(arguments, parser)
+    else:
+        _embed_to_terminal(arguments, parser)
+
+
+def _check_embed(arguments, parser):
+    if arguments.output is None:
+        for option in ("pooling", "ray", "compression", "resume", "overwrite"):
+            if getattr(arguments, option) not in (None, False):
+                parser.error(f"--{option} needs --output")
+        if arguments.vectors == "layers":
+            parser.error("--vectors layers needs --output: a table shows one vector for each word")
+    elif arguments.ray is None:
+        try:
+            check_suffix(arguments.output)
+        except ValueError as error:
+            parser.error(str(error))
+    if arguments.sentences and arguments.input:
+        parser.error("give sentences or --input, not both")
+    if arguments.ray is not None and not _file_argument(arguments):
+        parser.error("--ray needs text files: --input 'shards/*'")
+    if arguments.output is not None and len(arguments.sentences) == 1:
+        (text,) = arguments.sentences
+        looks_like_file = len(text.split()) == 1 and os.path.splitext(text)[1] not in ("", ".")
+        if looks_like_file and not os.path.isfile(text):
+            parser.error(f"there is no file {text}. If that is a sentence, use --input -")
+    files = list(filter(os.path.isfile, arguments.sentences))
+    if arguments.output is not None and len(arguments.sentences) > 1 and files:
+        parser.error(
+            f"{files[0]} is a file, of which --output takes one: --input {files[0]}; or many with "
+            "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
+        )
+    if arguments.ray is not None and arguments.overwrite:
+        parser.error("--ray does not overwrite: remove the folder, or choose another --output")
+    if arguments.actors and arguments.ray is None:
+        parser.error("--actors needs --ray")
+
+
+def _file_argument(arguments):
+    """The text file to embed to a file, if one is named."""
+    if arguments.input not in (None, "-"):
+        return arguments.input
+    names_file = len(arguments.sentences) == 1 and os.path.isfile(arguments.sentences[0])
+    return arguments.sentences[0] if names_file else None
+
+
+def _embed_to_file(arguments, parser):
+    source = _file_argument(arguments) or _given_text(arguments, parser)
+    try:
+        report = _embedder(arguments).embed_file(
+            source,
+            arguments.output,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+            **_file_options(arguments),
+        )
+    except (KeyboardInterrupt, OSError, MemoryError) as error:
+        if not isinstance(error, (FileExistsError, FileNotFoundError)):
+            _tell_what_is_kept(arguments.output)
+        raise
+    _print_reasons(report.reasons)
+    if report.failed > len(report.reasons):
+        print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
+    rate = report.tokens / max(report.seconds, 1e-9)
+    print(
+        f"Wrote the vectors of {report.lines:,} sentences to {arguments.output} "
+        f"({report.tokens:,} tokens at {rate:,.0f} a second)"
+    )
+
+
+def _tell_what_is_kept(path):
+    if os.path.splitext(path)[1] == ".npz" or not os.path.exists(path):
+        return
+    num_lines = stored_state(path)["num_lines"]
+    print(
+        f"keras-elmo: {path} holds {num_lines:,} lines and is good; the same command with --resume "
+        "goes on",
+        file=sys.stderr,
+    )
+
+
+def _embed_to_terminal(arguments, parser):
+    is_file = arguments.input not in (None, "-")
+    source = arguments.input if is_file else _given_text(arguments, parser)
+    with Lines(source, arguments.field, arguments.max_line_tokens) as lines:
+        sentences = iter(lines)
+        shown = list(itertools.islice(sentences, _MAX_SHOWN))
+        _print_reasons((i, error) for i, (_, error) in enumerate(lines.taken) if error)
+        if not shown:
+            raise ValueError("The input is empty: there is no sentence to embed.")
+        vectors = _embedder(arguments).embed(shown, output=arguments.vectors)
+        _show_vectors(list(zip(shown, vectors)), arguments.neighbors)
+        if next(sentences, None) is not None:
+            print(
+                f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5"
+            )
+
+
+def _print_reasons(reasons):
+    for line, reason in reasons:
+        print(f"keras-elmo: line {line + 1:,}: {reason}", file=sys.stderr)
+
+
+def _embed_on_ray(arguments):
+    from keras_elmo.embedding.distributed import embed_shards
+
+    report = embed_shards(
+        _file_argument(arguments),
+        arguments.output,
+        model=arguments.model,
+        address=arguments.ray or None,
+        num_actors=arguments.actors,
+        embedder=_embedder_options(arguments),
+        **_file_options(arguments),
+    )
+    for shard, line, reason in report.reasons:
+        print(f"keras-elmo: {shard}, line {line + 1:,}: {reason}", file=sys.stderr)
+    print(
+        f"Wrote the vectors of {report.lines:,} sentences in {report.shards:,} shards to "
+        f"{arguments.output} ({report.skipped:,} shards were there already)"
+    )
+
+
+def _dump_words(arguments, _):
+    words = read_words(arguments.vocabulary)
+    Embedder(arguments.model, word_cache=0).dump_words(words, arguments.output)
+    print(f"Wrote the token vectors of {len(words):,} words to {arguments.output}")
+
+
+def _given_text(arguments, parser):
+    """The sentences given, or the standard input: an open text of one sentence a line."""
+    if arguments.sentences:
+        lines = [b" ".join(split_tokens(os.fsencode(text))) for text in arguments.sentences]
+        return io.BytesIO(b"".join(line + b"\n" for line in lines))
+    if sys.stdin is None or (arguments.input is None and sys.stdin.isatty()):
+        parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
+    return sys.stdin.buffer
+
+
+def _embedder(arguments):
+    return Embedder(arguments.model, **_embedder_options(arguments))
+
+
+def _embedder_options(arguments):
+    return {
+        "batch_tokens": arguments.batch_tokens,
+        "dtype": arguments.compute_dtype,
+        "vocabulary": arguments.vocabulary,
+    }
+
+
+def _file_options(arguments):
+    """What `embed_file` is told, on this machine or on a cluster."""
+    return {
+        "output": arguments.vectors,
+        "pooling": arguments.pooling,
+        "field": arguments.field,
+        "max_line_tokens": arguments.max_line_tokens,
+        "dtype": arguments.dtype,
+        "compression": arguments.compression,
+    }
+
+
+def _show_vectors(embedded, num_neighbors):
+    words = [
+        (number, _text(token))
+        for number, (tokens, _) in enumerate(embedded, start=1)
+        for token in tokens
+    ]
+    if not words:
+        raise ValueError("The input holds no words, only white space.")
+    vectors = np.concatenate([vectors for _, vectors in embedded])
+    table = Table()
+    for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
+        table.add_column(column, overflow="fold")
+    neighbors = _nearest(vectors, num_neighbors)
+    for i, (number, word) in enumerate(words):
+        new_sentence = i == 0 or words[i - 1][0] != number
+        if new_sentence and i:
+            table.add_section()
+        values = " ".join(f"{value:6.3f}" for value in vectors[i, :3])
+        near = ", ".join(
+            f"{words[j][1]}{_sentence_mark(words[j][0], number)} {similarity:.2f}"
+            for j, similarity in neighbors[i]
+        )
+        table.add_row(str(number) if new_sentence else "", word, f"{values} ...", near)
+    console().print(table)
+    print("Nearest by cosine, among the words above; (n) is another sentence.")
+
+
+def _nearest(vectors, count):
+    """For each vector the places and cosines of the `count` others nearest to it."""
+    norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    similarity = (vectors / norms) @ (vectors / norms).T
+    np.fill_diagonal(similarity, -np.inf)
+    order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
+    return [[(j, similarity[i, j]) for j in row] for i, row in enumerate(order)]
+
+
+def _sentence_mark(number, own):
+    return "" if number == own else f" ({number})"
+
+
+def _text(token):
+    """A token as it can be shown: control characters would move the cursor."""
+    text = token.decode("utf-8", "replace") if isinstance(token, bytes) else token
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def console():
+    """Where tables are shown."""
+    # Words are shown as they are, [b] and :smile: too.
+    return Console(markup=False, emoji=False, highlight=False)

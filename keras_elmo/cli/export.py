@@ -1,0 +1,64 @@
+"""The command `keras-elmo export`."""
+
+from keras_elmo.atomic import atomic_folder
+from keras_elmo.cli.evaluate import export_checkpoint
+from keras_elmo.export.saved_model import export_hdf5, export_onnx, export_saved_model
+from keras_elmo.layers.elmo_layer import ElmoLayer
+
+_FORMATS = {"hdf5": export_hdf5, "saved-model": export_saved_model, "onnx": export_onnx}
+
+
+def add_command(commands, common, model_help):
+    """Adds the command to the parser of `keras-elmo`."""
+    command = commands.add_parser(
+        "export",
+        parents=[common],
+        help="write a model for bilm-tf and AllenNLP, TensorFlow Serving or ONNX",
+        description="Writes a model for other programs, reads it back and shows by how much its "
+        "outputs differ from ours. Or makes options.json, weights.hdf5 and softmax.hdf5 from a "
+        "checkpoint of `train`.",
+    )
+    command.add_argument(
+        "checkpoint", nargs="?", metavar="CHECKPOINT", help="a file, or a training's folder"
+    )
+    command.add_argument("--model", help=model_help)
+    command.add_argument(
+        "--format",
+        choices=tuple(_FORMATS),
+        default="hdf5",
+        help="hdf5: options.json and weights.hdf5, as bilm-tf and AllenNLP read them; saved-model: "
+        "for TensorFlow Serving and tf.saved_model.load, with the signatures of the TF-Hub ELMo "
+        "module; onnx: a model that reads character ids (default: %(default)s)",
+    )
+    command.add_argument(
+        "--output",
+        required=True,
+        metavar="PATH",
+        help="the folder to write, for TensorFlow Serving NAME/VERSION; or FILE.onnx",
+    )
+    command.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+    command.set_defaults(run=_export)
+
+
+def _export(arguments, parser):
+    if (arguments.checkpoint is None) == (arguments.model is None):
+        parser.error("give a CHECKPOINT or --model")
+    if arguments.checkpoint is not None:
+        _export_checkpoint(arguments, parser)
+        return
+    export = _FORMATS[arguments.format]
+    differences = export(ElmoLayer(arguments.model), arguments.output, arguments.overwrite)
+    print(f"Wrote {arguments.output}. Read back, its largest differences from the Keras layer are")
+    for name, difference in differences.items():
+        print(f"  {name:<15}{difference:.1e}")
+
+
+def _export_checkpoint(arguments, parser):
+    if arguments.format != "hdf5":
+        parser.error(
+            f"a checkpoint is exported as hdf5: export that, for --format {arguments.format} with "
+            "--model and its folder"
+        )
+    with atomic_folder(arguments.output, arguments.overwrite) as partial:
+        export_checkpoint(arguments.checkpoint, partial)
+    print(f"Wrote the model to {arguments.output}: ElmoLayer({arguments.output!r})")

@@ -1,0 +1,77 @@
+"""The command `keras-elmo vocab`, and what it shares with the other ones on text."""
+
+import os
+import sys
+
+from rich.console import Console
+from rich.progress import Progress
+
+from keras_elmo.cli import numbers
+from keras_elmo.text.reader import find_files
+from keras_elmo.text.vocabulary import Vocabulary, count_words
+
+
+def add_command(commands, common):
+    """Adds the command to the parser of `keras-elmo`."""
+    command = commands.add_parser(
+        "vocab",
+        parents=[common],
+        help="count the words of a corpus and write a vocabulary file",
+        description="Counts the words of text files (one tokenized sentence a line; plain, .gz or "
+        ".xz) and writes the most frequent ones, one a line, as bilm-tf reads them.",
+    )
+    command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
+    command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
+    command.add_argument(
+        "--min-count",
+        type=numbers.positive,
+        default=3,
+        metavar="N",
+        help="leave out words that occur less often (default: %(default)s)",
+    )
+    command.add_argument(
+        "--size",
+        type=numbers.positive,
+        metavar="N",
+        help="most words to take, with the 3 specials",
+    )
+    command.set_defaults(run=_vocab)
+
+
+def _vocab(arguments, _):
+    counts = count_corpus(arguments.files)
+    vocabulary = Vocabulary.from_counts(
+        counts.counts, min_count=arguments.min_count, size=arguments.size
+    )
+    vocabulary.write(arguments.output)
+    print_corpus(counts.report)
+    known = 1 - vocabulary.counts(counts)[vocabulary.unknown_id] / max(counts.report.tokens, 1)
+    rarest = counts.counts[vocabulary.words[-1].encode()]
+    print(
+        f"Wrote {len(vocabulary):,} of {len(counts.counts) + 3:,} words to {arguments.output}: "
+        f"{known:.2%} of the tokens, the rarest word occurs {rarest:,} times"
+    )
+
+
+def count_corpus(files):
+    """Counts the words of files, with a progress bar on a terminal; a `WordCounts`."""
+    paths = find_files(files)
+    with Progress(disable=not sys.stderr.isatty(), console=stderr_console()) as progress:
+        task = progress.add_task("counting", total=sum(map(os.path.getsize, paths)))
+        return count_words(
+            paths, lambda path: progress.advance(task, advance=os.path.getsize(path))
+        )
+
+
+def print_corpus(report):
+    """Prints what a `TextReport` holds."""
+    print(
+        f"Corpus: {report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
+    )
+    for oddity in report.oddities():
+        print(f"        {oddity}")
+
+
+def stderr_console():
+    """Where progress is shown."""
+    return Console(stderr=True)

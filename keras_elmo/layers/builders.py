@@ -1,0 +1,55 @@
+"""The parts of a biLM made from its architecture, for the layer and the language model alike."""
+
+from keras_elmo.layers.bilm_stack import BiLMStack
+from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.word_embedding import WordEmbedding
+
+
+def make_token_encoder(config, dtype):
+    """The layer from the ids of characters, or of whole words, to token vectors.
+
+    Args:
+        config: The architecture, an `ElmoConfig`.
+        dtype: Dtype or dtype policy of its computation.
+
+    Returns:
+        A `CharCNNEmbedding` or a `WordEmbedding`.
+    """
+    if config.reads_characters:
+        return CharCNNEmbedding(
+            filters=config.filters,
+            char_embedding_dim=config.char_embedding_dim,
+            activation=config.activation,
+            num_highway=config.num_highway,
+            projection_dim=config.projection_dim,
+            dtype=dtype,
+            name="token_encoder",
+        )
+    return WordEmbedding(
+        config.vocabulary_size, config.projection_dim, dtype=dtype, name="token_encoder"
+    )
+
+
+def make_bilm(config, dtype, dropout=0.0):
+    """The LSTMs over token vectors.
+
+    Args:
+        config: The architecture, an `ElmoConfig`.
+        dtype: Dtype or dtype policy of its computation.
+        dropout: As for `BiLMStack`.
+
+    Returns:
+        A `BiLMStack`.
+    """
+    return BiLMStack(
+        lstm_dim=config.lstm_dim,
+        projection_dim=config.projection_dim,
+        num_layers=config.num_layers,
+        cell_clip=config.cell_clip,
+        proj_clip=config.proj_clip,
+        use_skip_connections=config.use_skip_connections,
+        bidirectional=config.bidirectional,
+        dropout=dropout,
+        dtype=dtype,
+        name="bilm",
+    )

@@ -1,0 +1,14 @@
+"""Arguments that had other names when a model was saved."""
+
+_NAMES = {
+    "n_directions": "num_directions",
+    "n_highway": "num_highway",
+    "n_layers": "num_layers",
+    "n_negative_samples": "num_negative_samples",
+    "n_tokens_vocab": "vocabulary_size",
+}
+
+
+def current_names(config):
+    """The config of a saved layer with the names that its arguments have today."""
+    return {_NAMES.get(name, name): value for name, value in config.items()}

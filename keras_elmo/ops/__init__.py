@@ -1,0 +1,1 @@
+"""Operations that keras.ops lacks, once for each backend."""

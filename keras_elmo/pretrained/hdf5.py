@@ -1,0 +1,241 @@
+"""Loading and exporting the weights files of bilm-tf."""
+
+import contextlib
+import functools
+import os
+
+import numpy as np
+
+from keras_elmo.atomic import atomic_write
+from keras_elmo.pretrained.weight_table import weight_table
+
+TOKEN_EMBEDDINGS_NAME = "embedding"
+SOFTMAX_NAMES = ("softmax/W", "softmax/b")
+
+
+def load_hdf5(owner, config, path, without_token_encoder=False):
+    """Loads the weights of a biLM from a bilm-tf hdf5 file.
+
+    The file is opened once and read array by array. All names and shapes are checked before the
+    first variable changes.
+
+    Args:
+        owner: Object with the built layers `token_encoder` and `bilm`.
+        config: The model's `ElmoConfig`.
+        path: The weights file. Arrays of any floating-point type.
+        without_token_encoder: Whether to leave the token encoder as it is and load the LSTMs alone.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not an hdf5 file or is cut off, or an array is missing, unknown,
+            misshapen or not of numbers; the message lists all of them.
+
+    Example:
+
+    >>> load_hdf5(elmo, elmo.config, "weights.hdf5")
+
+    Reference: BILM_TF.md, "Files".
+    """
+    entries = weight_table(config)
+    with open_hdf5(path) as file:
+        found = _datasets(file)
+        _check_arrays(path, entries, found, skip=without_token_encoder)
+        for entry in entries:
+            if without_token_encoder and _is_token_encoder(entry.name):
+                continue
+            for variable, rows in variables_and_rows(owner, entry):
+                # Each part is read by itself: a view would keep the whole array in memory on JAX.
+                part = _as_float32(found[entry.name], rows)
+                variable.assign(entry.part_of(part, variable.shape))
+
+
+def export_hdf5(owner, config, path):
+    """Writes the weights of a biLM to a file that bilm-tf and AllenNLP read, whole or not at all.
+
+    Args:
+        owner: Object with the built layers `token_encoder` and `bilm`.
+        config: The model's `ElmoConfig`.
+        path: The file to write; an existing one is replaced.
+    """
+    with atomic_write(path) as partial:
+        import h5py
+
+        with h5py.File(partial, "w") as file:
+            for entry in weight_table(config):
+                values = [_to_float32(variable_at(owner, name)) for name in entry.variables]
+                file.create_dataset(entry.name, data=entry.joined(values))
+
+
+def export_softmax(kernel, bias, path):
+    """Writes the softmax of a language model, whole or not at all.
+
+    bilm-tf has no such file; the names are those of its training checkpoints.
+
+    Args:
+        kernel: Variable `(V, P)`.
+        bias: Variable `(V,)`.
+        path: The file to write; an existing one is replaced.
+    """
+    with atomic_write(path) as partial:
+        import h5py
+
+        with h5py.File(partial, "w") as file:
+            file.create_dataset(SOFTMAX_NAMES[0], data=_to_float32(kernel))
+            file.create_dataset(SOFTMAX_NAMES[1], data=_to_float32(bias))
+
+
+def read_softmax(path):
+    """Reads a file of `export_softmax`.
+
+    Args:
+        path: The file.
+
+    Returns:
+        float32 arrays: the kernel `(V, P)` and the bias `(V,)`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not an hdf5 file, or has no such arrays.
+    """
+    with open_hdf5(path) as file:
+        found = _datasets(file)
+        arrays = [found.get(name) for name in SOFTMAX_NAMES]
+        if None in arrays or arrays[0].ndim != 2 or arrays[1].shape != arrays[0].shape[:1]:
+            raise ValueError(
+                f"{path} holds no softmax: expected {SOFTMAX_NAMES[0]} (V, P) and "
+                f"{SOFTMAX_NAMES[1]} (V,), found {', '.join(found) or 'no arrays'}."
+            )
+        return tuple(map(_as_float32, arrays))
+
+
+def read_token_embeddings(path, projection_dim=None):
+    """Reads the token vectors that bilm-tf's `dump_token_embeddings` wrote.
+
+    Args:
+        path: An hdf5 file with the array `embedding`.
+        projection_dim: Size of a token's vector in the model that is to use them; any if `None`.
+
+    Returns:
+        float32 array `(num_words, projection_dim)`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not an hdf5 file, or has no such array of that width.
+    """
+    with open_hdf5(path) as file:
+        found = _datasets(file)
+        dataset = found.get(TOKEN_EMBEDDINGS_NAME)
+        is_table = dataset is not None and dataset.ndim == 2
+        if not is_table or projection_dim not in (None, dataset.shape[1]):
+            listing = ", ".join(f"{name} {array.shape}" for name, array in found.items())
+            raise ValueError(
+                f"{path} is not a file of token embeddings for this model: expected one array "
+                f"'{TOKEN_EMBEDDINGS_NAME}' of shape (num_words, {projection_dim or 'P'}), "
+                f"found {listing or 'no arrays'}."
+            )
+        return _as_float32(dataset)
+
+
+@contextlib.contextmanager
+def open_hdf5(path):
+    """Opens an hdf5 file for reading, with errors that say what is wrong with it."""
+    import h5py
+
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no weights file {path}.")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        size = os.path.getsize(path)
+        raise ValueError(
+            f"{path} ({size:,} bytes) is not a complete hdf5 file: it is cut off, damaged or of "
+            f"another kind. Fetch or copy it again. ({error})"
+        ) from None
+    with file:
+        yield file
+
+
+def _datasets(file):
+    import h5py
+
+    found = {}
+
+    def collect(name, item):
+        if isinstance(item, h5py.Dataset):
+            found[name] = item
+
+    file.visititems(collect)
+    return found
+
+
+def _is_token_encoder(name):
+    return not name.startswith("RNN_")
+
+
+def _check_arrays(path, entries, found, skip):
+    expected = {entry.name: entry.shape for entry in entries}
+    problems = []
+    for name, shape in expected.items():
+        if skip and _is_token_encoder(name):
+            continue
+        if name not in found:
+            problems.append(f"missing {name}: expected {shape}")
+        elif found[name].shape != shape:
+            problems.append(f"misshapen {name}: expected {shape}, found {found[name].shape}")
+        elif found[name].dtype.kind != "f":
+            problems.append(f"{name}: expected floating-point numbers, found {found[name].dtype}")
+    for name, dataset in found.items():
+        if name not in expected and not (skip and _is_token_encoder(name)):
+            problems.append(f"unknown {name}: found {dataset.shape}")
+    if problems:
+        shown = "\n  ".join(
+            problems[:20] + [f"and {len(problems) - 20} more"] * (len(problems) > 20)
+        )
+        raise ValueError(
+            f"The weights in {path} are not those of the architecture in the options:\n  {shown}\n"
+            "Pass the options.json that belongs to this file."
+        )
+
+
+def _as_float32(dataset, rows=...):
+    try:
+        return dataset.astype("float32")[rows]
+    except OSError as error:
+        raise ValueError(
+            f"The array {dataset.name} in {dataset.file.filename} cannot be read: the file is "
+            f"damaged. Fetch or copy it again. ({error})"
+        ) from None
+
+
+def variables_and_rows(owner, entry):
+    """Where an array of the weight table goes.
+
+    Args:
+        owner: Object with the built layers `token_encoder` and `bilm`.
+        entry: A `WeightEntry`.
+
+    Yields:
+        Pairs of a variable and the index of its rows of the array; see `WeightEntry.part_of`.
+    """
+    variables = [variable_at(owner, name) for name in entry.variables]
+    if len(variables) == 1:
+        yield variables[0], ...
+        return
+    stop = 0
+    for variable in variables:
+        start, stop = stop, stop + variable.shape[1 if entry.is_transposed else 0]
+        yield variable, slice(start, stop)
+
+
+def variable_at(owner, path):
+    def step(item, name):
+        return item[int(name)] if name.isdigit() else getattr(item, name)
+
+    return functools.reduce(step, path.split("."), owner)
+
+
+def _to_float32(variable):
+    import keras
+
+    return np.asarray(keras.ops.convert_to_numpy(variable)).astype("float32")

@@ -1,0 +1,1 @@
+"""Text to ids and back, in NumPy: no Keras, no TensorFlow."""

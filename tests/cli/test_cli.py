@@ -1,0 +1,296 @@
+"""The command line."""
+
+import gzip
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from keras_elmo import ElmoLayer, cli, encode_sentences
+
+TINY = str(Path(__file__).parents[1] / "golden" / "inference" / "default")
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def run(capsys, *arguments):
+    code = cli.main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def wrong_usage(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+def vectors_of(*sentences, **arguments):
+    elmo = ElmoLayer(TINY, **arguments)
+    ids = encode_sentences([sentence.split() for sentence in sentences])
+    return keras.ops.convert_to_numpy(elmo(ids))
+
+
+def test_embed_shows_vectors_and_nearest_words(capsys):
+    code, out, _ = run(capsys, "embed", "--model", TINY, "a [b] c", "c d", "--neighbors", "2")
+    assert code == 0
+    vectors = np.concatenate([v[:n] for v, n in zip(vectors_of("a [b] c", "c d"), (3, 2))])
+    rows = [re.split(r"\s*│\s*", line) for line in out.splitlines() if "│" in line]
+    assert [row[1] for row in rows] == ["1", "", "", "2", ""]
+    assert [row[2] for row in rows] == ["a", "[b]", "c", "c", "d"]
+    for row, vector in zip(rows, vectors):
+        shown = [float(number) for number in row[3].split()[:3]]
+        np.testing.assert_allclose(shown, vector[:3], atol=6e-4)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = unit @ unit[0]
+    cosines[0] = -2
+    names = ["a", "[b]", "c", "c (2)", "d (2)"]
+    best = np.argsort(-cosines)[:2]
+    assert rows[0][4] == ", ".join(f"{names[i]} {cosines[i]:.2f}" for i in best)
+
+
+@pytest.mark.parametrize(
+    "kind, arguments",
+    [
+        ("mix", {}),
+        ("top", {"use_top_only": True}),
+        ("layers", {"output": "layers"}),
+    ],
+)
+def test_embed_writes_files(capsys, tmp_path, kind, arguments):
+    text = tmp_path / "text.txt"
+    text.write_bytes("Zoë paid\r\n\nthe \t end .".encode())
+    output = tmp_path / "vectors.h5"
+    code, out, _ = run(
+        capsys,
+        "embed",
+        "--model",
+        TINY,
+        "--input",
+        str(text),
+        "--vectors",
+        kind,
+        "--output",
+        str(output),
+        "--batch-tokens",
+        "2",
+    )
+    assert code == 0
+    assert "3 sentences" in out
+    expected = vectors_of("Zoë paid", "", "the end .", **arguments)
+    with h5py.File(output) as file:
+        assert sorted(file) == ["0", "1", "2"]
+        for i, length in enumerate((2, 0, 3)):
+            np.testing.assert_allclose(file[str(i)][()], expected[i][..., :length, :], atol=1e-5)
+
+
+def test_embed_reads_standard_input_and_writes_npz(capsys, tmp_path, monkeypatch):
+    stdin = io.TextIOWrapper(io.BytesIO(b"one two\nthree\n"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    output = tmp_path / "vectors.npz"
+    assert run(capsys, "embed", "--model", TINY, "--output", str(output))[0] == 0
+    with np.load(output) as file:
+        assert [file[name].shape for name in file] == [(2, 24), (1, 24)]
+
+
+def test_embed_goes_on_with_a_file(capsys, tmp_path):
+    text, output = tmp_path / "text.jsonl", tmp_path / "vectors.h5"
+    rows = ['{"body": "one two"}', "no JSON", '{"body": ["a b", "c", "d"]}']
+    command = ("embed", str(text), "--model", TINY, "--output", str(output), "--field", "body")
+    options = ("--vectors", "top", "--dtype", "float16", "--compression", "gzip")
+    text.write_text(rows[0] + "\n")
+    assert run(capsys, *command, *options)[0] == 0
+    text.write_text("\n".join(rows))
+    code, _, err = run(capsys, *command, *options)
+    assert code == 1 and "--resume" in err and "--overwrite" in err
+    code, out, err = run(capsys, *command, *options, "--resume")
+    assert code == 0 and "3 sentences" in out
+    assert "line 2: not JSON" in err
+    with h5py.File(output) as file:
+        assert [file[name].shape for name in "012"] == [(2, 24), (0, 24), (3, 24)]
+        assert file["0"].dtype == "float16" and file["0"].compression == "gzip"
+    code, _, err = run(capsys, *command, "--resume")
+    assert code == 1 and "made with another compression and another dtype" in err
+    assert run(capsys, *command, "--overwrite")[0] == 0
+
+
+def test_an_interrupted_file_is_kept(capsys, tmp_path, monkeypatch):
+    text, output = tmp_path / "text.txt", tmp_path / "vectors.h5"
+    text.write_text("one two\n" * 100)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("keras_elmo.embedding.embedder.Embedder._embed_block", interrupted)
+    code, _, err = run(capsys, "embed", str(text), "--model", TINY, "--output", str(output))
+    assert code == 1
+    assert "holds 0 lines and is good; the same command with --resume goes on" in err
+
+
+def test_dump_words(capsys, tmp_path):
+    words, output = tmp_path / "words.txt", tmp_path / "words.h5"
+    words.write_text("<S>\n</S>\n<UNK>\ncat\n")
+    code, out, _ = run(capsys, "dump-words", str(words), "--model", TINY, "--output", str(output))
+    assert code == 0 and "4 words" in out
+    with h5py.File(output) as file:
+        assert file["embedding"].shape == (4, 12)
+
+
+def test_embed_shows_the_first_sentences_of_a_long_file(capsys, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("word\n" * 25)
+    code, out, _ = run(capsys, "embed", "--model", TINY, "--input", str(text))
+    assert code == 0
+    assert out.count("word ") >= 20
+    assert "Only the first 20 sentences are shown" in out
+
+
+@pytest.mark.parametrize("name", ["text.jsonl", "text.jsonl.gz"])
+def test_embed_shows_json_lines(capsys, tmp_path, name):
+    text = tmp_path / name
+    rows = ['{"text": "one two", "body": ["three"]}', "no JSON"]
+    content = "\n".join(rows).encode()
+    text.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    code, out, err = run(capsys, "embed", "--model", TINY, "--input", str(text))
+    assert code == 0
+    assert "│ one " in out and "│ two " in out and "text" not in out and "JSON" not in out
+    assert "line 2: not JSON" in err
+    code, out, _ = run(capsys, "embed", "--model", TINY, "--input", str(text), "--field", "body")
+    assert code == 0 and "│ three " in out and "│ one " not in out
+
+
+def test_embed_of_bytes_that_are_no_utf8(capsys, tmp_path):
+    output = tmp_path / "vectors.npz"
+    sentence = os.fsdecode(b"a\xff b")
+    assert "│ b " in run(capsys, "embed", "--model", TINY, sentence)[1]
+    assert run(capsys, "embed", "--model", TINY, sentence, "--output", str(output))[0] == 0
+    with np.load(output) as file:
+        np.testing.assert_allclose(file["0"], vectors_of("a b")[0], atol=1e-5)
+
+
+def test_several_files_are_no_sentences(capsys, tmp_path):
+    for name in "ab":
+        (tmp_path / name).touch()
+    names = [str(tmp_path / name) for name in "ab"]
+    err = wrong_usage(capsys, "embed", *names, "--output", str(tmp_path / "v.h5"))
+    assert f"--input {names[0]}; or many with --ray" in err
+    assert not (tmp_path / "v.h5").exists()
+
+
+def test_ray_does_not_overwrite(capsys, tmp_path):
+    output = str(tmp_path / "v")
+    err = wrong_usage(capsys, "embed", "--input", "x", "--ray", "--output", output, "--overwrite")
+    assert "--ray does not overwrite: remove the folder, or choose another --output" in err
+
+
+def test_info_of_the_catalog_and_of_a_folder(capsys):
+    code, out, _ = run(capsys, "info", "original")
+    assert code == 0
+    assert "93,600,848" in out
+    assert "374.4 MB" in out
+    assert "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5" in out
+    assert re.search(r"BiLMStack\W+\(B, T\+2, 512\)\W+\(B, 3, T\+2, 1024\)", out)
+    code, out, _ = run(capsys, "info", TINY)
+    assert code == 0
+    weights = ElmoLayer(TINY, output="layers").count_params()
+    assert f"{weights:,}" in out
+    assert str(Path(TINY) / "weights.hdf5") in out
+
+
+def test_info_of_a_model_of_words(capsys, tmp_path):
+    options = json.loads((Path(TINY) / "options.json").read_text())
+    del options["char_cnn"]
+    (tmp_path / "options.json").write_text(json.dumps({**options, "n_tokens_vocab": 1000}))
+    (tmp_path / "weights.hdf5").write_bytes(b"")
+    code, out, _ = run(capsys, "info", str(tmp_path))
+    assert code == 0
+    assert "1,000 in the vocabulary" in out
+    assert "WordEmbedding" in out
+    assert "UnicodeCharEncoder" not in out
+
+
+def test_models_lists_the_catalog(capsys):
+    code, out, _ = run(capsys, "models")
+    assert code == 0
+    for name in ("default", "small", "medium", "original", "original-5.5b", "pubmed"):
+        assert re.search(rf"│ {re.escape(name)} ", out)
+    assert "13,593,296" in out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "required: COMMAND"),
+        (("embed", "a", "--input", "x"), "not both"),
+        (("embed", "a.txt", "--output", "v.h5"), "there is no file a.txt"),
+        (("embed", "a", "--output", "v.txt"), r"must end in .h5, .hdf5, .parquet or .npz"),
+        (("embed", "a", "--vectors", "layers"), "needs --output"),
+        (("embed", "a", "--resume"), "--resume needs --output"),
+        (("embed", "a", "--actors", "2", "--output", "v.h5"), "--actors needs --ray"),
+        (("embed", "a", "--ray", "--output", "v"), "--ray needs text files"),
+        (("embed", "a", "--batch-tokens", "0"), "'0' is not a whole number of at least 1"),
+        (("tune",), "invalid choice: 'tune'"),
+    ],
+)
+def test_wrong_usage_leaves_with_2(capsys, arguments, message):
+    assert message in wrong_usage(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("embed", "a", "--model", "smal"), "Did you mean 'small'"),
+        (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
+        (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "no folder /no/such"),
+        (("embed", " ", "--model", TINY), "holds no words"),
+        (("info", "/no/such/folder"), "no folder or zip file /no/such/folder"),
+    ],
+)
+def test_errors_leave_with_1_and_one_line(capsys, arguments, message):
+    code, _, err = run(capsys, *arguments)
+    assert code == 1
+    assert len(err.splitlines()) == 1
+    assert err.startswith("keras-elmo: error: ")
+    assert message in err
+
+
+def test_an_empty_file_is_named(capsys, tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    code, _, err = run(capsys, "embed", "--model", TINY, "--input", str(tmp_path / "empty.txt"))
+    assert code == 1
+    assert "The input is empty" in err
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_debug_shows_the_traceback(capsys, place):
+    arguments = (
+        ["--debug", "info", "nothing"] if place == "before" else ["info", "nothing", "--debug"]
+    )
+    code, _, err = run(capsys, *arguments)
+    assert code == 1
+    assert "Traceback (most recent call last)" in err
+
+
+def test_version_and_help(capsys):
+    for arguments in (
+        ["--version"],
+        ["--help"],
+        ["embed", "--help"],
+        ["dump-words", "--help"],
+        ["info", "--help"],
+    ):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(arguments)
+        assert stop.value.code == 0
+    assert "keras-elmo 0." in capsys.readouterr().out

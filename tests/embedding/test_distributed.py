@@ -1,0 +1,104 @@
+"""Text shards embedded by Ray actors."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_elmo import Embedder
+from keras_elmo.embedding.distributed import _Actor, _shards, embed_shards
+from keras_elmo.embedding.writers import stored_state
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "inference" / "default"
+ARGUMENTS = {"model": str(GOLDEN), "num_actors": 2, "embedder": {"batch_tokens": 64}}
+
+
+@pytest.fixture
+def shards(tmp_path, rng):
+    for name in "abcd":
+        lines = [" ".join(rng.choice(["the", "cat", "sat"], size=n)) for n in range(20)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    return str(tmp_path / "*.txt")
+
+
+def read(folder):
+    import pyarrow.parquet as parquet
+
+    names = sorted(os.listdir(folder))
+    return {name: parquet.read_table(os.path.join(folder, name)).to_pylist() for name in names}
+
+
+def kill_an_actor(killed):
+    """Kills the first actor to appear, once it works, and notes it in the list."""
+    for _ in range(600):
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                name = path.read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if name.startswith(b"ray::MapWorker"):
+                time.sleep(2)
+                os.kill(int(path.parent.name), signal.SIGKILL)
+                killed.append(path.parent.name)
+                return
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_two_actors_one_of_which_dies(tmp_path, shards):
+    pytest.importorskip("ray")
+    killed = []
+    killer = threading.Thread(target=kill_an_actor, args=(killed,))
+    killer.start()
+    report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
+    killer.join()
+    assert killed
+    assert (report.shards, report.skipped, report.lines, report.failed) == (4, 0, 80, 0)
+    embedder = Embedder(GOLDEN)
+    for name, rows in read(tmp_path / "out").items():
+        lines = (tmp_path / name.removesuffix(".parquet")).read_text().splitlines()
+        assert [row["line"] for row in rows] == list(range(20))
+        for row, line, expected in zip(rows, lines, embedder.embed(lines), strict=True):
+            assert row["tokens"] == line.split()
+            np.testing.assert_allclose(
+                np.reshape(row["vectors"], expected.shape), expected, atol=1e-5
+            )
+    (tmp_path / "e.txt").write_text("one more\n")
+    report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
+    assert (report.shards, report.skipped, report.lines, report.tokens) == (5, 4, 81, 2)
+    assert stored_state(tmp_path / "out" / "e.txt.parquet")["complete"]
+    with pytest.raises(ValueError, match=r"[a-e]\.txt\.parquet was made with another output"):
+        embed_shards(shards, tmp_path / "out", output="top", **ARGUMENTS)
+
+
+def test_what_became_of_a_shard(tmp_path):
+    pytest.importorskip("pyarrow")
+    source, target = tmp_path / "a.txt", tmp_path / "a.txt.parquet"
+    batch = {"source": [source], "target": [target]}
+
+    def became(model=GOLDEN, **file_arguments):
+        row = _Actor(model, {}, file_arguments)(batch)
+        return tuple(row[name][0] for name in ("skipped", "lines", "tokens", "refusal"))
+
+    source.write_text("the cat\nsat\n")
+    assert became() == (False, 2, 3, "")
+    assert became() == (True, 2, 0, "")
+    assert "was made with another output" in became(output="top")[-1]
+    assert "was made with another model" in became(GOLDEN.with_name("noskip"))[-1]
+    source.write_text("the cat\nsat\ndown\n")
+    assert became() == (False, 3, 1, "")
+    source.write_text("a cat\n")
+    assert "does not begin with the 3 lines" in became()[-1]
+
+
+def test_shards_of_one_name(tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "text.txt").write_text("a\n")
+    with pytest.raises(ValueError, match=r"more than one shard named text\.txt"):
+        _shards(str(tmp_path / "*" / "text.txt"), tmp_path / "out")

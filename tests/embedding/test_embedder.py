@@ -1,0 +1,287 @@
+"""Many sentences at once: the vectors of the layer, whatever the batches."""
+
+import dataclasses
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from helpers import assert_close, to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer, Embedder, WordCache, encode_sentences
+from keras_elmo.embedding.compiled import CompiledSentences
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
+TINY = GOLDEN / "default"
+SENTENCES = [
+    ["The", "cat", "sat", "on", "the", "mat", "."],
+    [],
+    ["a"],
+    ["naïve", "cafés", "🙂" * 30, ""],
+    ["the", "cat", "the", "cat"],
+    ["<S>", "</S>", "<UNK>"],
+]
+
+
+@pytest.fixture(scope="module")
+def layers():
+    """All layers of SENTENCES by the layer itself."""
+    outputs = to_numpy(ElmoLayer(TINY, output="layers")(encode_sentences(SENTENCES)))
+    return [array[:, : len(tokens)] for array, tokens in zip(outputs, SENTENCES)]
+
+
+def small(**arguments):
+    return Embedder(TINY, **arguments)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 12, 2048])
+@pytest.mark.parametrize("word_cache", [0, 4, 1000])
+def test_vectors_are_the_layers(layers, batch_tokens, word_cache):
+    embedder = small(batch_tokens=batch_tokens, word_cache=word_cache)
+    for _ in range(2):
+        found = embedder.embed(SENTENCES, output="layers")
+        assert [array.dtype for array in found] == ["float32"] * len(SENTENCES)
+        for array, expected in zip(found, layers):
+            assert_close(array, expected)
+
+
+def test_outputs_and_pooling(layers):
+    embedder = small()
+    expected = {
+        "mix": [array.mean(axis=0) for array in layers],
+        "average": [array.mean(axis=0) for array in layers],
+        "top": [array[-1] for array in layers],
+    }
+    for output, arrays in expected.items():
+        for array, other in zip(embedder.embed(SENTENCES, output), arrays):
+            assert_close(array, other)
+        for pooling in ("mean", "max"):
+            pooled = embedder.embed(SENTENCES, output, pooling)
+            assert not pooled[1].any() and pooled[1].shape == pooled[0].shape
+            assert_close(pooled[0], getattr(arrays[0], pooling)(axis=0))
+    assert embedder.embed(SENTENCES, "layers", "mean")[0].shape == (3, layers[0].shape[-1])
+
+
+def test_the_mix_is_the_layers_own(layers):
+    elmo = ElmoLayer(TINY)
+    elmo.mixes[0].layer_weights.assign([2.0, -1.0, 0.5])
+    elmo.mixes[0].gamma.assign([3.0])
+    shares = elmo.mixes[0].normalized_weights
+    for array, expected in zip(Embedder(elmo).embed(SENTENCES), layers):
+        assert_close(array, 3 * np.einsum("l,ltd->td", shares, expected), 5e-6)
+
+
+def test_strings_iterators_and_nothing(layers):
+    embedder = small()
+    texts = (" ".join(tokens) for tokens in SENTENCES[:3])
+    for array, expected in zip(embedder.embed(texts, "layers"), layers):
+        assert_close(array, expected)
+    assert embedder.embed([]) == []
+    stream = embedder.stream(iter(SENTENCES[4:]), "layers")
+    assert_close(next(stream), layers[4])
+
+
+def test_each_word_is_encoded_once(monkeypatch):
+    encoded = []
+    embedder = small()
+    encode = embedder._encode
+    monkeypatch.setattr(embedder, "_encode", lambda keys: encoded.extend(keys) or encode(keys))
+    embedder.embed([["a", "b", "a"], ["b", b"a"]])
+    assert encoded == ["<S>", "</S>", b"<UNK>", b"a", b"b"]
+    embedder.embed([["c", "a"]])
+    assert encoded[5:] == [b"c"]
+    assert (embedder.word_cache.hits, embedder.word_cache.misses) == (4, 6)
+
+
+def test_long_texts_in_pieces(layers):
+    tokens = SENTENCES[0] * 6
+    whole = small().embed([tokens], "layers")[0]
+    embedder = small(max_tokens=20, overlap=8)
+    pieces = embedder.embed([SENTENCES[0], tokens], "layers")
+    assert_close(pieces[0], layers[0])
+    assert pieces[1].shape == whole.shape
+    # The token vectors know no context; the first half of the first piece has all of its left one.
+    assert_close(pieces[1][0], whole[0])
+    dim = whole.shape[-1] // 2
+    assert_close(pieces[1][:, :16, :dim], whole[:, :16, :dim])
+    assert_close(pieces[1][:, 28:, dim:], whole[:, 28:, dim:])
+    # Each token is of the piece in which it is nearer to the middle.
+    second = small().embed([tokens[12:32]], "layers")[0]
+    assert_close(pieces[1][:, 16:28], second[:, 4:16])
+
+
+def test_too_large_a_batch_is_halved(monkeypatch, layers):
+    run = CompiledSentences.run
+    sizes = []
+
+    def run_small(self, tokens, lengths):
+        sizes.append(len(tokens))
+        if len(tokens) > 2:
+            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
+        return run(self, tokens, lengths)
+
+    monkeypatch.setattr(CompiledSentences, "run", run_small)
+    embedder = small()
+    for array, expected in zip(embedder.embed(SENTENCES, "layers"), layers):
+        assert_close(array, expected)
+    assert sizes == [6, 3, 1, 2, 3, 1, 2]
+    assert embedder.batch_tokens < 2048
+    monkeypatch.setattr(CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(MemoryError))
+    with pytest.raises(MemoryError, match="piece of 7 tokens: make the Embedder with a smaller"):
+        embedder.embed(SENTENCES[:1])
+    monkeypatch.setattr(
+        CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(KeyError("other"))
+    )
+    with pytest.raises(KeyError, match="other"):
+        embedder.embed(SENTENCES)
+
+
+def test_files(tmp_path, layers):
+    source, target = tmp_path / "text.txt", tmp_path / "vectors.h5"
+    source.write_text("\n".join(" ".join(SENTENCES[i]) for i in (0, 1, 2, 4)) + "\n")
+    assert small().embed_file(source, target, "layers").lines == 4
+    with h5py.File(target) as file:
+        for name, i in zip("0123", (0, 1, 2, 4)):
+            assert_close(file[name][:], layers[i])
+    with pytest.raises(FileNotFoundError):
+        small().embed_file(tmp_path / "none.txt", target)
+
+
+def test_words(tmp_path, monkeypatch):
+    embedder = small()
+    vectors = embedder.encode_words(["cat", b"mat", "cat"])
+    tokens = to_numpy(embedder.layer.token_encoder(encode_sentences([["cat", "mat"]])))[0]
+    assert_close(vectors, tokens[[1, 2, 1]])
+    words = ["<S>", "</S>", "<UNK>", "cat", "mat"]
+    (tmp_path / "words.txt").write_text("\n".join(words) + "\n")
+    embedder.dump_words(tmp_path / "words.txt", tmp_path / "words.h5")
+    # bilm-tf's way of use: the file in the place of the character encoder.
+    elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
+    table = Embedder(elmo, vocabulary=words)
+    with monkeypatch.context() as patch:
+        patch.delattr("keras_elmo.text.token_ids.read_words")  # once is enough
+        found = table.embed([["cat", b"mat"], ["dog"], ["<S>", "</S>"]])
+    expected = embedder.embed([["cat", "mat"], ["<UNK>"], ["<UNK>", "<UNK>"]])
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other)
+    with pytest.raises(ValueError, match="vocabulary of 1 words has no <S>, </S>, <UNK>"):
+        Embedder(elmo, vocabulary=["cat"])
+    cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
+    other = small(word_cache=cache)
+    assert cache.misses == 0
+    for one, two in zip(other.embed([["cat", "new"]]), embedder.embed([["cat", "new"]])):
+        assert_close(one, two)
+    assert cache.misses == 1
+    remembered = small()
+    remembered.remember_words(tmp_path / "words.txt")
+    assert len(remembered.word_cache) == 5
+
+
+def test_half_precision(layers):
+    embedder = small(dtype="mixed_bfloat16")
+    for array, expected in zip(embedder.embed(SENTENCES[:1], "layers"), layers):
+        assert array.dtype == np.float32
+        assert 0 < np.abs(array - expected).max() < 0.05
+
+
+def test_progress(capsys):
+    small(progress=True).embed(SENTENCES)
+    assert "embedding" in capsys.readouterr().err
+    small().embed(SENTENCES)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"batch_tokens": 0}, "batch_tokens must be an integer of at least 1, got 0"),
+        ({"max_tokens": 8, "overlap": 8}, "overlap must be .* below max_tokens=8, got 8"),
+        ({"word_cache": -1}, "max_words must be an integer of at least 1"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        small(**arguments)
+
+
+def test_bad_requests():
+    embedder = small()
+    for sentences, arguments, message in (
+        ("one sentence", {}, "got the single string 'one sentence'. Put it into a list"),
+        ([[1, 2]], {}, "Expected tokens to be strings, found 1 of type int"),
+        ([["a"]], {"output": "sum"}, "output must be one of mix, layers, top, average; got 'sum'"),
+        ([["a"]], {"pooling": "sum"}, "pooling must be None, 'mean' or 'max'; got 'sum'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            embedder.embed(sentences, **arguments)
+    with pytest.raises(ValueError, match="has no mix: make it with output='mix'"):
+        Embedder(ElmoLayer(TINY, output="layers")).embed([["a"]])
+    with pytest.raises(ValueError, match="layer_norm, which depends on the batch"):
+        Embedder(ElmoLayer(TINY, layer_norm=True)).embed([["a"]])
+    with pytest.raises(ValueError, match="dtype is set by the ElmoLayer"):
+        Embedder(ElmoLayer(TINY), dtype="float16")
+    with pytest.raises(ValueError, match="remembers 0 words, not 4: make it with word_cache=8"):
+        small(word_cache=0).remember_words(["a"])
+    words = ElmoConfig(filters=None, vocabulary_size=9, lstm_dim=8, projection_dim=4)
+    with pytest.raises(ValueError, match="reads whole words: give the vocabulary"):
+        Embedder(ElmoLayer(None, config=words))
+
+
+@pytest.mark.parametrize("words", [["<S>", "</S>", "<UNK>"], ["cat", "sat"], ["<UNK>", "cat"]])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({}, "its vectors of .* are not those of this model's token encoder"),
+        ({"projection_dim": 6}, "its vectors have 6 numbers, this model's have 12"),
+    ],
+)
+def test_a_cache_of_another_model(tmp_path, words, changes, message):
+    keras.utils.set_random_seed(1)
+    config = dataclasses.replace(small().config, **changes)
+    other = Embedder(ElmoLayer(None, config=config))
+    paths = tmp_path / "words.h5", tmp_path / "words.txt"
+    paths[1].write_text("\n".join(words) + "\n")
+    other.dump_words(words, paths[0])
+    assert len(Embedder(other.layer, word_cache=WordCache.from_files(*paths)).word_cache) > 1
+    with pytest.raises(ValueError, match=f"word cache is of another model: {message}"):
+        small(word_cache=WordCache.from_files(*paths))
+
+
+@pytest.mark.parametrize("variant", ["default", "short_words"])
+@pytest.mark.parametrize("character", ["x", "é", "日", "😀"])
+def test_words_cut_at_any_byte(tmp_path, variant, character):
+    embedder = Embedder(GOLDEN / variant)
+    width, size = embedder.config.max_characters_per_token, len(character.encode())
+    counts = range((width - 8) // size, (width + 12) // size)
+    words = [
+        "ab!"[:n] + character * count + end
+        for n in range(4)
+        for count in counts
+        for end in ("", "y")
+    ]
+    ids = encode_sentences([words], width)
+    expected = to_numpy(embedder.layer.token_encoder(ids))[0, 1:-1]
+    assert_close(embedder.encode_words(words), expected)
+    embedder.embed([words])
+    assert embedder.word_cache.misses == 3 + len(set(map(embedder._key, words)))
+    # What is remembered can be written and is met again, whole words of a vocabulary too.
+    paths = tmp_path / "words.h5", tmp_path / "words.txt"
+    embedder.word_cache.save(*paths)
+    caches = [WordCache.from_files(*paths)]
+    paths[1].write_text("\n".join(["<S>", "</S>", "<UNK>", *words]), encoding="utf-8")
+    embedder.dump_words(paths[1], paths[0])
+    caches.append(WordCache.from_files(*paths))
+    again = [Embedder(GOLDEN / variant, word_cache=cache) for cache in caches]
+    again.append(Embedder(GOLDEN / variant))
+    again[-1].remember_words(paths[1])
+    for other in again:
+        misses = other.word_cache.misses
+        assert_close(other.encode_words(words), expected)
+        assert other.word_cache.misses == misses
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="what JAX says")
+def test_int8_on_jax():
+    with pytest.raises(ValueError, match="int8.* needs the TensorFlow or the PyTorch backend"):
+        Embedder(dtype="int8")

@@ -1,0 +1,204 @@
+"""Text files to files of vectors."""
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from helpers import assert_close
+from keras_elmo import Embedder
+from keras_elmo.embedding.file_job import fingerprint
+from keras_elmo.embedding.writers import stored_state
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "it"]
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    """Of small batches, so that a few lines are several blocks."""
+    return Embedder(GOLDEN / "default", batch_tokens=12)
+
+
+@pytest.fixture
+def lines(rng):
+    """40 lines of 0 to 9 words."""
+    return [" ".join(rng.choice(WORDS, size=n)) for n in rng.integers(0, 10, size=40)]
+
+
+def write(path, lines):
+    content = "".join(line + "\n" for line in lines).encode()
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    with opened(path, "wb") as file:
+        file.write(content)
+    return path
+
+
+def read(path):
+    with h5py.File(path) as file:
+        assert sorted(map(int, file)) == list(range(len(file)))
+        return [file[str(i)][()] for i in range(len(file))]
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.gz", "text.txt.xz"])
+def test_every_line_has_its_row(tmp_path, embedder, lines, name):
+    target = tmp_path / "v.h5"
+    report = embedder.embed_file(write(tmp_path / name, lines), target, "layers")
+    assert (report.lines, report.failed) == (40, 0)
+    assert report.tokens == sum(len(line.split()) for line in lines)
+    for found, expected in zip(read(target), Embedder(embedder.layer).embed(lines, "layers")):
+        assert_close(found, expected)
+
+
+def test_json_lines(tmp_path, embedder):
+    rows = [
+        json.dumps({"text": "the cat", "id": 1}),
+        json.dumps({"text": ["the", "black cat"]}),
+        "{",
+        json.dumps({"id": 2}),
+        json.dumps({"text": 7}),
+        json.dumps(["text"]),
+        "[" * 100_000,
+    ]
+    source, target = write(tmp_path / "text.jsonl", rows), tmp_path / "v.h5"
+    report = embedder.embed_file(source, target)
+    assert [len(array) for array in read(target)] == [2, 2, 0, 0, 0, 0, 0]
+    assert (report.lines, report.failed) == (7, 5)
+    reasons = dict(report.reasons)
+    assert sorted(reasons) == [2, 3, 4, 5, 6]
+    assert "not JSON" in reasons[2] and reasons[3] == reasons[5] == "no field 'text'"
+    assert reasons[4] == "field 'text' is neither a string nor a list of strings"
+    with h5py.File(target) as file:
+        assert file["3"].attrs["error"] == "no field 'text'"
+    source = write(tmp_path / "named.txt", [json.dumps({"body": "a b c"})])
+    embedder.embed_file(source, tmp_path / "named.h5", field="body")
+    assert len(read(tmp_path / "named.h5")[0]) == 3
+
+
+def test_odd_lines(tmp_path, embedder):
+    emoji = "\U0001f600 \u00a0".encode()
+    lines = [b"a\xff b", b"\x00 \x00\x01", b"x" * 100_000, emoji, b" \t", b"a b c d"]
+    source, target = tmp_path / "text.txt", tmp_path / "v.h5"
+    source.write_bytes(b"\r\n".join(lines))  # no end of line after the last
+    report = embedder.embed_file(source, target, max_line_tokens=3)
+    assert [len(array) for array in read(target)] == [2, 2, 1, 2, 0, 0]
+    assert report.reasons == [(5, "4 tokens, more than max_line_tokens=3")]
+    assert all(np.isfinite(array).all() for array in read(target))
+
+
+@pytest.mark.parametrize("name", ["v.h5", "v.npz"])
+def test_a_text_without_lines(tmp_path, embedder, name):
+    source, target = write(tmp_path / "text.txt", []), tmp_path / name
+    assert embedder.embed_file(source, target).lines == 0
+    with h5py.File(target) if name == "v.h5" else np.load(target) as file:
+        assert list(file) == []
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+@pytest.mark.parametrize("output", ["top", "layers"])
+def test_a_text_without_lines_has_the_columns_of_others(tmp_path, embedder, output, pooling):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    source, target = write(tmp_path / "text.txt", []), tmp_path / "v.parquet"
+    for _ in range(2):
+        assert embedder.embed_file(source, target, output, pooling, resume=True).lines == 0
+        assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
+    assert stored_state(target)["complete"]
+    empty = parquet.read_table(target)
+    assert empty.num_rows == 0
+    write(source, ["the cat"])
+    embedder.embed_file(source, target, output, pooling, resume=True)
+    embedder.embed_file(source, tmp_path / "other.parquet", output, pooling)
+    other = parquet.read_table(tmp_path / "other.parquet")
+    assert parquet.read_table(target) == other and other.schema == empty.schema
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("name", ["v.h5", "v.parquet"])
+def test_goes_on_after_a_kill(tmp_path, embedder, lines, name, monkeypatch):
+    if name == "v.parquet":
+        pytest.importorskip("pyarrow")
+        monkeypatch.setattr("keras_elmo.embedding.writers._PART_BYTES", 1)
+    source, target = write(tmp_path / "text.txt", lines * 2), tmp_path / name
+    whole = tmp_path / f"whole_{name}"
+    embedder.embed_file(source, whole)
+    monkeypatch.setattr("keras_elmo.embedding.embedder._BATCHES_TOGETHER", 4)
+    done, run = [0], embedder._run
+    while not stored_state(target)["complete"]:
+        count = [0]
+
+        def run_a_little(*args, count=count):
+            count[0] += 1
+            if count[0] > 20:
+                raise Killed
+            return run(*args)
+
+        monkeypatch.setattr(embedder, "_run", run_a_little)
+        try:
+            embedder.embed_file(source, target, resume=True)
+        except Killed:
+            done.append(stored_state(target)["num_lines"])
+            assert done[-1] > done[-2]
+    assert len(done) > 2
+    if name == "v.h5":
+        for found, expected in zip(read(target), read(whole), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+        return
+    import pyarrow.parquet as parquet
+
+    found, expected = (parquet.read_table(path).to_pylist() for path in (target, whole))
+    for row, other in zip(found, expected, strict=True):
+        assert (row["line"], row["tokens"]) == (other["line"], other["tokens"])
+        np.testing.assert_allclose(row["vectors"], other["vectors"], atol=1e-5)
+
+
+def test_a_complete_file_is_gone_on_with_when_the_text_has_grown(tmp_path, embedder, lines):
+    source, target = write(tmp_path / "text.txt", lines[:10]), tmp_path / "v.h5"
+    embedder.embed_file(source, target)
+    assert embedder.embed_file(source, target, resume=True).tokens == 0
+    write(source, lines)
+    assert embedder.embed_file(source, target, resume=True).lines == 40
+    assert len(read(target)) == 40
+    write(source, lines[1:])
+    with pytest.raises(ValueError, match="does not begin with the 40 lines that"):
+        embedder.embed_file(source, target, resume=True)
+    with pytest.raises(ValueError, match="made with another output"):
+        embedder.embed_file(source, target, "top", resume=True)
+    assert len(read(target)) == 40
+
+
+def test_bad_requests_leave_an_existing_file_alone(tmp_path, embedder, lines):
+    source, target = write(tmp_path / "text.txt", lines), tmp_path / "v.h5"
+    target.write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="--resume"):
+        embedder.embed_file(source, target)
+    with pytest.raises(ValueError, match="output must be one of"):
+        embedder.embed_file(source, target, "all", overwrite=True)
+    with pytest.raises(FileNotFoundError):
+        embedder.embed_file(tmp_path / "none.txt", target, overwrite=True)
+    assert target.read_bytes() == b"mine"
+
+
+def test_a_damaged_text_leaves_the_lines_before(tmp_path, embedder, lines):
+    source, target = write(tmp_path / "text.gz", lines * 5), tmp_path / "v.h5"
+    source.write_bytes(source.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"text\.gz is damaged or cut off"):
+        embedder.embed_file(source, target)
+    assert len(read(target)) == stored_state(target)["num_lines"] > 0
+
+
+def test_models_are_told_apart(embedder):
+    same, other = Embedder(embedder.layer), Embedder(GOLDEN / "noskip")
+    assert fingerprint(embedder) == fingerprint(same) != fingerprint(other)
+
+
+def test_progress(tmp_path, embedder, lines, capsys):
+    source = write(tmp_path / "text.txt", lines)
+    Embedder(embedder.layer, progress=True).embed_file(source, tmp_path / "v.h5")
+    assert "40 lines" in capsys.readouterr().err

@@ -1,0 +1,159 @@
+"""BiLMStack against the NumPy reference."""
+
+import keras
+import numpy as np
+import pytest
+from test_projected_lstm import LENGTHS, MASK, set_weights
+
+import numpy_reference as reference
+from helpers import assert_close, to_numpy
+from keras_elmo import BiLMStack, ProjectedLSTM
+from layer_checks import check_layer
+
+
+@pytest.fixture
+def inputs(rng):
+    return rng.normal(size=(3, 5, 4)).astype("float32")
+
+
+def options_of(num_layers=2, units=6, use_skip_connections=True, clip=3.0):
+    return {
+        "lstm": {
+            "dim": units,
+            "projection_dim": 4,
+            "num_layers": num_layers,
+            "cell_clip": clip,
+            "proj_clip": clip,
+            "use_skip_connections": use_skip_connections,
+        }
+    }
+
+
+def make(options, weights, bidirectional=True):
+    options = options["lstm"]
+    stack = BiLMStack(
+        lstm_dim=options["dim"],
+        projection_dim=options["projection_dim"],
+        num_layers=options["num_layers"],
+        cell_clip=options["cell_clip"],
+        proj_clip=options["proj_clip"],
+        use_skip_connections=options["use_skip_connections"],
+        bidirectional=bidirectional,
+    )
+    stack.build((None, None, 4))
+    for d, lstms in enumerate(stack.directions):
+        for i, lstm in enumerate(lstms):
+            set_weights(lstm, weights, f"RNN_{d}/RNN/MultiRNNCell/Cell{i}/LSTMCell")
+    return stack
+
+
+def test_layer(inputs):
+    check_layer(
+        lambda **kwargs: BiLMStack(lstm_dim=6, projection_dim=4, **kwargs), inputs, weights=16
+    )
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(
+    "num_layers, units, use_skip_connections, clip",
+    [(1, 6, True, None), (2, 6, True, 0.3), (2, 6, False, None), (3, 4, True, 0.3)],
+)
+def test_numbers(rng, inputs, num_layers, units, use_skip_connections, clip, bidirectional):
+    options = options_of(num_layers, units, use_skip_connections, clip)
+    directions = 2 if bidirectional else 1
+    weights = reference.random_weights(options, rng, scale=2.0, directions=directions)
+    outputs = to_numpy(make(options, weights, bidirectional)(inputs, mask=MASK))
+    expected, _ = reference.run_bilm(
+        inputs.astype("float64"), LENGTHS, weights, options, directions=directions
+    )
+    assert_close(outputs, expected)
+    assert not outputs.swapaxes(1, 2)[~MASK].any()
+
+
+def test_state_in_and_out(rng, inputs):
+    options = options_of()
+    weights = reference.random_weights(options, rng)
+    h, c = rng.normal(size=(3, 2, 2, 4)), rng.normal(size=(3, 2, 2, 6))
+    outputs, state = make(options, weights)(
+        inputs,
+        mask=MASK,
+        initial_state=(h.astype("float32"), c.astype("float32")),
+        return_state=True,
+    )
+    before = [
+        [[(h[row, d, i], c[row, d, i]) for i in range(2)] for d in range(2)] for row in range(3)
+    ]
+    expected, after = reference.run_bilm(
+        inputs.astype("float64"), LENGTHS, weights, options, states=before
+    )
+    assert_close(to_numpy(outputs), expected)
+    for part, values in enumerate(state):
+        assert_close(
+            to_numpy(values),
+            np.array(
+                [[[layer[part] for layer in direction] for direction in row] for row in after]
+            ),
+        )
+
+
+def test_garbage_behind_a_sentence_stays_there(rng, inputs):
+    stack = make(options_of(), reference.random_weights(options_of(), rng))
+    clean = to_numpy(stack(inputs, mask=MASK))
+    inputs[~MASK] = np.nan
+    np.testing.assert_array_equal(to_numpy(stack(inputs, mask=MASK)), clean)
+
+
+def test_mask_goes_on_and_reaches_the_lstms(rng, inputs):
+    stack = make(options_of(), reference.random_weights(options_of(), rng))
+    inputs[~MASK] = 0
+    symbolic = keras.Input((5, 4))
+    model = keras.Model(symbolic, stack(keras.layers.Masking()(symbolic)))
+    expected = to_numpy(stack(inputs, mask=MASK))
+    np.testing.assert_allclose(model.predict(inputs, verbose=0), expected, atol=1e-6)
+    np.testing.assert_array_equal(stack.compute_mask(inputs, MASK), MASK)
+
+
+def test_state_in_a_model(inputs):
+    stack = BiLMStack(lstm_dim=6, projection_dim=4)
+    symbolic = keras.Input((5, 4)), (keras.Input((2, 2, 4)), keras.Input((2, 2, 6)))
+    outputs, (h, c) = stack(symbolic[0], initial_state=symbolic[1], return_state=True)
+    assert (outputs.shape, h.shape, c.shape) == ((None, 3, 5, 8), (None, 2, 2, 4), (None, 2, 2, 6))
+    model = keras.Model([symbolic[0], *symbolic[1]], [outputs, h, c])
+    state = np.ones((3, 2, 2, 4), "float32"), np.ones((3, 2, 2, 6), "float32")
+    eager, after = stack(inputs, initial_state=state, return_state=True)
+    for one, other in zip(model.predict([inputs, *state], verbose=0), (eager, *after)):
+        np.testing.assert_allclose(one, to_numpy(other), atol=1e-6)
+
+
+def test_bad_input_is_named():
+    stack = BiLMStack(lstm_dim=6, projection_dim=4)
+    with pytest.raises(ValueError, match=r"token vectors \(B, T, 4\), got shape \(2, 3, 5\)"):
+        stack(np.zeros((2, 3, 5), "float32"))
+    with pytest.raises(ValueError, match=r"token vectors \(B, T, 4\), got shape \(2, 4\)"):
+        stack(np.zeros((2, 4), "float32"))
+    with pytest.raises(
+        ValueError,
+        match=r"num_layers \(n_layers in options.json\) = 0: expected an integer of at least 1",
+    ):
+        BiLMStack(num_layers=0)
+    with pytest.raises(ValueError, match="cell_clip = -1: expected a positive number"):
+        BiLMStack(cell_clip=-1)
+
+
+@pytest.mark.parametrize("make_layer", ["stack", "lstm"])
+def test_an_earlier_mask_counts_beside_an_initial_state_in_a_compiled_model(rng, make_layer):
+    layer = (
+        BiLMStack(lstm_dim=6, projection_dim=4)
+        if make_layer == "stack"
+        else ProjectedLSTM(6, 4, reverse=True)
+    )
+    dims = (2, 2) if make_layer == "stack" else ()
+    x = rng.normal(size=(3, 5, 4)).astype("float32")
+    x[1, 2:] = 0
+    state = tuple(rng.normal(size=(3, *dims, n)).astype("float32") for n in (4, 6))
+    inputs, h, c = keras.Input((5, 4)), keras.Input((*dims, 4)), keras.Input((*dims, 6))
+    outputs = layer(keras.layers.Masking()(inputs), initial_state=(h, c))
+    model = keras.Model([inputs, h, c], outputs)
+    expected = layer(x, mask=x.any(-1), initial_state=state)
+    np.testing.assert_allclose(model.predict([x, *state], verbose=0), to_numpy(expected), atol=1e-6)
+    assert np.abs(to_numpy(layer(x, initial_state=state)) - to_numpy(expected)).max() > 0.01

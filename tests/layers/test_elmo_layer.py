@@ -1,0 +1,426 @@
+"""ElmoLayer: what goes in, what comes out, what is kept."""
+
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from helpers import assert_close, tensorflow_only, to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
+from layer_checks import check_layer
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
+TINY = GOLDEN / "default"
+SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
+IDS = encode_sentences(SENTENCES[:4])
+
+
+def on_ids(elmo):
+    """A Functional model around a layer, from character ids."""
+    inputs = keras.Input((None, elmo.config.max_characters_per_token), dtype="int32")
+    return keras.Model(inputs, elmo(inputs))
+
+
+# --- the shared check -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments, weights, trainable",
+    [
+        ({}, 37, 2),
+        ({"trainable_bilm": True}, 37, 37),
+        ({"use_top_only": True, "l2": 0.1}, 36, 1),
+        ({"layer_norm": True}, 37, 2),
+    ],
+)
+def test_layer(arguments, weights, trainable):
+    config = ElmoConfig.from_json(TINY / "options.json")
+    check_layer(
+        lambda **kwargs: ElmoLayer(None, config=config, **arguments, **kwargs),
+        IDS,
+        weights=weights,
+        trainable=trainable,
+        output_mask=IDS.any(-1)[:, 2:],
+    )
+
+
+# --- invariance -------------------------------------------------------------------------------
+
+
+def test_a_sentence_has_the_same_vectors_whatever_else_is_in_the_batch():
+    elmo = ElmoLayer(TINY, output="layers")
+    together = to_numpy(elmo(SENTENCES))
+    for order in (np.arange(len(SENTENCES))[::-1], [3, 3, 0], [5]):
+        for i, vectors in zip(order, to_numpy(elmo([SENTENCES[i] for i in order]))):
+            num_tokens = len(SENTENCES[i])
+            np.testing.assert_allclose(
+                vectors[:, :num_tokens], together[i, :, :num_tokens], atol=1e-5, rtol=0
+            )
+
+
+def test_padding_changes_nothing():
+    elmo = ElmoLayer(TINY)
+    padded = np.pad(IDS, ((0, 2), (0, 9), (0, 0)))
+    vectors = to_numpy(elmo(padded))
+    num_tokens = IDS.shape[1] - 2
+    np.testing.assert_allclose(vectors[:4, :num_tokens], to_numpy(elmo(IDS)), atol=1e-5, rtol=0)
+    assert not vectors[4:].any()
+    assert not vectors[:, num_tokens:].any()
+
+
+def test_batch_size_of_predict_changes_nothing():
+    model = on_ids(ElmoLayer(TINY))
+    one, all_of_them = (model.predict(IDS, batch_size=n, verbose=0) for n in (1, 4))
+    np.testing.assert_allclose(one, all_of_them, atol=1e-5, rtol=0)
+
+
+def test_empty_sentences():
+    elmo = ElmoLayer(TINY)
+    assert elmo([[], []]).shape == (2, 0, 24)
+    vectors = to_numpy(elmo([[], ["a"]]))
+    assert not vectors[0].any()
+    np.testing.assert_allclose(vectors[1], to_numpy(elmo([["a"]]))[0], atol=1e-5, rtol=0)
+
+
+# --- outputs ----------------------------------------------------------------------------------
+
+
+def test_the_bundled_model_loads_by_default():
+    elmo = ElmoLayer()
+    assert elmo.model == "default"
+    assert elmo(["The cat sat on the mat .", "Hi"]).shape == (2, 7, 256)
+    assert sum(w.value.shape[0] > 0 for w in elmo.weights) == len(elmo.weights)
+
+
+def test_several_mixes_in_one_pass():
+    elmo = ElmoLayer(TINY, num_mixes=3)
+    for i, mix in enumerate(elmo.mixes):
+        mix.layer_weights.assign([i, 1.0, -i])
+    outputs = elmo(IDS)
+    assert len(outputs) == 3
+    for mix, output in zip(elmo.mixes, outputs):
+        alone = ElmoLayer(TINY)
+        alone.mixes[0].layer_weights.assign(mix.layer_weights)
+        np.testing.assert_allclose(to_numpy(output), to_numpy(alone(IDS)), atol=1e-6)
+    assert not np.allclose(to_numpy(outputs[0]), to_numpy(outputs[2]), atol=1e-3)
+    assert [output.shape for output in on_ids(elmo).predict(IDS, verbose=0)] == [(4, 24, 24)] * 3
+
+
+def test_mix_is_the_mean_of_the_layers_at_first():
+    layers = to_numpy(ElmoLayer(TINY, output="layers")(IDS))
+    np.testing.assert_allclose(to_numpy(ElmoLayer(TINY)(IDS)), layers.mean(1), atol=1e-6)
+
+
+def test_forward_language_model_alone():
+    config = ElmoConfig(
+        filters=((1, 4), (2, 8)), lstm_dim=8, projection_dim=4, num_highway=0, bidirectional=False
+    )
+    elmo = ElmoLayer(None, config=config, output="layers")
+    vectors = to_numpy(elmo([["a", "b", "c"]]))
+    assert vectors.shape == (1, 3, 3, 4)
+    # What comes later does not reach a forward model.
+    np.testing.assert_allclose(vectors[:, :, :1], to_numpy(elmo([["a", "z"]]))[:, :, :1], atol=1e-6)
+
+
+def test_word_input():
+    config = ElmoConfig(filters=None, vocabulary_size=9, lstm_dim=8, projection_dim=4)
+    elmo = ElmoLayer(None, config=config)
+    assert elmo(np.array([[1, 5, 9, 2], [1, 2, 0, 0]])).shape == (2, 2, 8)
+    assert elmo.char_encoder is None
+
+
+def test_the_mask_goes_on_to_the_next_layer():
+    elmo = ElmoLayer(TINY)
+    inputs = keras.Input((None, 50), dtype="int32")
+    model = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(elmo(inputs)))
+    vectors = to_numpy(elmo(IDS))
+    lengths = np.array([len(sentence) for sentence in SENTENCES[:4]])
+    expected = vectors.sum(1) / lengths[:, None]
+    np.testing.assert_allclose(model.predict(IDS, verbose=0), expected, atol=1e-5)
+
+
+def test_masks_of_several_mixes_go_on():
+    inputs = keras.Input((None, 50), dtype="int32")
+    pooled = [
+        keras.layers.GlobalAveragePooling1D()(x) for x in ElmoLayer(TINY, num_mixes=2)(inputs)
+    ]
+    first, second = keras.Model(inputs, pooled).predict(IDS, verbose=0)
+    expected = to_numpy(ElmoLayer(TINY)(IDS)).sum(1) / [[10], [1], [24], [1]]
+    np.testing.assert_allclose(first, expected, atol=1e-5)
+    np.testing.assert_allclose(second, expected, atol=1e-5)
+
+
+def test_every_part_is_built_at_once():
+    # Keras on JAX runs a model with an unbuilt part once more, uncompiled, before each prediction.
+    assert all(layer.built for layer in ElmoLayer(TINY)._flatten_layers())
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX is slow without its compiler")
+def test_jax_compiles_a_model_as_a_whole():
+    model = on_ids(ElmoLayer(TINY))
+    model.compile("sgd", "mse")
+    assert model.jit_compile
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="there it takes strings")
+def test_a_sequential_model_that_begins_with_the_layer_takes_ids():
+    model = keras.Sequential([ElmoLayer(TINY), keras.layers.GlobalAveragePooling1D()])
+    expected = to_numpy(ElmoLayer(TINY)(IDS)).sum(1) / [[10], [1], [24], [1]]
+    np.testing.assert_allclose(model.predict(IDS, verbose=0), expected, atol=1e-5)
+
+
+# --- two models, state, freezing --------------------------------------------------------------
+
+
+def test_two_models_in_one_process():
+    default, noskip = (ElmoLayer(GOLDEN / name, output="layers") for name in ("default", "noskip"))
+    for elmo, name in ((default, "default"), (noskip, "noskip"), (default, "default")):
+        golden = np.load(GOLDEN / name / "outputs.npz")
+        valid = golden["mask"][:, None, :, None]
+        np.testing.assert_allclose(
+            to_numpy(elmo(SENTENCES)), golden["lm_embeddings"] * valid, atol=1e-5
+        )
+
+
+def test_state_is_carried_in_predict_and_only_the_first_rows_change():
+    elmo = ElmoLayer(TINY, stateful=True, max_batch_size=6)
+    model = on_ids(elmo)
+    first = model.predict_on_batch(IDS)
+    hidden = to_numpy(elmo.hidden_state)
+    assert hidden[:4].any(axis=(1, 2, 3)).all()
+    assert not hidden[4:].any()
+    second = model.predict_on_batch(IDS)
+    assert not np.allclose(first, second, atol=1e-3)
+    elmo.reset_states()
+    np.testing.assert_allclose(model.predict_on_batch(IDS), first, atol=1e-6)
+
+
+def test_a_biLM_that_carries_state_can_be_trained():
+    elmo = ElmoLayer(TINY, stateful=True, trainable_bilm=True, max_batch_size=4)
+    model = on_ids(elmo)
+    model.compile("sgd", "mse")
+    before = to_numpy(elmo.bilm.trainable_variables[0])
+    target = np.zeros(model.compute_output_shape(IDS.shape), "float32")
+    for _ in range(2):
+        assert np.isfinite(model.train_on_batch(IDS, target))
+    assert not np.array_equal(to_numpy(elmo.bilm.trainable_variables[0]), before)
+
+
+def test_state_has_room_for_max_batch_size_sentences():
+    elmo = ElmoLayer(TINY, stateful=True, max_batch_size=2)
+    with pytest.raises(ValueError, match="batch of 4 sentences is more than max_batch_size=2"):
+        elmo(IDS)
+    with pytest.raises(ValueError, match="carries no state"):
+        ElmoLayer(TINY).reset_states()
+
+
+@pytest.mark.parametrize("trainable_bilm", [False, True])
+def test_freezing_survives_reload(tmp_path, trainable_bilm):
+    elmo = ElmoLayer(TINY, trainable_bilm=not trainable_bilm)
+    elmo.trainable_bilm = trainable_bilm
+    model = on_ids(elmo)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert (
+        len(again.trainable_weights)
+        == len(model.trainable_weights)
+        == (37 if trainable_bilm else 2)
+    )
+    np.testing.assert_allclose(
+        again.predict(IDS, verbose=0), model.predict(IDS, verbose=0), atol=1e-6
+    )
+
+
+def test_freezing_and_thawing_a_whole_model_leaves_a_frozen_bilm_frozen():
+    for trainable_bilm, weights in ((False, 2), (True, 37)):
+        model = on_ids(ElmoLayer(TINY, trainable_bilm=trainable_bilm))
+        model.trainable = False
+        assert model.trainable_weights == []
+        model.trainable = True
+        assert len(model.trainable_weights) == weights
+
+
+def test_training_a_frozen_bilm_changes_the_mix_alone():
+    elmo = ElmoLayer(TINY)
+    before = [to_numpy(weight).copy() for weight in elmo.weights]
+    fit_once(elmo)
+    changed = [not np.array_equal(old, to_numpy(new)) for old, new in zip(before, elmo.weights)]
+    assert [weight.name for weight, c in zip(elmo.weights, changed) if c] == [
+        "layer_weights",
+        "gamma",
+    ]
+
+
+def test_training_reaches_every_weight():
+    elmo = ElmoLayer(TINY, trainable_bilm=True)
+    before = [to_numpy(weight).copy() for weight in elmo.weights]
+    fit_once(elmo)
+    for old, weight in zip(before, elmo.weights):
+        assert not np.array_equal(old, to_numpy(weight)), weight.path
+
+
+def fit_once(elmo):
+    inputs = keras.Input((None, 50), dtype="int32")
+    outputs = keras.layers.Dense(1)(keras.layers.GlobalAveragePooling1D()(elmo(inputs)))
+    model = keras.Model(inputs, outputs)
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    history = model.fit(IDS, np.arange(4.0), verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+
+
+# --- precision --------------------------------------------------------------------------------
+
+
+float64 = pytest.param(
+    "float64",
+    marks=pytest.mark.skipif(
+        keras.backend.backend() == "jax", reason="JAX has no float64 unless jax_enable_x64 is set"
+    ),
+)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float16", float64])
+def test_precision_is_that_of_the_policy(policy):
+    exact = to_numpy(ElmoLayer(TINY)(IDS))
+    elmo = ElmoLayer(TINY, dtype=policy)
+    vectors = elmo(IDS)
+    assert keras.backend.standardize_dtype(vectors.dtype) == policy.removeprefix("mixed_")
+    bound = {"mixed_bfloat16": 5e-2, "float64": 1e-5}.get(policy, 5e-3)
+    assert np.abs(to_numpy(vectors) - exact).max() <= bound * np.abs(exact).max()
+    assert on_ids(elmo).output.dtype == policy.removeprefix("mixed_")
+
+
+def test_the_global_policy_is_the_default():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    elmo = ElmoLayer(TINY)
+    assert elmo.get_config()["dtype"]["config"]["name"] == "mixed_bfloat16"
+    assert keras.backend.standardize_dtype(elmo(IDS).dtype) == "bfloat16"
+    assert {weight.dtype for weight in elmo.weights} == {"float32"}
+
+
+# --- shapes and configs -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments, shape, expected",
+    [
+        ({}, (4, 9, 50), (4, 7, 24)),
+        ({}, (None, None, 50), (None, None, 24)),
+        ({}, (4,), (4, None, 24)),
+        ({}, (4, 7), (4, 7, 24)),
+        ({"output": "layers"}, (4, 9, 50), (4, 3, 7, 24)),
+        ({"num_mixes": 2}, (4, 9, 50), [(4, 7, 24)] * 2),
+    ],
+)
+def test_output_shape(arguments, shape, expected):
+    assert ElmoLayer(TINY, **arguments).compute_output_shape(shape) == expected
+
+
+def test_a_layer_made_from_a_config_needs_no_files():
+    elmo = ElmoLayer(TINY, num_mixes=2, l2=0.5, dropout=0.25, stateful=True, max_batch_size=7)
+    config = elmo.get_config()
+    assert config["model"] is None
+    again = ElmoLayer.from_config(json.loads(json.dumps(config)))
+    assert again.get_config() == config
+    assert again.config == elmo.config
+
+
+# --- bad input --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        (np.zeros((2, 5, 40), "int32"), r"ids \(B, T \+ 2, 50\).*int32 and shape \(2, 5, 40\)"),
+        (np.zeros((2, 5, 50)), r"expects strings .*got dtype float64 and shape \(2, 5, 50\)"),
+        (np.zeros((2, 50), "int32"), r"got dtype int32 and shape \(2, 50\)"),
+        (np.zeros((2, 1, 50), "int32"), r"got dtype int32 and shape \(2, 1, 50\)"),
+        ([1, 2], r"got dtype int64 and shape \(2,\)"),
+        ("one sentence", "single string 'one sentence'"),
+        ([], "at least one sentence"),
+        ({"a": 1}, "got dict"),
+    ],
+)
+def test_bad_inputs_are_named(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        ElmoLayer(TINY)(inputs)
+
+
+def test_bad_inputs_of_word_models_are_named():
+    elmo = ElmoLayer(TINY, token_embeddings=TINY / "token_embeddings.hdf5")
+    with pytest.raises(ValueError, match="reads token ids .* not strings.*encode_token_ids"):
+        elmo(["a sentence"])
+    with pytest.raises(ValueError, match=r"expects token ids \(B, T \+ 2\).*shape \(2, 5, 50\)"):
+        elmo(np.zeros((2, 5, 50), "int32"))
+    with pytest.raises(ValueError, match=r"array \(num_words, 12\); got shape \(5, 3\)"):
+        ElmoLayer(TINY, token_embeddings=np.zeros((5, 3)))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"model": None}, "needs a config"),
+        ({"model": "default", "config": {}}, "For fresh weights of that config pass model=None"),
+        ({"output": "top"}, "'mix' or 'layers'; got 'top'"),
+        ({"num_mixes": 0}, "num_mixes must be an integer of at least 1; got 0"),
+        ({"max_batch_size": 2.5}, "max_batch_size must be an integer of at least 1; got 2.5"),
+        ({"l2": -1}, "l2 must be a number of at least 0"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
+        ({"model": "smal"}, "Did you mean 'small'"),
+        ({"model": None, "config": {"lstm": {}}}, r"no field lstm\.dim"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ElmoLayer(**arguments)
+
+
+def test_tensors_of_strings_on_every_backend():
+    tf = pytest.importorskip("tensorflow")
+    elmo = ElmoLayer(TINY)
+    vectors = to_numpy(elmo(tf.constant(["a b", "c"])))
+    np.testing.assert_allclose(vectors, to_numpy(elmo(["a b", "c"])), atol=1e-6)
+    tokens = tf.constant([["a", "b"], ["c", ""]])
+    np.testing.assert_allclose(to_numpy(elmo(tokens)), vectors, atol=1e-6)
+
+
+@tensorflow_only
+def test_strings_of_a_wrong_rank_are_named():
+    import tensorflow as tf
+
+    with pytest.raises(ValueError, match=r"begin with keras\.Input\(\(None, 50\), dtype='int32'\)"):
+        ElmoLayer(TINY)(tf.constant([[["a"]]]))
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow takes strings")
+def test_strings_in_a_model_of_another_backend_are_refused():
+    with pytest.raises(ValueError, match="cannot take strings inside a model on the .* backend"):
+        ElmoLayer(TINY)(keras.Input((), dtype="string"))
+
+
+@tensorflow_only
+def test_strings_encode_each_distinct_word_once(monkeypatch):
+    import tensorflow as tf
+
+    elmo = ElmoLayer(GOLDEN / "default", trainable_bilm=True)
+    sentences = [["the", "cat", "saw", "the", "cat"], ["extraordinarily", "the"]]
+    tokens = tf.ragged.constant(sentences).to_tensor()
+    seen = []
+    encoder = elmo.token_encoder
+    call = encoder.call
+    monkeypatch.setattr(encoder, "call", lambda ids: seen.append(tuple(ids.shape)) or call(ids))
+    outputs, gradients = [], []
+    for inputs in (tokens, encode_sentences(sentences)):
+        with tf.GradientTape() as tape:
+            outputs.append(elmo(inputs))
+            loss = tf.reduce_sum(outputs[-1] ** 2)
+        gradients.append(tape.gradient(loss, encoder.char_embedding.value))
+    # Four words, the padding and the boundaries; the longest has 17 characters with its marks, and
+    # the widest filter sees all padding behind it.
+    widest = elmo.config.widest_filter
+    assert seen == [(7, 17 + widest), (2, 7, 50)]
+    assert_close(to_numpy(outputs[0]), to_numpy(outputs[1]))
+    one, other = (tf.convert_to_tensor(g).numpy() for g in gradients)
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,182 @@
+"""UnicodeCharEncoder against encode_sentences: the same rows, to the bit."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import tensorflow_only
+from keras_elmo import UnicodeCharEncoder, encode_sentences
+from keras_elmo.text.characters import split_tokens
+
+tf = pytest.importorskip("tensorflow")
+
+ODD_SENTENCES = [
+    "tabs\tand   many blanks ",
+    "",
+    " \n ",
+    "\u00a0no-break\u00a0space and\u3000wide space",
+    "x" * 47 + " " + "x" * 48 + " " + "x" * 49 + " " + "x" * 47 + "é",
+    "👩\u200d👩\u200d👧\u200d👦🎉 e\u0301 combining 日" + "本" * 30,
+    "lone\ud800surrogate \udfff",
+    "<S> </S> <UNK> nul\0inside",
+]
+any_text = st.text(st.characters(), max_size=30)
+
+
+def as_tensor(strings):
+    """A string tensor of text that may hold surrogates, which TensorFlow itself would refuse."""
+    return tf.constant(
+        [
+            as_tensor(s).numpy().tolist()
+            if isinstance(s, list)
+            else s.encode("utf-8", "surrogatepass")
+            for s in strings
+        ],
+        dtype=tf.string,
+    )
+
+
+def padded(sentences):
+    longest = max(map(len, sentences))
+    return as_tensor([sentence + [""] * (longest - len(sentence)) for sentence in sentences])
+
+
+def test_sentences_have_the_rows_of_encode_sentences():
+    ids = UnicodeCharEncoder()(as_tensor(ODD_SENTENCES))
+    expected = encode_sentences([split_tokens(sentence) for sentence in ODD_SENTENCES])
+    np.testing.assert_array_equal(ids, expected)
+    assert ids.dtype == "int32"
+
+
+def test_tokens_have_the_rows_of_encode_sentences():
+    sentences = [["", "a", "", "b"], ["lone\ud800", "\ud800"], ["with blank", "日" * 30], []]
+    ids = UnicodeCharEncoder(12)(padded(sentences))
+    np.testing.assert_array_equal(ids, encode_sentences(sentences, 12))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(any_text, min_size=1, max_size=4), st.integers(3, 12))
+def test_any_text_has_the_rows_of_encode_sentences(sentences, width):
+    expected = encode_sentences([split_tokens(sentence) for sentence in sentences], width)
+    np.testing.assert_array_equal(UnicodeCharEncoder(width)(as_tensor(sentences)), expected)
+    np.testing.assert_array_equal(UnicodeCharEncoder(width)(sentences), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
+def test_any_bytes_have_the_rows_of_encode_sentences(sentences):
+    expected = encode_sentences([sentence.split() for sentence in sentences], 8)
+    np.testing.assert_array_equal(UnicodeCharEncoder(8)(tf.constant(sentences)), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(any_text.filter(bool), max_size=4), min_size=1, max_size=3))
+def test_any_tokens_have_the_rows_of_encode_sentences(sentences):
+    expected = encode_sentences(sentences, 9)
+    np.testing.assert_array_equal(UnicodeCharEncoder(9)(padded(sentences)), expected)
+
+
+def test_every_character_of_unicode_has_the_row_of_encode_sentences():
+    characters = [chr(c) for c in range(1, 0x110000)]
+    ids = UnicodeCharEncoder(6)(as_tensor(characters)[:, None])
+    # One sentence is enough for encode_sentences, which gives each token its row.
+    np.testing.assert_array_equal(ids[:, 1], encode_sentences([characters], 6)[0, 1:-1])
+
+
+@pytest.mark.parametrize(
+    "strings",
+    [
+        ["the cat", "sat"],
+        [b"the cat", b"sat"],
+        np.array(["the cat", "sat"]),
+        np.array([b"the cat", b"sat"]),
+        np.array(["the cat", "sat"], dtype=object),
+        [["the", "cat"], ["sat"]],
+        [["the", "cat"], ["sat", ""]],
+        np.array([["the", "cat"], ["sat", ""]]),
+    ],
+    ids=lambda strings: f"{type(strings).__name__}-{getattr(strings, 'dtype', strings)}",
+)
+def test_python_and_numpy_strings_on_every_backend(strings):
+    ids = UnicodeCharEncoder()(strings)
+    assert keras.ops.is_tensor(ids)
+    expected = encode_sentences([["the", "cat"], ["sat"]])
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(ids), expected)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_in_a_data_pipeline_on_every_backend(batched):
+    dataset = tf.data.Dataset.from_tensor_slices(["the cat", "sat"]).batch(2 if batched else 1)
+    ids = list(dataset.map(UnicodeCharEncoder()))
+    expected = encode_sentences([["the", "cat"], ["sat"]])
+    if batched:
+        np.testing.assert_array_equal(ids[0], expected)
+    else:
+        np.testing.assert_array_equal(ids[1], expected[1:, :3])
+
+
+@tensorflow_only
+def test_in_a_functional_model_with_its_mask():
+    inputs = keras.Input((), dtype="string")
+    ids = UnicodeCharEncoder(8)(inputs)
+    assert ids.shape == (None, None, 8)
+    assert ids.dtype == "int32"
+    model = keras.Model(inputs, ids)
+    strings = tf.constant(["the cat", "", "sat"])
+    expected = encode_sentences([["the", "cat"], [], ["sat"]], 8)
+    np.testing.assert_array_equal(model.predict(strings, verbose=0), expected)
+    mask = UnicodeCharEncoder(8).compute_mask(strings)
+    np.testing.assert_array_equal(mask, expected.any(-1))
+
+
+@tensorflow_only
+def test_keeps_what_is_known_of_the_shape():
+    ids = UnicodeCharEncoder(8)(keras.Input((7,), dtype="string"))
+    assert ids.shape == (None, 9, 8)
+    mask = UnicodeCharEncoder(8).compute_mask(tf.constant([["a", "", "b", ""], [""] * 4]))
+    np.testing.assert_array_equal(mask, [[1, 1, 1, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
+
+
+def test_no_tokens_at_all():
+    np.testing.assert_array_equal(
+        UnicodeCharEncoder(8)(tf.zeros((2, 0), tf.string)), encode_sentences([[], []], 8)
+    )
+    assert UnicodeCharEncoder(8)(tf.zeros((0,), tf.string)).shape == (0, 2, 8)
+
+
+def test_config_round_trip():
+    layer = UnicodeCharEncoder(12, name="characters")
+    again = keras.layers.deserialize(keras.layers.serialize(layer))
+    assert (
+        again.get_config()
+        == layer.get_config()
+        == {
+            "name": "characters",
+            "trainable": True,
+            "max_characters_per_token": 12,
+        }
+    )
+
+
+def test_bad_input_is_named():
+    encoder = UnicodeCharEncoder()
+    with pytest.raises(ValueError, match=r"expects strings.*got dtype int32 and shape \(2,\)"):
+        encoder(tf.constant([1, 2]))
+    with pytest.raises(ValueError, match=r"expects strings.*dtype string and shape \(1, 1, 1\)"):
+        encoder(tf.constant([[["a"]]]))
+    with pytest.raises(ValueError, match="single string 'the cat'"):
+        encoder("the cat")
+    with pytest.raises(ValueError, match="at least one sentence"):
+        encoder([])
+    with pytest.raises(ValueError, match="either sentences, a list of strings, or tokens"):
+        encoder([["a"], "b"])
+    with pytest.raises(ValueError, match="max_characters_per_token must be at least 3"):
+        UnicodeCharEncoder(2)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow takes strings")
+def test_strings_in_a_model_of_another_backend_are_refused():
+    with pytest.raises(ValueError, match="cannot take strings inside a model on the .* backend"):
+        UnicodeCharEncoder()(keras.Input((), dtype="string"))

@@ -1,0 +1,103 @@
+"""WeightedLayerSum against the NumPy reference."""
+
+import keras
+import numpy as np
+import pytest
+
+import numpy_reference as reference
+from helpers import assert_close, to_numpy
+from keras_elmo import BiLMStack, WeightedLayerSum
+from layer_checks import check_layer
+
+MASK = np.arange(5) < np.array([5, 2, 4])[:, None]
+WEIGHTS, GAMMA = np.array([0.3, -0.2, 0.7]), 0.88
+
+
+@pytest.fixture
+def layers(rng):
+    # Layers of unlike mean and scale, so that the normalization has something to do.
+    scales = np.array([1.0, 3.0, 0.2])[:, None, None]
+    return (rng.normal(size=(3, 3, 5, 4)) * scales + scales).astype("float32")
+
+
+@pytest.mark.parametrize(
+    "arguments, weights",
+    [({}, 2), ({"use_top_only": True}, 1), ({"layer_norm": True, "l2": 0.1}, 2)],
+)
+def test_layer(layers, arguments, weights):
+    check_layer(lambda **kwargs: WeightedLayerSum(**arguments, **kwargs), layers, weights=weights)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("use_top_only", [False, True])
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_numbers(layers, layer_norm, use_top_only, mask):
+    mix = WeightedLayerSum(use_top_only=use_top_only, layer_norm=layer_norm)
+    mix.build(layers.shape)
+    if not use_top_only:
+        mix.layer_weights.assign(WEIGHTS)
+    mix.gamma.assign([GAMMA])
+    outputs = to_numpy(mix(layers, mask=mask))
+    expected_mask = np.ones((3, 5), bool) if mask is None else mask
+    expected = reference.mix(
+        layers.astype("float64"), expected_mask, WEIGHTS, GAMMA, layer_norm, use_top_only
+    )
+    assert_close(outputs, expected, 5e-6)
+    assert not outputs[~expected_mask].any()
+
+
+def test_a_batch_of_nothing_but_padding(layers):
+    outputs = WeightedLayerSum(layer_norm=True)(layers, mask=np.zeros_like(MASK))
+    assert not to_numpy(outputs).any()
+
+
+def test_normalized_weights(layers):
+    mix = WeightedLayerSum()
+    mix.build(layers.shape)
+    np.testing.assert_allclose(mix.normalized_weights, [1 / 3] * 3, atol=1e-7)
+    mix.layer_weights.assign(WEIGHTS)
+    expected = np.exp(WEIGHTS) / np.exp(WEIGHTS).sum()
+    np.testing.assert_allclose(mix.normalized_weights, expected, atol=1e-7)
+    top = WeightedLayerSum(use_top_only=True)
+    top.build(layers.shape)
+    np.testing.assert_array_equal(top.normalized_weights, [0, 0, 1])
+
+
+def test_penalty_is_on_the_raw_weights(layers):
+    mix = WeightedLayerSum(l2=0.5)
+    mix.build(layers.shape)
+    mix.layer_weights.assign(WEIGHTS)
+    mix(layers)
+    np.testing.assert_allclose(sum(map(to_numpy, mix.losses)), 0.5 * (WEIGHTS**2).sum(), rtol=1e-6)
+    plain = WeightedLayerSum()
+    plain(layers)
+    assert plain.losses == []
+
+
+def test_dropout_is_for_training_alone(layers):
+    mix = WeightedLayerSum(dropout=0.5)
+    still, trained = to_numpy(mix(layers)), to_numpy(mix(layers, training=True))
+    dropped = trained == 0
+    assert 0.2 < dropped.mean() < 0.8
+    np.testing.assert_allclose(trained[~dropped], 2 * still[~dropped], rtol=1e-5)
+    np.testing.assert_array_equal(to_numpy(mix(layers, training=False)), still)
+
+
+def test_the_mask_goes_on_to_the_next_layer(rng):
+    tokens = rng.normal(size=(3, 5, 4)).astype("float32")
+    tokens[~MASK] = 0
+    bilm, mix = BiLMStack(lstm_dim=6, projection_dim=4), WeightedLayerSum()
+    symbolic = keras.Input((5, 4))
+    vectors = mix(bilm(keras.layers.Masking()(symbolic)))
+    model = keras.Model(symbolic, keras.layers.GlobalAveragePooling1D()(vectors))
+    expected = to_numpy(mix(bilm(tokens, mask=MASK), mask=MASK)).sum(1) / MASK.sum(1, keepdims=True)
+    np.testing.assert_allclose(model.predict(tokens, verbose=0), expected, atol=1e-6)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match=r"\(B, L \+ 1, T, D\) .* got shape \(2, 3, 4\)"):
+        WeightedLayerSum()(np.zeros((2, 3, 4), "float32"))
+    with pytest.raises(ValueError, match="l2 must be a number of at least 0, or None; got -1"):
+        WeightedLayerSum(l2=-1)
+    with pytest.raises(ValueError, match="dropout must be at least 0 and less than 1; got 1"):
+        WeightedLayerSum(dropout=1)

@@ -1,0 +1,257 @@
+"""Loading and exporting bilm-tf's weights files."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from helpers import to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer
+from keras_elmo.pretrained import hdf5
+from keras_elmo.pretrained.weight_table import count_parameters, weight_table
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
+TINY = GOLDEN / "default"
+VARIANTS = sorted(path.name for path in GOLDEN.iterdir() if (path / "weights.hdf5").exists())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the model that a test may damage."""
+    return Path(shutil.copytree(TINY, tmp_path / "model"))
+
+
+def arrays_of(path):
+    arrays = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: arrays.update({name: item[()]}) if hasattr(item, "shape") else None
+        )
+    return arrays
+
+
+def rewrite(path, change):
+    arrays = arrays_of(path)
+    with h5py.File(path, "w") as file:
+        for name, array in change(arrays).items():
+            file[name] = array
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_export_gives_back_what_was_loaded(tmp_path, variant):
+    ElmoLayer(GOLDEN / variant).export_hdf5(tmp_path / "new" / "folder")
+    original = arrays_of(GOLDEN / variant / "weights.hdf5")
+    exported = arrays_of(tmp_path / "new" / "folder" / "weights.hdf5")
+    assert exported.keys() == original.keys()
+    for name, array in original.items():
+        assert exported[name].dtype == "float32"
+        np.testing.assert_array_equal(exported[name], array)
+    options = json.loads((tmp_path / "new" / "folder" / "options.json").read_text())
+    assert options == json.loads((GOLDEN / variant / "options.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ElmoConfig(((1, 3), (2, 5)), 4, "tanh", 20, 0, 6, 8, 1, None, None, False),
+        ElmoConfig(((1, 3), (2, 5)), 4, "relu", 9, 2, 8, 8, 3),
+        ElmoConfig(((1, 3),), 4, "relu", 9, 1, 6, 4, 2, bidirectional=False),
+        ElmoConfig(None, vocabulary_size=9, lstm_dim=8, projection_dim=4),
+    ],
+    ids=["nothing optional", "no projections", "forward", "words"],
+)
+def test_any_architecture_survives_export_and_load(tmp_path, config):
+    fresh = ElmoLayer(None, config=config)
+    fresh.export_hdf5(tmp_path)
+    again = ElmoLayer(tmp_path)
+    assert again.config == config
+    for one, other in zip(fresh.weights, again.weights):
+        np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
+def test_any_floating_point_type_is_read(folder, dtype):
+    rewrite(folder / "weights.hdf5", lambda a: {name: x.astype(dtype) for name, x in a.items()})
+    for one, other in zip(ElmoLayer(folder).weights, ElmoLayer(TINY).weights):
+        expected = to_numpy(other).astype(dtype).astype("float32")
+        np.testing.assert_array_equal(to_numpy(one), expected)
+
+
+def test_one_error_lists_everything_that_is_wrong(folder):
+    def change(arrays):
+        del arrays["CNN_proj/b_proj"]
+        arrays["CNN/b_cnn_1"] = arrays["CNN/b_cnn_1"][:5]
+        arrays["lm/softmax/W"] = np.zeros((2, 3))
+        arrays["char_embed"] = np.full((261, 6), b"x")
+        return arrays
+
+    rewrite(folder / "weights.hdf5", change)
+    with pytest.raises(ValueError, match="not those of the architecture in the options") as error:
+        ElmoLayer(folder)
+    message = str(error.value)
+    assert "missing CNN_proj/b_proj: expected (12,)" in message
+    assert "misshapen CNN/b_cnn_1: expected (8,), found (5,)" in message
+    assert "unknown lm/softmax/W: found (2, 3)" in message
+    assert "char_embed: expected floating-point numbers, found |S1" in message
+    assert str(folder / "weights.hdf5") in message
+
+
+def test_weights_of_another_architecture_change_nothing():
+    elmo = ElmoLayer(TINY)
+    before = [to_numpy(weight).copy() for weight in elmo.weights]
+    with pytest.raises(ValueError, match=r"unknown RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/B"):
+        hdf5.load_hdf5(elmo, elmo.config, GOLDEN / "three_layers" / "weights.hdf5")
+    for old, weight in zip(before, elmo.weights):
+        np.testing.assert_array_equal(old, to_numpy(weight))
+
+
+@pytest.mark.parametrize("share", [0, 0.001, 0.3, 0.999])
+def test_a_file_cut_off_is_refused(folder, share):
+    path = folder / "weights.hdf5"
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(ValueError, match=r"weights\.hdf5 \([\d,]+ bytes\) is not a complete hdf5"):
+        ElmoLayer(folder)
+
+
+def test_other_files_are_refused(folder):
+    (folder / "weights.hdf5").write_text("<html>Access denied</html>")
+    with pytest.raises(ValueError, match=r"\(26 bytes\) is not a complete hdf5 file"):
+        ElmoLayer(folder)
+    with pytest.raises(FileNotFoundError, match="There is no weights file"):
+        hdf5.load_hdf5(None, ElmoConfig(), folder)
+
+
+def test_the_file_is_opened_once(monkeypatch):
+    opened = []
+    real = h5py.File
+
+    def counting(path, *args, **kwargs):
+        opened.append(path)
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(h5py, "File", counting)
+    ElmoLayer(TINY)
+    assert opened == [str(TINY / "weights.hdf5")]
+
+
+def test_an_interrupted_export_leaves_the_old_files_alone(folder, monkeypatch):
+    elmo = ElmoLayer(folder)
+    old = (folder / "weights.hdf5").read_bytes()
+    names = sorted(path.name for path in folder.iterdir())
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hdf5, "_to_float32", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        elmo.export_hdf5(folder)
+    assert (folder / "weights.hdf5").read_bytes() == old
+    assert sorted(path.name for path in folder.iterdir()) == names
+
+
+def test_stored_token_vectors_of_another_width_are_refused(tmp_path):
+    path = tmp_path / "words.hdf5"
+    for content, found in (({"embedding": (5, 7)}, r"embedding \(5, 7\)"), ({}, "no arrays")):
+        with h5py.File(path, "w") as file:
+            for name, shape in content.items():
+                file[name] = np.zeros(shape, "float32")
+        with pytest.raises(ValueError, match=rf"shape \(num_words, 12\), found {found}"):
+            ElmoLayer(TINY, token_embeddings=path)
+
+
+def test_stored_token_vectors_are_part_of_an_export(tmp_path):
+    elmo = ElmoLayer(TINY, token_embeddings=TINY / "token_embeddings.hdf5")
+    elmo.export_hdf5(tmp_path)
+    ids = np.array([[1, 5, 7, 2]])
+    again = ElmoLayer(tmp_path)
+    assert again.config.vocabulary_size == 83
+    np.testing.assert_array_equal(to_numpy(again(ids)), to_numpy(elmo(ids)))
+
+
+@pytest.mark.parametrize("place", ["folder", "pair", "zip", "zip with a folder", "other names"])
+def test_places_of_a_model(folder, tmp_path, place):
+    options, weights = folder / "options.json", folder / "weights.hdf5"
+    if place == "folder":
+        model = str(folder)
+        (folder / "vocab.txt").write_text("not a file of ours\n")
+    elif place == "pair":
+        model = (str(options), weights)
+    elif place.startswith("zip"):
+        model = tmp_path / "model.zip"
+        prefix = "elmo/" if place == "zip with a folder" else ""
+        with zipfile.ZipFile(model, "w") as archive:
+            archive.write(options, prefix + "options.json")
+            archive.write(weights, prefix + "weights.hdf5")
+            archive.writestr(prefix + "meta.txt", "x")
+    else:
+        model = folder
+        (folder / "token_embeddings.hdf5").unlink()
+        (folder / "bilm_embeddings.hdf5").unlink()
+        options.rename(folder / "elmo_tiny_options.json")
+        weights.rename(folder / "elmo_tiny_weights.hdf5")
+    np.testing.assert_array_equal(
+        to_numpy(ElmoLayer(model)([["a"]])), to_numpy(ElmoLayer(TINY)([["a"]]))
+    )
+
+
+def test_places_without_a_model_are_named(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"empty must hold options\.json.*found nothing"):
+        ElmoLayer(tmp_path / "empty")
+    (folder / "weights.hdf5").unlink()
+    with pytest.raises(ValueError, match=r"found bilm_embeddings\.hdf5, token_embeddings\.hdf5"):
+        ElmoLayer(folder)
+    with pytest.raises(FileNotFoundError, match="There is no folder or zip file nowhere/at/all"):
+        ElmoLayer("nowhere/at/all")
+    with pytest.raises(FileNotFoundError, match="is a file, but no zip file"):
+        ElmoLayer(str(TINY / "weights.hdf5"))
+    with pytest.raises(FileNotFoundError, match="There is no weights file"):
+        ElmoLayer((TINY / "options.json", tmp_path / "weights.hdf5"))
+    with pytest.raises(ValueError, match=r"a pair of paths \(options, weights\), got 1 items"):
+        ElmoLayer([TINY])
+    with pytest.raises(ValueError, match="or a pair .* of paths; got 3"):
+        ElmoLayer(3)
+
+
+PEAK_MEMORY = """
+import sys
+from keras_elmo import ElmoConfig, ElmoLayer
+
+def field(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name)) * 1024
+
+tiny = ElmoLayer(sys.argv[2])  # whatever the backend needs for itself
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # the peak starts again from here
+before = field("VmRSS")
+elmo = ElmoLayer(sys.argv[1])
+print(field("VmHWM") - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="reads Linux's /proc")
+def test_loading_takes_no_more_than_twice_the_memory_of_the_arrays(tmp_path):
+    config = ElmoConfig()
+    config.to_json(tmp_path / "options.json")
+    with h5py.File(tmp_path / "weights.hdf5", "w") as file:
+        for entry in weight_table(config):
+            file[entry.name] = np.zeros(entry.shape, "float32")
+    finished = subprocess.run(
+        [sys.executable, "-c", PEAK_MEMORY, str(tmp_path), str(TINY)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    arrays = 4 * count_parameters(config)
+    assert arrays <= int(finished.stdout) <= 2 * arrays

@@ -1,0 +1,82 @@
+"""Files and folders that appear whole or not at all."""
+
+import os
+
+import pytest
+
+from keras_elmo.atomic import atomic_folder, atomic_write
+
+
+def test_takes_the_place_of_the_old_file(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    with atomic_write(path) as partial:
+        assert partial.endswith(".txt")
+        with open(partial, "w") as file:
+            file.write("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, written):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), atomic_write(path) as partial:
+        if written:
+            with open(partial, "w") as file:
+                file.write("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    path = tmp_path / "nowhere" / "file.txt"
+    message = r"no folder .*nowhere to write file\.txt into"
+    with pytest.raises(FileNotFoundError, match=message), atomic_write(path):
+        pytest.fail("there is nothing to write to")
+
+
+def write(folder, *names):
+    for name in names:
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(str(folder))
+
+
+def test_a_folder_appears_when_complete_with_those_around_it(tmp_path):
+    path = tmp_path / "a" / "b" / "1"
+    with atomic_folder(path) as partial:
+        write(partial, "model")
+        assert [os.path.join(tmp_path, name) for name in os.listdir(tmp_path)] == [partial]
+    assert os.listdir(path) == ["model"]
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_an_error_leaves_no_folder(tmp_path):
+    with pytest.raises(KeyboardInterrupt), atomic_folder(tmp_path / "a" / "b") as partial:
+        write(partial, "half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    write(path, "model")
+    with (
+        pytest.raises(FileExistsError, match="let it be overwritten with overwrite=True"),
+        atomic_folder(path),
+    ):
+        pass
+    with atomic_folder(path, overwrite=True) as partial:
+        write(partial, "model", "more")
+    assert sorted(os.listdir(path)) == ["model", "more"]
+    with (
+        pytest.raises(FileExistsError, match="holds more than an export: more"),
+        atomic_folder(path, overwrite=True) as partial,
+    ):
+        write(partial, "model")
+    assert sorted(os.listdir(path)) == ["model", "more"]
+    assert os.listdir(tmp_path) == ["a"]

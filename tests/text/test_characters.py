@@ -1,0 +1,86 @@
+"""encode_sentences against bilm-tf's rows and its own rules."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_elmo import encode_sentences
+from keras_elmo.text.characters import split_tokens
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
+BEGIN_WORD, END_WORD, PADDING = 259, 260, 261
+# Hypothesis' text leaves out surrogates unless asked.
+any_text = st.text(st.characters(), max_size=60)
+
+
+def test_odd_words_have_bilm_tf_rows():
+    words = json.loads((GOLDEN / "char_ids_edge.json").read_text())["without_specials_words"]
+    expected = np.load(GOLDEN / "char_ids_edge.npz")["without_specials"]
+    # bilm-tf encodes the last word of a vocabulary without specials as </S>; we do not.
+    ids = encode_sentences([words[:-1]])[0]
+    np.testing.assert_array_equal(ids[1:-1], expected[1 : len(words)])
+    np.testing.assert_array_equal(ids[[0, -1]], expected[[0, -1]])
+
+
+@pytest.mark.parametrize("variant, width", [("default", 50), ("short_words", 12)])
+def test_sentences_have_bilm_tf_rows(variant, width):
+    sentences = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
+    expected = np.load(GOLDEN / variant / "outputs.npz")["char_ids"]
+    np.testing.assert_array_equal(encode_sentences(sentences, width), expected)
+
+
+def test_row_of_a_word_and_of_the_boundaries():
+    ids = encode_sentences([["aé"]], max_characters_per_token=7)
+    begin = [BEGIN_WORD, 257, END_WORD, *[PADDING] * 4]
+    word = [BEGIN_WORD, ord("a") + 1, 0xC3 + 1, 0xA9 + 1, END_WORD, PADDING, PADDING]
+    end = [BEGIN_WORD, 258, END_WORD, *[PADDING] * 4]
+    np.testing.assert_array_equal(ids, [[begin, word, end]])
+    assert ids.dtype == np.int32
+
+
+@given(st.lists(st.lists(any_text, max_size=4), max_size=3), st.integers(3, 12))
+def test_every_text_gives_well_formed_rows(sentences, width):
+    ids = encode_sentences(sentences, width)
+    longest = max(map(len, sentences), default=0)
+    assert ids.shape == (len(sentences), longest + 2, width)
+    for row, sentence in zip(ids, sentences):
+        assert (row[len(sentence) + 2 :] == 0).all()
+        for token, word in zip(row[1:], sentence):
+            text = word.encode("utf-8", "ignore")[: width - 2]
+            padding = [PADDING] * (width - 2 - len(text))
+            assert token.tolist() == [BEGIN_WORD, *(b + 1 for b in text), END_WORD, *padding]
+
+
+@given(st.lists(any_text, min_size=1, max_size=4))
+def test_bytes_and_str_are_the_same_tokens(tokens):
+    as_bytes = [token.encode("utf-8", "surrogatepass") for token in tokens]
+    np.testing.assert_array_equal(encode_sentences([tokens]), encode_sentences([as_bytes]))
+
+
+def test_empty_sentences_and_no_sentences():
+    np.testing.assert_array_equal(encode_sentences([[]])[0, :, 1], [257, 258])
+    assert encode_sentences([]).shape == (0, 2, 50)
+
+
+def test_literal_boundary_marks_are_text():
+    ids = encode_sentences([["<S>"]], 8)
+    assert ids[0, 1].tolist() == [BEGIN_WORD, *(b + 1 for b in b"<S>"), END_WORD, *[PADDING] * 3]
+
+
+def test_splits_at_ascii_white_space_only():
+    assert split_tokens(" a\t b\u00a0c\n\x0b\x0c\rd\x1ce ") == ["a", "b\u00a0c", "d\x1ce"]
+    assert split_tokens(b" a\t b ") == [b"a", b"b"]
+    assert split_tokens("  ") == []
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match=r"found the string 'a b'.*sentence\.split\(\)"):
+        encode_sentences(["a b"])
+    with pytest.raises(ValueError, match="found 3 of type int"):
+        encode_sentences([["a", 3]])
+    with pytest.raises(ValueError, match="max_characters_per_token = 2 is too small"):
+        encode_sentences([["a"]], 2)

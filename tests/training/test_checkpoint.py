@@ -1,0 +1,157 @@
+"""A training that was stopped ends as one that was not; checkpoints are whole."""
+
+import errno
+
+import keras
+import numpy as np
+import pytest
+
+from helpers import to_numpy
+from keras_elmo import TrainingCheckpoint
+from keras_elmo.training.checkpoint import (
+    latest_checkpoint,
+    read_checkpoint_state,
+    save_checkpoint,
+)
+from training_models import held_out, tiny_corpus, tiny_model
+
+
+class StopAfter(keras.callbacks.Callback):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps -= 1
+        if self.steps == 0:
+            raise KeyboardInterrupt
+
+
+def train(folder, stop_after=None, epochs=3, dtype=None, **arguments):
+    model = tiny_model(num_negative_samples=20, dtype=dtype)
+    model.compile()
+    checkpoint = TrainingCheckpoint(folder, every_steps=5, **arguments)
+    callbacks = [checkpoint] + ([StopAfter(stop_after)] if stop_after else [])
+    model.fit(
+        tiny_corpus(),
+        epochs=epochs,
+        verbose=0,
+        validation_data=held_out(),
+        callbacks=callbacks,
+    )
+    return model, checkpoint
+
+
+def everything(model):
+    return [to_numpy(v.value) for v in (*model.variables, *model.optimizer.variables)]
+
+
+def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
+    expected, whole = train(tmp_path / "whole")
+    # From the end of an epoch, of 27 steps, and from within; JAX compiles anew at each start.
+    for steps in (28, 20) if keras.backend.backend() == "jax" else (28, 3, 26):
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "stopped", steps)
+    model, stopped = train(tmp_path / "stopped")
+    for one, other in zip(everything(expected), everything(model)):
+        np.testing.assert_array_equal(one, other)
+    assert stopped.step == whole.step == 81
+    for row in (*stopped.history, *whole.history):
+        assert row.pop("tokens_per_second") > 0
+    assert stopped.history == whole.history and len(whole.history) == 3
+    assert "val_perplexity" in whole.history[0]
+    # Nothing is left to do: the same command once more changes nothing.
+    again, _ = train(tmp_path / "stopped")
+    np.testing.assert_array_equal(everything(again)[5], everything(model)[5])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
+def test_half_precision_goes_on_too(tmp_path, dtype):
+    expected, _ = train(tmp_path / "whole", epochs=1, dtype=dtype)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "stopped", 12, epochs=1, dtype=dtype)
+    model, _ = train(tmp_path / "stopped", epochs=1, dtype=dtype)
+    scales = type(model.optimizer).__name__ == "LossScaleOptimizer"
+    assert scales is (dtype == "mixed_float16")
+    for one, other in zip(everything(expected), everything(model)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_last_are_kept(tmp_path):
+    train(tmp_path, epochs=1, keep=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000025.npz", "step-00000027.npz"]
+    assert latest_checkpoint(tmp_path).name == "step-00000027.npz"
+    assert read_checkpoint_state(latest_checkpoint(tmp_path))["step"] == 27
+    with pytest.raises(ValueError, match="keep must be at least 1"):
+        TrainingCheckpoint(tmp_path, keep=0)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    error = OSError(errno.ENOSPC, "No space left on device")
+    savez, before = np.savez, {}
+
+    def full(path, **arrays):
+        before.update({path.name: path.read_bytes() for path in tmp_path.glob("step-*")})
+        if len(before) < 2:
+            return savez(path, **arrays)
+        savez(path, some=1)
+        raise error
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space left to write the checkpoint .* as they were"):
+        train(tmp_path, epochs=1)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_corpus_may_have_been_used_before(tmp_path):
+    model, corpus = tiny_model(), tiny_corpus()
+    model.compile()
+    model.fit(corpus, steps_per_epoch=3, verbose=0)
+    model.fit(corpus, steps_per_epoch=4, verbose=0, callbacks=[TrainingCheckpoint(tmp_path)])
+    state = read_checkpoint_state(tmp_path / "step-00000004.npz")
+    assert state["corpus"]["target"] == corpus.num_batches == 7
+
+
+def test_what_a_checkpoint_does_not_go_with(tmp_path):
+    model, callbacks = tiny_model(), [TrainingCheckpoint(tmp_path)]
+    model.compile()
+    with pytest.raises(ValueError, match="needs a LanguageModelCorpus"):
+        model.fit(next(iter(tiny_corpus())), callbacks=callbacks)
+    with pytest.raises(ValueError, match="leave out initial_epoch"):
+        model.fit(tiny_corpus(), epochs=2, initial_epoch=1, callbacks=callbacks)
+
+
+def test_other_settings_are_refused(tmp_path):
+    model = tiny_model(num_negative_samples=20)
+    model.compile()
+    save_checkpoint(tmp_path / "step-00000001.npz", model, {"step": 1, "history": []})
+    model = tiny_model(num_negative_samples=20)
+    model.compile("adam")
+    with pytest.raises(ValueError, match="another model or optimizer: its optimizer is Clipped"):
+        model.fit(tiny_corpus(), verbose=0, callbacks=[TrainingCheckpoint(tmp_path)])
+    other = tiny_model(num_negative_samples=20, batch_size=2)
+    other.compile()
+    with pytest.raises(ValueError, match=r"is \(4, 2, 2, 8\) there, \(2, 2, 2, 8\) here"):
+        other.fit(tiny_corpus(batch_size=2), verbose=0, callbacks=[TrainingCheckpoint(tmp_path)])
+
+
+def test_files_that_are_no_checkpoints_are_named(tmp_path):
+    path = tmp_path / "step-00000001.npz"
+    np.savez(path, x=1)
+    with pytest.raises(ValueError, match="not a checkpoint of keras_elmo"):
+        read_checkpoint_state(path)
+    path.write_bytes(b"cut off")
+    with pytest.raises(ValueError, match="cut off or damaged"):
+        read_checkpoint_state(path)
+    np.savez(path, state=np.zeros(100_000))
+    path.write_bytes(path.read_bytes()[:50_000])
+    with pytest.raises(ValueError, match="cut off or damaged"):
+        read_checkpoint_state(path)
+    assert latest_checkpoint(tmp_path / "nothing") is None
+
+
+def test_a_partial_file_is_never_taken_for_a_checkpoint(tmp_path):
+    (tmp_path / ".partial-1.npz").write_bytes(b"killed while writing")
+    (tmp_path / "step-1.npz.tmp").write_bytes(b"something else")
+    assert latest_checkpoint(tmp_path) is None

@@ -1,0 +1,106 @@
+"""Perplexity: every word once, whatever the batch; against NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers import to_numpy
+from keras_elmo import ElmoLayer, Vocabulary, bilm_tf_perplexity, encode_sentences, perplexity
+from training_models import DATA, WORDS, tiny_model, vocabulary
+
+HELD_OUT = DATA / "heldout.txt"
+
+
+@pytest.fixture
+def model():
+    model = tiny_model(num_negative_samples=20)
+    rng = np.random.default_rng(0)
+    for variable in model.trainable_variables:
+        variable.assign(to_numpy(variable.value) + rng.normal(size=variable.shape) * 0.1)
+    return model
+
+
+def test_any_batch_size_gives_the_same(model):
+    reports, scores = [], []
+    for batch_size in (1, 5, 64):
+        found = []
+        reports.append(
+            perplexity(
+                model, HELD_OUT, vocabulary(), batch_size=batch_size, on_sentence=found.append
+            )
+        )
+        scores.append(np.concatenate([s.forward for s in found] + [s.backward for s in found]))
+    for report, score in zip(reports, scores):
+        np.testing.assert_allclose(score, scores[0], atol=1e-5)
+        assert report.perplexity == pytest.approx(reports[0].perplexity, rel=1e-6)
+        assert (report.sentences, report.tokens, report.unknown_tokens) == (12, 187, 0)
+    assert scores[0].size == 2 * (187 + 12)
+    report = reports[0]
+    means = scores[0].reshape(2, -1).mean(axis=1, dtype="float64")
+    np.testing.assert_allclose([report.forward, report.backward], np.exp(means), rtol=1e-6)
+    assert report.perplexity == pytest.approx(math.exp(means.mean()), rel=1e-6)
+
+
+def test_scores_are_those_of_the_layer_and_the_softmax(model, tmp_path):
+    """What ElmoLayer's top layer predicts, as a user of the exported files would compute it."""
+    words = vocabulary()
+    model.export_hdf5(tmp_path)
+    sentences = [line.split() for line in HELD_OUT.read_text().splitlines()]
+    tokens = model.token_encoder(encode_sentences(sentences, 20))
+    mask = (encode_sentences(sentences, 20) != 0).any(-1)
+    tops = to_numpy(model.bilm(tokens, mask=mask))[:, -1].astype("float64")
+    kernel, bias = (to_numpy(v.value) for v in (model.softmax.kernel, model.softmax.bias))
+    found = []
+    perplexity(model, HELD_OUT, words, on_sentence=found.append)
+    for sentence, top, score in zip(sentences, tops, found):
+        ids = [words.begin_id, *words.ids(sentence), words.end_id]
+        assert score.tokens == sentence
+        for direction, losses in enumerate((score.forward, score.backward)):
+            hidden = top[: len(ids), 8 * direction : 8 * direction + 8] @ kernel.T + bias
+            hidden -= np.log(np.exp(hidden).sum(-1, keepdims=True))
+            if direction == 0:
+                expected = [-hidden[i, ids[i + 1]] for i in range(len(ids) - 1)]
+            else:
+                expected = [-hidden[i + 1, ids[i]] for i in range(len(ids) - 1)]
+            np.testing.assert_allclose(losses, expected, atol=1e-5)
+        assert score.perplexity == pytest.approx(
+            math.exp((score.forward.mean() + score.backward.mean()) / 2), rel=1e-5
+        )
+    assert ElmoLayer(tmp_path).config.vocabulary_size == 127
+
+
+def test_long_and_unknown_and_first_sentences(model, tmp_path):
+    path = tmp_path / "text.txt"
+    long = " ".join(["the", "zebra"] * 50)
+    path.write_text(f"{long}\n\nthe end\nthe\n")
+    found = []
+    report = perplexity(model, path, vocabulary(), batch_size=2, on_sentence=found.append)
+    assert (report.sentences, report.tokens) == (3, 103)
+    assert report.unknown_tokens == 51 and report.unknown_rate == pytest.approx(51 / 103)
+    assert report.text.blank_lines == 1
+    assert [len(score.forward) for score in found] == [101, 3, 2]
+    one = perplexity(model, path, vocabulary(), max_sentences=1)
+    assert one.sentences == 1 and one.forward == pytest.approx(np.exp(found[0].forward.mean()))
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_words_and_one_direction(bidirectional):
+    options = {**WORDS.to_dict(), "bidirectional": bidirectional}
+    model = tiny_model(options, num_negative_samples=None)
+    report = perplexity(model, HELD_OUT, vocabulary(), batch_size=3)
+    assert (report.backward is not None) == bidirectional
+    assert 50 < report.perplexity < 300
+    value, steps = bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=2)
+    assert steps == 98 and 50 < value < 300
+
+
+def test_errors(model, tmp_path):
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    with pytest.raises(ValueError, match="There is no sentence"):
+        perplexity(model, empty, vocabulary())
+    with pytest.raises(ValueError, match="does not fill one step of 500 rows"):
+        bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=500)
+    with pytest.raises(ValueError, match="has 4 words, the model predicts 127"):
+        perplexity(model, HELD_OUT, Vocabulary(["<S>", "</S>", "<UNK>", "a"]))

@@ -1,0 +1,253 @@
+"""BidirectionalLanguageModel as a Keras model: fit, options, errors."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from helpers import tensorflow_only, to_numpy
+from keras_elmo import (
+    BidirectionalLanguageModel,
+    ElmoLayer,
+    LanguageModelCorpus,
+    Vocabulary,
+    bilm_tf_optimizer,
+    encode_sentences,
+)
+from training_models import BATCH, CONFIG, DATA, WORDS, held_out, tiny_corpus, tiny_model
+
+NAMES = {"loss", "perplexity", "perplexity_forward", "perplexity_backward"}
+
+
+def test_fit_evaluate_and_callbacks(tmp_path):
+    model = tiny_model(num_negative_samples=50)
+    model.compile()
+    stop = keras.callbacks.EarlyStopping("val_perplexity", patience=1, mode="min")
+    csv = keras.callbacks.CSVLogger(str(tmp_path / "log.csv"))
+    corpus = tiny_corpus()
+    history = model.fit(
+        corpus, epochs=3, verbose=0, validation_data=held_out(), callbacks=[stop, csv]
+    ).history
+    assert set(history) >= NAMES and {f"val_{name}" for name in NAMES} <= set(history)
+    assert "tokens_per_second" in (tmp_path / "log.csv").read_text()
+    assert history["val_perplexity"][0] < 127
+    assert corpus.num_batches == 27 * len(history["loss"])
+    found = model.evaluate(held_out(), verbose=0, return_dict=True)
+    assert found["perplexity"] == pytest.approx(history["val_perplexity"][-1], rel=1e-5)
+    both = np.sqrt(found["perplexity_forward"] * found["perplexity_backward"])
+    assert found["perplexity"] == pytest.approx(both, rel=1e-5)
+    assert found["loss"] == pytest.approx(np.log(found["perplexity"]), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"config": WORDS},
+        {"config": WORDS, "share_embedding_softmax": True, "num_negative_samples": 40},
+        {"config": json.loads(json.dumps({**CONFIG.to_dict(), "bidirectional": False}))},
+        {"carry_state": False, "num_negative_samples": None},
+        {"dtype": "mixed_bfloat16", "num_negative_samples": 40},
+        {"distinct_words": False},
+    ],
+    ids=["words", "tied", "forward", "not-carried", "bfloat16", "each-place"],
+)
+def test_options_train(arguments):
+    distinct = arguments.pop("distinct_words", True)
+    model = tiny_model(**arguments)
+    model.compile()
+    reads = model.config.reads_characters
+    corpus = tiny_corpus(
+        max_characters_per_token=20 if reads else None,
+        bidirectional=model.config.bidirectional,
+        distinct_words=distinct,
+    )
+    losses = model.fit(corpus, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    num_tables = sum(tuple(v.shape) == (127, 8) for v in model.trainable_variables)
+    assert num_tables == 1 + (not reads) - model.share_embedding_softmax
+
+
+def test_full_softmax_where_the_sample_would_be_everything():
+    assert not tiny_model(num_negative_samples=127).is_sampled
+    assert tiny_model(num_negative_samples=126).is_sampled
+
+
+def test_gradient_accumulation_is_the_larger_batch():
+    """Two half batches accumulated make the step of the whole, without clipping and carrying."""
+    whole, halves = (
+        tiny_model(dropout=0.0, carry_state=False, batch_size=n, num_negative_samples=None)
+        for n in (4, 2)
+    )
+    halves.set_weights(whole.get_weights())
+    whole.compile(keras.optimizers.SGD(0.1))
+    halves.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2))
+    batch = next(iter(tiny_corpus(distinct_words=False, widest_filter=None)))
+    whole.train_on_batch(batch)
+    for rows in (slice(0, 2), slice(2, 4)):
+        halves.train_on_batch({name: array[rows] for name, array in batch.items()})
+    for one, other in zip(whole.get_weights(), halves.get_weights()):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_schedules_and_steps_per_epoch():
+    model = tiny_model()
+    schedule = keras.optimizers.schedules.CosineDecay(0.2, 10)
+    model.compile(bilm_tf_optimizer(8, schedule))
+    corpus = tiny_corpus()
+    model.fit(corpus, epochs=2, steps_per_epoch=5, verbose=0)
+    assert corpus.num_batches == 10 == int(model.optimizer.iterations)
+    np.testing.assert_allclose(float(model.optimizer.learning_rate), 0, atol=1e-6)
+
+
+def test_the_last_epoch_may_be_shorter():
+    model, corpus = tiny_model(), tiny_corpus()
+    model.compile()
+    result = model.fit(corpus, total_steps=7, steps_per_epoch=3, verbose=0)
+    assert len(result.history["loss"]) == 3 and corpus.num_batches == 7
+    with pytest.raises(ValueError, match="total_steps needs a LanguageModelCorpus"):
+        model.fit(next(iter(corpus)), total_steps=7)
+
+
+def test_a_saved_model_goes_on(tmp_path):
+    model = tiny_model(dropout=0.0)
+    model.compile()
+    model.fit(tiny_corpus(), steps_per_epoch=3, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for one in (model, again):
+        one.fit(tiny_corpus(seed=4), steps_per_epoch=2, verbose=0)
+    assert len(model.optimizer.variables) == len(again.optimizer.variables)
+    variables = [*model.trainable_variables, *model.optimizer.variables]
+    for one, two in zip(variables, [*again.trainable_variables, *again.optimizer.variables]):
+        np.testing.assert_allclose(to_numpy(one.value), to_numpy(two.value), atol=1e-6)
+
+
+def test_what_remains_of_a_corpus_must_fit_its_use():
+    model = tiny_model()
+    model.compile()
+    with pytest.raises(ValueError, match="Training needs a corpus with remainder='carry'"):
+        model.fit(held_out())
+    for evaluate in (model.evaluate, lambda x: model.fit(x, validation_data=x)):
+        with pytest.raises(ValueError, match="make it with remainder='pad'"):
+            evaluate(tiny_corpus())
+
+
+def test_state_is_carried_and_reset_and_evaluation_leaves_it():
+    model = tiny_model(dropout=0.0)
+    model.compile()
+    model.fit(tiny_corpus(), steps_per_epoch=2, verbose=0)
+    state = [to_numpy(v.value) for v in model.training_state]
+    assert all(np.abs(part).min(axis=(1, 2, 3)).any() for part in state)
+    model.evaluate(held_out(), verbose=0)
+    for before, variable in zip(state, model.training_state):
+        np.testing.assert_array_equal(before, to_numpy(variable.value))
+    model.reset_states()
+    assert not any(to_numpy(v.value).any() for v in model.training_state)
+
+
+def test_trained_weights_in_a_frozen_layer(tmp_path):
+    model = tiny_model()
+    model.compile()
+    model.fit(tiny_corpus(), verbose=0)
+    model.export_hdf5(tmp_path / "model")
+    options = json.loads((tmp_path / "model" / "options.json").read_text())
+    assert options["n_tokens_vocab"] == 127 and options["unroll_steps"] == 8
+    elmo = ElmoLayer(tmp_path / "model", output="layers")
+    ids = encode_sentences([["The", "lamp", "fell"]], 20)
+    tokens = model.token_encoder(ids)
+    np.testing.assert_allclose(
+        to_numpy(elmo(ids)), to_numpy(model.bilm(tokens))[:, :, 1:-1], atol=1e-6
+    )
+    other = tiny_model(seed=1)
+    assert other.load_hdf5(tmp_path / "model") is True
+    for one, two in zip(model.trainable_variables, other.trainable_variables):
+        np.testing.assert_array_equal(to_numpy(one.value), to_numpy(two.value))
+    (tmp_path / "model" / "softmax.hdf5").unlink()
+    assert other.load_hdf5(tmp_path / "model") is False
+
+
+@pytest.mark.parametrize("config", [CONFIG, WORDS], ids=["characters", "words"])
+def test_start_from_another_vocabulary(config):
+    words = (DATA / "vocab.txt").read_text().split("\n")[:-1]
+    old, new = Vocabulary(words), Vocabulary([*words[:3], "unheard-of", *reversed(words[60:])])
+    source = tiny_model(config, seed=1)
+    model = BidirectionalLanguageModel(config, len(new), **BATCH)
+    kernel = to_numpy(model.softmax.kernel.value)
+    assert model.start_from(source, new, old) == len(new) - 1
+    found = to_numpy(model.softmax.kernel.value)
+    np.testing.assert_array_equal(found[3], kernel[3])
+    np.testing.assert_array_equal(found[4], to_numpy(source.softmax.kernel.value)[-1])
+    for one, two in zip(model.bilm.get_weights(), source.bilm.get_weights()):
+        np.testing.assert_array_equal(one, two)
+    with pytest.raises(ValueError, match="give both vocabularies"):
+        model.start_from(source)
+    with pytest.raises(ValueError, match="another architecture"):
+        tiny_model(WORDS if config is CONFIG else CONFIG).start_from(source)
+
+
+def test_bias_by_frequency():
+    model = tiny_model()
+    model.initialize_bias(np.arange(127))
+    p = np.exp(to_numpy(model.softmax.bias.value))
+    np.testing.assert_allclose([p.sum(), p[1] / p[0]], [1, 2], rtol=1e-5)
+
+
+def test_config_round_trip():
+    model = tiny_model(num_negative_samples=30, dropout=0.2)
+    other = BidirectionalLanguageModel.from_config(json.loads(json.dumps(model.get_config())))
+    assert other.get_config() == {**model.get_config(), "name": other.name}
+    assert [v.shape for v in other.weights] == [v.shape for v in model.weights]
+
+
+def test_bad_arguments_and_batches_are_explained():
+    with pytest.raises(ValueError, match="needs a model that reads whole words"):
+        tiny_model(share_embedding_softmax=True)
+    with pytest.raises(ValueError, match="vocabulary_size must be at least 4"):
+        BidirectionalLanguageModel(CONFIG, 3)
+    model = tiny_model()
+    model.compile()
+    with pytest.raises(ValueError, match="2 rows does not fit the 4 states"):
+        model.train_on_batch(next(iter(tiny_corpus(batch_size=2))))
+    with pytest.raises(ValueError, match="too small for one batch of 4 x 500"):
+        model.fit(tiny_corpus(unroll_steps=500), verbose=0)
+
+
+@tensorflow_only
+def test_dataset_and_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
+    import tensorflow as tf
+
+    from keras_elmo import language_model_dataset
+
+    dataset = language_model_dataset(
+        DATA / "train.txt",
+        Vocabulary.from_file(DATA / "vocab.txt"),
+        max_characters_per_token=20,
+        repeat=True,
+        **BATCH,
+    )
+    model = tiny_model()
+    model.compile()
+    board = keras.callbacks.TensorBoard(str(tmp_path), update_freq=1)
+    model.fit(dataset, steps_per_epoch=3, epochs=2, verbose=0, callbacks=[board], shuffle=False)
+    assert tf.io.gfile.glob(f"{tmp_path}/train/*")
+
+
+def test_corpus_goes_on_after_an_error():
+    class Fail(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 6:
+                raise RuntimeError("stop here")
+
+    model = tiny_model()
+    model.compile()
+    corpus = tiny_corpus()
+    with pytest.raises(RuntimeError, match="stop here"):
+        model.fit(corpus, verbose=0, callbacks=[Fail()])
+    # Batch 7 was not finished by all callbacks; what was read ahead is not lost.
+    assert corpus.num_batches == 7
+    reference = tiny_corpus()
+    expected = [batch["token_ids"] for batch, _ in zip(reference.endless(), range(9))]
+    np.testing.assert_array_equal(next(corpus.endless())["token_ids"], expected[7])
+    assert isinstance(corpus, LanguageModelCorpus)

@@ -1,0 +1,100 @@
+"""The softmax over words, in full and sampled, against NumPy."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from helpers import to_numpy
+from keras_elmo.training.word_softmax import WordSoftmax
+
+
+def make(num_words=30, num_negative_samples=None, **arguments):
+    softmax = WordSoftmax(num_words, num_negative_samples, **arguments)
+    softmax.build((None, 5))
+    return softmax
+
+
+def test_full_softmax(rng):
+    softmax = make()
+    softmax.bias.assign(rng.normal(size=30))
+    x, targets = rng.normal(size=(7, 5)).astype("float32"), rng.integers(0, 30, 7)
+    logits = x @ to_numpy(softmax.kernel.value).T.astype("float64") + to_numpy(softmax.bias.value)
+    expected = np.log(np.exp(logits).sum(1)) - logits[np.arange(7), targets]
+    np.testing.assert_allclose(to_numpy(softmax(x, targets=targets)), expected, rtol=1e-5)
+
+
+def test_sampled_softmax(rng, monkeypatch):
+    softmax = make(num_negative_samples=6)
+    softmax.bias.assign(rng.normal(size=30))
+    x, targets = rng.normal(size=(4, 5)).astype("float32"), np.array([3, 9, 3, 20])
+    drawn = np.array([1, 3, 8, 20, 21, 29])
+    expected_targets, expected_drawn = rng.uniform(0.1, 1, 4), rng.uniform(0.1, 1, 6)
+    given = drawn, expected_targets.astype("float32"), expected_drawn.astype("float32")
+    monkeypatch.setattr(softmax, "draw", lambda _: tuple(map(ops.convert_to_tensor, given)))
+    found = to_numpy(softmax(x, targets=ops.convert_to_tensor(targets), sampled=True))
+    kernel, bias = to_numpy(softmax.kernel.value), to_numpy(softmax.bias.value)
+    for i, target in enumerate(targets):
+        own = x[i] @ kernel[target] + bias[target] - np.log(expected_targets[i])
+        others = x[i] @ kernel[drawn].T + bias[drawn] - np.log(expected_drawn)
+        others = others[drawn != target]
+        loss = np.log(np.exp(own) + np.exp(others).sum()) - own
+        np.testing.assert_allclose(found[i], loss, rtol=1e-5)
+
+
+def test_draw_is_log_uniform_without_repetition():
+    softmax = make(num_words=50, num_negative_samples=10)
+    counts, expected, rounds = np.zeros(50), np.zeros(50), 400
+    every = ops.convert_to_tensor(np.arange(50))
+    for _ in range(rounds):
+        drawn, of_all, of_drawn = map(to_numpy, softmax.draw(every))
+        assert len(set(drawn)) == 10
+        np.testing.assert_allclose(of_drawn, of_all[drawn], rtol=1e-6)
+        counts[drawn] += 1
+        expected += of_all
+    # What is said to be expected is what comes, word by word.
+    error = 4 * np.sqrt(rounds * 0.25)
+    assert np.abs(counts - expected).max() < error
+    assert (np.diff(expected) < 0).all() and abs(expected.sum() / rounds - 10) < 1
+    # Log-uniform by rank: 1 - exp(-p t) for each word, at a time t of its own in each round.
+    p = np.log1p(1 / np.arange(1, 51)) / np.log(51)
+    times = -np.log1p(-of_all) / p
+    np.testing.assert_allclose(times, times.mean(), rtol=1e-3)
+
+
+def test_sampled_gradient_points_where_the_full_one_does(rng):
+    full, sampled = make(num_words=200), make(num_words=200, num_negative_samples=100)
+    sampled.kernel.assign(to_numpy(full.kernel.value))
+    x, targets = rng.normal(size=(64, 5)).astype("float32"), rng.integers(0, 200, 64)
+    steps = {}
+    for name, softmax in (("full", full), ("sampled", sampled)):
+        inputs, ids = keras.Input((5,)), keras.Input((), dtype="int32")
+        losses = ops.stack(
+            [softmax(inputs, targets=ids, sampled=name == "sampled") for _ in range(20)]
+        )
+        model = keras.Model([inputs, ids], ops.mean(losses, axis=0))
+        model.compile(keras.optimizers.SGD(1.0), loss=lambda y, loss: ops.mean(loss))
+        before = to_numpy(softmax.kernel.value)
+        model.train_on_batch([x, targets], np.zeros(64))
+        steps[name] = (to_numpy(softmax.kernel.value) - before).ravel()
+    cosine = steps["full"] @ steps["sampled"] / np.prod([np.linalg.norm(s) for s in steps.values()])
+    assert cosine > 0.9
+
+
+def test_tied_kernel_and_config():
+    softmax = make(has_kernel=False)
+    assert len(softmax.weights) == 1
+    kernel = np.zeros((30, 5), "float32")
+    loss = softmax(np.ones((2, 5), "float32"), targets=np.array([0, 1]), kernel=kernel)
+    np.testing.assert_allclose(to_numpy(loss), np.log(30), rtol=1e-6)
+    assert WordSoftmax.from_config(softmax.get_config()).has_kernel is False
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16"])
+def test_mixed_precision(policy, rng):
+    softmax = make(num_negative_samples=6, dtype=policy)
+    x, targets = rng.normal(size=(7, 5)).astype("float32"), np.arange(7)
+    for sampled in (False, True):
+        loss = softmax(x, targets=ops.convert_to_tensor(targets), sampled=sampled)
+        assert keras.backend.standardize_dtype(loss.dtype) == "float32"
+        assert np.isfinite(to_numpy(loss)).all()
