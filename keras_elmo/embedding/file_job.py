@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from keras_elmo.embedding.writers import open_writer
+from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, read_records
 
@@ -73,14 +73,20 @@ def embed_file(
         "field": field,
         "max_line_tokens": max_line_tokens,
     }
-    options = {"dtype": dtype, "compression": compression}
-    num_bytes = None if hasattr(source, "read") else os.path.getsize(source)
+    num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
     with (
-        open_writer(target, settings, **options, resume=resume, overwrite=overwrite) as writer,
+        open_writer(
+            target,
+            settings,
+            dtype=dtype,
+            compression=compression,
+            resume=resume,
+            overwrite=overwrite,
+        ) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,
     ):
         records = read_records(source, field, max_line_tokens)
-        _skip(records, writer, source)
+        _skip(records, writer, "The text" if num_bytes is None else source)
         report = EmbeddedFile(lines=writer.num_lines)
         start = time.monotonic()
         for block in _blocks(records, embedder.block_tokens):
@@ -106,16 +112,15 @@ def fingerprint(embedder: "Embedder") -> str:
     return digest.hexdigest()[:32]
 
 
-def _skip(records: Iterator[Record], writer, source):
+def _skip(records: Iterator[Record], writer: VectorWriter, source):
     """Reads the lines that were embedded before, and checks that they are the same."""
     digest = None
     for record in itertools.islice(records, writer.num_lines):
         digest = record.digest
     if digest != writer.digest:
-        name = "The text" if hasattr(source, "read") else os.fspath(source)
         raise ValueError(
-            f"{name} does not begin with the {writer.num_lines:,} lines that {writer.path} holds: "
-            "resume with the same text, or write to another name."
+            f"{source} does not begin with the {writer.num_lines:,} lines that {writer.path} "
+            "holds: resume with the same text, or write to another name."
         )
 
 
