@@ -4,10 +4,14 @@ ELMo's layers do not change while a task is learned; only their mix does. So the
 and kept in a file, and an epoch costs what the task's own model costs.
 """
 
+import contextlib
 import dataclasses
+import functools
+import gzip
 import hashlib
 import importlib
-import io
+import json
+import lzma
 import os
 from pathlib import Path
 
@@ -15,16 +19,41 @@ import numpy as np
 from numpy.lib.format import open_memmap
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
-from keras_elmo.atomic import atomic_write
-from keras_elmo.pretrained.registry import model_files
-from keras_elmo.text import reader
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 
 
 def open_text(path):
     """Opens a text file, plain, .gz or .xz."""
-    return io.TextIOWrapper(reader.open_text(path), encoding="utf-8", newline="\n")
+    opened_by = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
+    return opened_by(path, "rt", encoding="utf-8", newline="\n")
+
+
+@contextlib.contextmanager
+def atomic_write(path):
+    """Yields a path to write to, which replaces `path` at the end, unless there was an error."""
+    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@functools.cache
+def load_elmo(model):
+    """The `ElmoLayer` of a model, a name or folder, which gives all layers."""
+    return ElmoLayer(model, output="layers")
+
+
+@functools.cache
+def hash_of_model(model):
+    """sha256 of a model's architecture and weights."""
+    elmo = load_elmo(model)
+    digest = hashlib.sha256(json.dumps(dataclasses.asdict(elmo.config)).encode())
+    for weight in elmo.get_weights():
+        digest.update(np.ascontiguousarray(weight))
+    return digest.hexdigest()
 
 
 class WordTable:
@@ -112,23 +141,22 @@ def _rows_of_package(name):
 class CachedLayers:
     """ELMo's vectors of sentences, all layers, computed once and then read from a file.
 
-    They are kept in float16, whose rounding (5e-4 of a number) is far below the dropout's noise.
-    The file's name is a hash of the text, the model's two files and the version of keras_elmo, and
-    it appears only when complete.
+    They are kept in float16, whose rounding error (5e-4 of a number) is far below the noise of
+    dropout. The file is named after a hash of the text, the model and the version of keras_elmo,
+    and appears only when it is complete.
 
     Args:
         sentences: Lists of tokens.
-        model: What `ElmoLayer` takes: the name or folder of a model.
+        model: Name or folder of a model.
         folder: Where the file is, or is to be.
-        elmo: The model's `ElmoLayer`, if there is one already.
     """
 
-    def __init__(self, sentences, model="default", folder="elmo_cache", elmo=None):
+    def __init__(self, sentences, model="default", folder="elmo_cache"):
         self._ends = np.cumsum([0, *map(len, sentences)])
         self.path = Path(folder) / f"{_key(sentences, model)}.npy"
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._compute(sentences, Embedder(model if elmo is None else elmo))
+            self._compute(sentences, Embedder(load_elmo(model)))
         # One row a token, so that a sentence is read in one piece.
         self.tokens = np.load(self.path, mmap_mode="r")
 
@@ -151,10 +179,7 @@ class CachedLayers:
 
 
 def _key(sentences, model):
-    digest = hashlib.sha256(f"{__version__} float16".encode())
-    with model_files(model) as paths:
-        for path in paths:
-            digest.update(np.memmap(path, mode="r"))
+    digest = hashlib.sha256(f"{__version__} float16 {hash_of_model(model)}".encode())
     for sentence in sentences:
         digest.update("\x1f".join([*sentence, "\x1e"]).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
@@ -314,8 +339,8 @@ def prepare(features, settings, sentences):
         everything = [sentence for part in sentences.values() for sentence in part]
         words, vectors = read_glove(settings.glove, everything)
     if "elmo" in features:
-        elmo = ElmoLayer(settings.elmo, output="layers")
+        elmo = load_elmo(settings.elmo)
         if not settings.no_cache:
             for part in sentences:
-                layers[part] = CachedLayers(sentences[part], settings.elmo, settings.cache, elmo)
+                layers[part] = CachedLayers(sentences[part], settings.elmo, settings.cache)
     return Inputs(sentences, WordTable(words), vectors, elmo, layers)

@@ -18,9 +18,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
-from keras_elmo.cli.numbers import positive
-from keras_elmo.pretrained.registry import model_files
+from features import atomic_write, hash_of_model
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
@@ -73,6 +71,12 @@ def make_parser(description, output):
     parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--output", default=output, help="folder for tables and models")
     return parser
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 def share(text):
@@ -208,7 +212,7 @@ def finished_runs(output, settings):
         raise ValueError(f"{output} holds runs with {was}: choose another --output, or delete it.")
     with atomic_write(path) as partial:
         text = json.dumps({**before, **options}, indent=2) + "\n"
-        Path(partial).write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
     runs = output / "runs.json"
     return json.loads(runs.read_text(encoding="utf-8")) if runs.exists() else []
 
@@ -218,19 +222,12 @@ def identity(settings):
     free = ("features", "seeds", "output", "cache", "model", "tag", "classify")
     options = {name: value for name, value in vars(settings).items() if name not in free}
     for part in ("train", "dev", "test"):
-        options[part] = sha256(options[part])
+        digest = hashlib.sha256(Path(options[part]).read_bytes())
+        options[part] = f"sha256 {digest.hexdigest()}"
     del options["elmo"]
     if any("elmo" in features for features in settings.features):
-        with model_files(settings.elmo) as paths:
-            options["elmo"] = sha256(*paths)
+        options["elmo"] = f"sha256 {hash_of_model(settings.elmo)}"
     return options
-
-
-def sha256(*paths):
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(Path(path).read_bytes())
-    return f"sha256 {digest.hexdigest()}"
 
 
 def summarize(runs, num_seeds):
@@ -295,9 +292,9 @@ def write_table(path, rows):
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path.with_suffix(".md")) as partial:
-        Path(partial).write_text(markdown(rows), encoding="utf-8")
+        partial.write_text(markdown(rows), encoding="utf-8")
     with atomic_write(path.with_suffix(".json")) as partial:
-        Path(partial).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     with (
         atomic_write(path.with_suffix(".csv")) as partial,
         open(partial, "w", newline="", encoding="utf-8") as file,

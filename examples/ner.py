@@ -31,7 +31,6 @@ from bilstm import BiLSTM
 from crf import CRF
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import CharCNNEmbedding, WeightedLayerSum
-from keras_elmo.cli.numbers import positive
 
 # 1. The data: columns of a token and its tag, sentences apart by empty lines.
 
@@ -357,7 +356,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="ner_output")
     parser.add_argument("--scheme", choices=("bio", "iobes"), default="iobes", help="to train in")
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
-    parser.add_argument("--units", type=positive, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=harness.positive, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to tag with")
     parser.add_argument("--tag", nargs="+", metavar="SENTENCE", help="sentences to tag")
     return harness.parse(parser, arguments, alone="tag")

@@ -32,7 +32,6 @@ import harness
 from bilstm import BiLSTM
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import WeightedLayerSum
-from keras_elmo.cli.numbers import positive
 
 matplotlib.use("agg")  # pictures go to files
 from matplotlib import pyplot
@@ -419,7 +418,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
     parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
-    parser.add_argument("--units", type=positive, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=harness.positive, default=100, help="of each LSTM")
     parser.add_argument("--model", help="a saved model, to classify with")
     parser.add_argument("--classify", nargs="+", metavar="SENTENCE", help="sentences to classify")
     settings = harness.parse(parser, arguments, alone="classify")
