@@ -1,6 +1,7 @@
 """Pages of the site that are kept elsewhere in the repository, and the links between them all.
 
-The same Markdown is read in the repository and on the site: links there lead to files, here to pages.
+The same Markdown is read in the repository and on the site: there links lead to files, here to
+pages.
 """
 
 import os
