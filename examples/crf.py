@@ -1,18 +1,18 @@
 """A linear-chain conditional random field as a Keras layer, on every backend.
 
-To be imported, as `ner.py` does:
+For other programs to import, as `ner.py` does:
 
     crf = CRF(num_tags)
-    loss = -crf.log_likelihood(logits, tags, mask)  # (B,), to train by
+    loss = -crf.log_likelihood(logits, tags, mask)  # (B,), for training
     tags = crf(logits, mask=mask)  # (B, T), the best ones
 
 A sequence of tags `y` of a sentence with logits `x` has the score
 
     start[y_1] + sum_t x[t, y_t] + sum_t transitions[y_t, y_t+1] + end[y_T]
 
-and the probability `exp(score)` over the sum of that for all sequences. The sum and the best
-sequence both come from one pass over the sentence: it keeps, for every tag, the score of all
-beginnings of sequences that end in it (`logsumexp`), or of the best one (`max`).
+and the probability `exp(score)` divided by the sum of `exp(score)` over all sequences. The sum and
+the best sequence both come from one pass over the sentence. It keeps for every tag the score of all
+prefixes that end in it (`logsumexp`), or of the best one (`max`).
 """
 
 import keras
@@ -21,7 +21,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
 class CRF(keras.layers.Layer):
-    """Finds the best sequence of tags, and says how likely a given one is.
+    """Finds the best sequence of tags, and computes the likelihood of a given one.
 
     Scores are computed in float32 whatever the dtype policy.
 
@@ -39,7 +39,7 @@ class CRF(keras.layers.Layer):
         int32 `(B, T)`: the best sequence by Viterbi's algorithm, 0 where masked.
 
     Raises:
-        ValueError: if `num_tags` is not positive or the logits are not of that many tags.
+        ValueError: if `num_tags` is not positive or the logits are of another number of tags.
 
     Example:
 
@@ -111,9 +111,9 @@ class CRF(keras.layers.Layer):
         return ops.where(ops.any(mask, axis=1), log_probability, 0.0)
 
     def _prefix_scores(self, logits, mask, best):
-        """Scores `(T, K, B)` of the best beginning that ends in each tag, or of all together.
+        """Scores `(T, K, B)` of the best prefix that ends in each tag, or of all together.
 
-        Masked steps repeat the scores of the step before.
+        Masked steps repeat the scores of the previous step.
         """
         logits = ops.transpose(logits, (1, 2, 0))
         first = logits[0] + ops.expand_dims(self.start, 1)
@@ -166,7 +166,7 @@ def _boolean_mask(logits, mask):
 
 
 def _has_previous(mask):
-    """Time first, `(T, 1, B)`: whether a valid token follows another one."""
+    """Whether a valid token follows another one, time first: `(T, 1, B)`."""
     mask = ops.expand_dims(ops.transpose(mask), 1)
     return ops.concatenate([ops.zeros_like(mask[:1]), mask[1:]])
 
