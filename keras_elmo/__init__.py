@@ -18,6 +18,7 @@ from keras_elmo.text.token_ids import encode_token_ids
 from keras_elmo.text.vocabulary import Vocabulary, count_words
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
+from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.optimizer import bilm_tf_optimizer
@@ -30,6 +31,7 @@ __all__ = [
     "ElmoConfig",
     "ElmoLayer",
     "Embedder",
+    "EvaluationCorpus",
     "Highway",
     "LanguageModelCorpus",
     "ProjectedLSTM",
