@@ -6,11 +6,11 @@ import os
 import sys
 from pathlib import Path
 
+from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.cli import numbers
-from keras_elmo.cli.vocab import stderr_console
 from keras_elmo.config import ElmoConfig
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import (
@@ -113,7 +113,7 @@ def print_perplexity(model, files, vocabulary, batch_size=None, on_sentence=None
 def _counting_sentences():
     """Shows on a terminal how many sentences were scored; yields what counts one more."""
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} sentences"), TimeElapsedColumn())
-    with Progress(*columns, disable=not sys.stderr.isatty(), console=stderr_console()) as progress:
+    with Progress(*columns, disable=not sys.stderr.isatty(), console=Console(stderr=True)) as progress:
         task = progress.add_task("scoring", total=None)
         yield lambda: progress.advance(task)
 

@@ -1,6 +1,7 @@
 """The command `keras-elmo export`."""
 
 from keras_elmo.atomic import atomic_folder
+from keras_elmo.cli.common import A_MODEL
 from keras_elmo.cli.evaluate import export_checkpoint
 from keras_elmo.export.saved_model import export_hdf5, export_onnx, export_saved_model
 from keras_elmo.layers.elmo_layer import ElmoLayer
@@ -8,7 +9,7 @@ from keras_elmo.layers.elmo_layer import ElmoLayer
 _FORMATS = {"hdf5": export_hdf5, "saved-model": export_saved_model, "onnx": export_onnx}
 
 
-def add_command(commands, common, model_help):
+def add_command(commands, common):
     """Adds the command to the parser of `keras-elmo`."""
     command = commands.add_parser(
         "export",
@@ -21,7 +22,7 @@ def add_command(commands, common, model_help):
     command.add_argument(
         "checkpoint", nargs="?", metavar="CHECKPOINT", help="a file, or a training's folder"
     )
-    command.add_argument("--model", help=model_help)
+    command.add_argument("--model", help=A_MODEL)
     command.add_argument(
         "--format",
         choices=tuple(_FORMATS),

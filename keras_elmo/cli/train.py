@@ -12,6 +12,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
 from keras_elmo.atomic import atomic_write
@@ -22,7 +23,7 @@ from keras_elmo.cli.evaluate import (
     plain_model,
     print_perplexity,
 )
-from keras_elmo.cli.vocab import count_corpus, print_corpus, stderr_console
+from keras_elmo.cli.vocab import count_corpus, print_corpus
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.registry import list_models, model_files
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
@@ -549,7 +550,7 @@ class _Report(keras.callbacks.Callback):
             *Progress.get_default_columns()[:3],
             TimeRemainingColumn(),
             TextColumn("{task.fields[state]}"),
-            console=stderr_console(),
+            console=Console(stderr=True),
             disable=not sys.stderr.isatty(),
         )
         self._task = self._bar.add_task("training", total=self._num_steps, completed=step, state="")
