@@ -6,6 +6,7 @@ import logging
 import sys
 
 from keras_elmo.cli import numbers
+from keras_elmo.cli.evaluate import print_report
 from keras_elmo.training.presets import PRESETS
 from keras_elmo.training.settings import LEARNING_RATES, SCHEDULES, TrainingSettings
 
@@ -145,22 +146,24 @@ def add_command(commands, common):
     )
     fields = dataclasses.fields(TrainingSettings)
     defaults = {one.name: one.default for one in fields if one.default is not dataclasses.MISSING}
-    command.set_defaults(run=_train, **defaults)
+    command.set_defaults(check=_check, run=_train, **defaults)
 
 
-def _train(arguments, parser):
-    from keras_elmo.cli.evaluate import print_report
-    from keras_elmo.training.run import train
-
+def _check(arguments, parser):
     names = [field.name for field in dataclasses.fields(TrainingSettings)]
     try:
-        settings = TrainingSettings(**{name: getattr(arguments, name) for name in names})
+        arguments.settings = TrainingSettings(**{name: getattr(arguments, name) for name in names})
     except ValueError as error:
         parser.error(str(error))
+
+
+def _train(arguments, _):
+    from keras_elmo.training.run import train
+
     with _printed_log():
-        result = train(settings, show_progress=None)
+        result = train(arguments.settings, show_progress=None)
     if result.report is not None:
-        print_report(result.report, result.vocabulary)
+        print_report(result.report)
     folder = str(result.folder)
     print(f"Wrote the model to {folder}: ElmoLayer({folder!r})")
 

@@ -24,8 +24,8 @@ from keras_elmo.pretrained.hdf5 import (
 from keras_elmo.pretrained.registry import model_files
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
-from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.batches import SUFFIXES, prefetched
+from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.distribution import all_rows, own_rows, share
 from keras_elmo.training.epochs import CarriedStates, EpochBegin, EpochEnd, EpochPlan
@@ -33,6 +33,7 @@ from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
 from keras_elmo.training.word_softmax import WordSoftmax
+
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class BidirectionalLanguageModel(keras.Model):

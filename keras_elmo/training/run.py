@@ -403,11 +403,13 @@ class _Report(keras.callbacks.Callback):
     def _write(self):
         history = self._checkpoint.history
         names = list(dict.fromkeys(name for row in history for name in row))
-        with atomic_write(self._path) as partial:
-            with open(partial, "w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, names)
-                writer.writeheader()
-                writer.writerows(history)
+        with (
+            atomic_write(self._path) as partial,
+            open(partial, "w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(history)
 
 
 def _duration(seconds):

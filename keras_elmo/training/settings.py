@@ -125,19 +125,15 @@ def _is_whole(least):
 
 
 _CHOICES = {"preset": tuple(PRESETS), "optimizer": tuple(LEARNING_RATES), "schedule": SCHEDULES}
+_POSITIVE_INTEGERS = (
+    *("devices", "steps", "batch_size", "unroll_steps"),
+    *("evaluate_every", "evaluate_sentences", "keep"),
+)
+_POSITIVE = ("epochs", "learning_rate", "checkpoint_seconds")
 _NUMBERS = (
-    (
-        ("devices", "steps", "batch_size", "unroll_steps")
-        + ("evaluate_every", "evaluate_sentences", "keep"),
-        _is_whole(1),
-        "a positive integer",
-    ),
+    (_POSITIVE_INTEGERS, _is_whole(1), "a positive integer"),
     (("negatives", "warmup_steps"), _is_whole(0), "0 or a positive integer"),
-    (
-        ("epochs", "learning_rate", "checkpoint_seconds"),
-        lambda value: 0 < value < math.inf,
-        "a positive number",
-    ),
+    (_POSITIVE, lambda value: 0 < value < math.inf, "a positive number"),
     (("clip_norm",), lambda value: 0 <= value < math.inf, "0 or a positive number"),
     (("dropout",), lambda value: 0 <= value < 1, "from 0 to below 1"),
 )

@@ -252,9 +252,7 @@ def test_a_row_goes_on_behind_the_end_of_a_shard(tmp_path):
         (tmp_path / f"{i}.txt").write_text(line)
     (tmp_path / "all").write_text("".join(lines))
     settings = {"batch_size": 1, "unroll_steps": 10, "shuffle": False}
-    apart, together = (
-        make(tmp_path / name, vocabulary, **settings) for name in ("*.txt", "all")
-    )
+    apart, together = (make(tmp_path / name, vocabulary, **settings) for name in ("*.txt", "all"))
     assert_equal(take(apart, 7), take(together, 7))
     del settings["shuffle"]
     apart, together = (
