@@ -51,19 +51,20 @@ class EmbeddedFile:
 
 def embed_file(
     embedder: "Embedder",
-    source: str | os.PathLike | BinaryIO,
-    target: str | os.PathLike,
+    source: str | os.PathLike[str] | BinaryIO,
+    target: str | os.PathLike[str],
     *,
     output: str,
     pooling: str | None,
     field: str | None,
     max_line_tokens: int,
-    dtype: str,
-    compression: str | None,
-    resume: bool,
-    overwrite: bool,
+    **writer_options,
 ) -> EmbeddedFile:
-    """Embeds a text file of one tokenized sentence a line: see `Embedder.embed_file`."""
+    """Embeds a text file of one tokenized sentence a line: see `Embedder.embed_file`.
+
+    Args:
+        **writer_options: `dtype`, `compression`, `resume` and `overwrite` of `open_writer`.
+    """
     settings = {
         "model": fingerprint(embedder),
         "output": output,
@@ -75,14 +76,7 @@ def embed_file(
     }
     num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
     with (
-        open_writer(
-            target,
-            settings,
-            dtype=dtype,
-            compression=compression,
-            resume=resume,
-            overwrite=overwrite,
-        ) as writer,
+        open_writer(target, settings, **writer_options) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,
     ):
         records = read_records(source, field, max_line_tokens)
@@ -94,7 +88,7 @@ def embed_file(
             writer.write(block, embedder.embed_block(tokens, output, pooling))
             for record in block:
                 report.add(record)
-            rate = report.tokens / (time.monotonic() - start)
+            rate = report.tokens / max(time.monotonic() - start, 1e-9)
             bar.update(block[-1].position, f"{report.lines:,} lines, {rate:,.0f} tokens/s")
             _release_memory()
         if not report.lines:
