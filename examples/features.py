@@ -16,7 +16,7 @@ from numpy.lib.format import open_memmap
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
 from keras_elmo.atomic import atomic_write
-from keras_elmo.pretrained.registry import model_files
+from keras_elmo.pretrained.download import model_files
 from keras_elmo.text import reader
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2

@@ -20,7 +20,7 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.cli.numbers import positive
-from keras_elmo.pretrained.registry import model_files
+from keras_elmo.pretrained.download import model_files
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 

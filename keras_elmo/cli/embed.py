@@ -14,7 +14,7 @@ from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.embedding.file_job import Lines
 from keras_elmo.embedding.writers import check_suffix, stored_state
 from keras_elmo.text.characters import split_tokens
-from keras_elmo.text.token_ids import read_words
+from keras_elmo.text.vocabulary import read_words
 
 _MAX_SHOWN = 20
 
@@ -56,10 +56,10 @@ def _add_embed(commands, common, model_help):
     )
     command.add_argument(
         "--vectors",
-        choices=("mix", "layers", "top", "average"),
+        choices=("mix", "layers", "top"),
         default="mix",
-        help="the mean of all layers (mix, what a fresh ElmoLayer gives, and average), every "
-        "layer, as bilm-tf stores them, or the top layer (default: %(default)s)",
+        help="mix: the mean of all layers, as a fresh ElmoLayer gives it; layers: every layer, as "
+        "bilm-tf stores them; top: the top layer (default: %(default)s)",
     )
     command.add_argument(
         "--pooling",

@@ -2,10 +2,12 @@
 
 from keras_elmo.atomic import atomic_folder
 from keras_elmo.cli.evaluate import export_checkpoint
-from keras_elmo.export.saved_model import export_hdf5, export_onnx, export_saved_model
+from keras_elmo.export.bilm_tf import export_bilm_tf
+from keras_elmo.export.onnx import export_onnx
+from keras_elmo.export.saved_model import export_saved_model
 from keras_elmo.layers.elmo_layer import ElmoLayer
 
-_FORMATS = {"hdf5": export_hdf5, "saved-model": export_saved_model, "onnx": export_onnx}
+_FORMATS = {"hdf5": export_bilm_tf, "saved-model": export_saved_model, "onnx": export_onnx}
 
 
 def add_command(commands, common, model_help):

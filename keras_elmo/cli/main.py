@@ -11,7 +11,8 @@ from rich.table import Table
 from keras_elmo.cli import embed, evaluate, export, train, vocab
 from keras_elmo.cli.embed import console
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.registry import get_model, list_models, model_files
+from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
 from keras_elmo.version import __version__
 

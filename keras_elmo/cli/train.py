@@ -24,7 +24,8 @@ from keras_elmo.cli.evaluate import (
 )
 from keras_elmo.cli.vocab import count_corpus, print_corpus, stderr_console
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.registry import list_models, model_files
+from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.registry import list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.text.reader import find_files

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.characters import encode_words, trim_characters
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
 
 _REMAINDERS = ("carry", "pad", "drop")
@@ -569,7 +569,7 @@ class _Tokens(dict):
         """Character ids int16 `(number of unknown words, C)`."""
         if self.width is None:
             return None
-        return encode_sentences([self.oov], self.width)[0, 1:-1].astype(np.int16)
+        return encode_words(self.oov, self.width).astype(np.int16)
 
 
 def _part(sentences, part):
