@@ -206,7 +206,7 @@ class TokenBatcher:
     """
 
     def __init__(self, lm_vocab_file: str | os.PathLike):
-        ids = id_table(lm_vocab_file)
+        ids = id_table(read_words(lm_vocab_file))
         self._ids = {**ids, **{mark.encode(): ids[mark] for mark in BOUNDARY_MARKS}}
 
     def batch_sentences(self, sentences: Iterable[Iterable[str]]) -> np.ndarray:
