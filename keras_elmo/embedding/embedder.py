@@ -207,14 +207,6 @@ class Embedder:
         self._check_request(sentences, output, pooling)
         return self._embed_block(list(map(_tokens, sentences)), output, pooling)
 
-    def blocks(self, sentences, output="mix", pooling=None):
-        self._check_request(sentences, output, pooling)
-        sentences = map(_tokens, sentences)
-        return (
-            self._embed_block(b, output, pooling)
-            for b in iter(lambda: self._next_block(sentences), [])
-        )
-
     def _arrays(self, sentences, output, pooling, num_sentences):
         sentences = map(_tokens, sentences)
         with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
@@ -311,14 +303,15 @@ class Embedder:
     ) -> EmbeddedFile:
         """Embeds a text file of one tokenized sentence a line, in memory that hardly grows with it.
 
-        A process killed at any moment leaves a good file with the first lines; with `resume` the
-        same call continues after them.
+        The target appears, or is replaced, when it is complete. Until then its vectors are in parts
+        in a folder beside it: after a kill, the same call with `resume` continues after the last
+        part.
 
         Args:
             source: The text, UTF-8: a path, whose name may end in .gz or .xz, or an open file of
                 bytes. A name in .jsonl (.jsonl.gz, ...) is JSON lines.
             target: The file to write, .h5, .hdf5, .parquet (a folder; needs pyarrow) or .npz: an
-                array for each line, named by its number from "0" on. See `open_store`.
+                array for each line, named by its number from "0" on. See `open_writer`.
             output, pooling: As for `embed`.
             field: Field of JSON lines that holds the sentence, as a string or a list of tokens;
                 `None` for `"text"`. Where given, any text is read as JSON lines.
@@ -327,16 +320,17 @@ class Embedder:
                 (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
-            resume: Whether to continue the target if it exists.
+            resume: Whether to continue a target that was begun, or one whose text has grown since.
             overwrite: Whether to replace the target if it exists.
 
         Returns:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
 
         Raises:
-            FileExistsError: if the target exists and neither `resume` nor `overwrite` is set.
+            FileExistsError: if the target exists or was begun, and neither `resume` nor `overwrite`
+                is set.
             FileNotFoundError: if there is no such file or folder.
-            OSError: if the disk is full. The target then holds the lines before.
+            OSError: if the disk is full. What was embedded before is kept for `resume`.
             ValueError: if an argument is bad, the text is damaged, or what is to be resumed was
                 made from another text or with other settings.
 
