@@ -74,14 +74,10 @@ class CompiledSentences(keras.Model):
 
 
 def padded(count: int, up: bool = True) -> int:
-    """The bucket for a number of rows.
+    """The bucket for a number of rows: the next size up, or down.
 
     XLA recompiles for each size, and oneDNN, which TensorFlow and PyTorch use, keeps code and
     memory for each.
-
-    Args:
-        count: The number of rows.
-        up: Whether to round up, or down.
     """
     step = 1 << max(0, count.bit_length() - 4)
     if keras.backend.backend() == "jax" and count > 1:

@@ -196,14 +196,7 @@ class Embedder:
     def embed_block(
         self, sentences: Sentences, output: str = "mix", pooling: str | None = None
     ) -> list[np.ndarray]:
-        """Embeds sentences that are sorted together, without a progress bar.
-
-        Args:
-            sentences, output, pooling: As for `embed`; about `block_tokens` tokens at most.
-
-        Returns:
-            As `embed`.
-        """
+        """As `embed`, of about `block_tokens` tokens at once and without a progress bar."""
         self._check_request(sentences, output, pooling)
         return self._embed_block(list(map(_tokens, sentences)), output, pooling)
 
@@ -353,14 +346,7 @@ class Embedder:
         )
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
-        """Token vectors of single words, by the character encoder: the input of the LSTMs.
-
-        Args:
-            words: List of words, `str` or UTF-8 `bytes`.
-
-        Returns:
-            float32 `(len(words), P)`.
-        """
+        """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
         keys, index = distinct(map(self._key, words))
         return self._word_vectors(keys)[index]
 

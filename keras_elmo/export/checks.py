@@ -85,14 +85,11 @@ def layer_outputs(layer: ElmoLayer) -> Outputs:
 
 
 def verified(expected: Outputs, found: Sequence[Outputs]) -> dict[str, float]:
-    """Compares what an export gives, read back, with what the layer gives.
+    """The largest difference of each output of an export, read back, from those of the layer.
 
     Args:
         expected: Outputs of the layer for `SENTENCES`.
         found: The same of the export, once or several times.
-
-    Returns:
-        The largest absolute difference of each output.
 
     Raises:
         ValueError: if one is larger than `TOLERANCE`.

@@ -86,15 +86,12 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return tf.ensure_shape(ids, self.compute_output_shape(inputs.shape))
 
     def encode_distinct(self, inputs: Any, widest_filter: int | None = None) -> DistinctWords:
-        """What `keras_elmo.text.characters.encode_distinct` makes, inside TensorFlow.
+        """What `keras_elmo.text.characters.encode_distinct` makes, as tensors of TensorFlow.
 
         Args:
             inputs: As for a call of the layer, tensors of TensorFlow.
             widest_filter: Width of the widest convolution that is to read the rows, which are
                 truncated as far as no result of its maximum changes; `None` for whole rows.
-
-        Returns:
-            `DistinctWords` of tensors.
         """
         import tensorflow as tf
 

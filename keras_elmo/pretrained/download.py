@@ -89,7 +89,8 @@ def _checked_pair(pair):
 
 def _files_in(folder, named):
     """The one options file and the one weights file in a folder."""
-    files = sorted(path for path in folder.iterdir() if path.is_file())
+    # What a killed export has left begins with a dot.
+    files = [path for path in sorted(folder.glob("[!.]*")) if path.is_file()]
     return (
         _the_file(files, "options.json", "options.json", named),
         _the_file(files, "weights.hdf5", ".hdf5", named),

@@ -19,7 +19,7 @@ SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 def load_weights(
     owner: Any, config: ElmoConfig, path: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
-    """Loads the weights of a biLM from a bilm-tf hdf5 file.
+    """Loads the weights of a biLM from a bilm-tf hdf5 file, which `open_hdf5` opens.
 
     The file is opened once and read array by array. All names and shapes are checked before the
     first variable changes.
@@ -31,13 +31,8 @@ def load_weights(
         without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not an hdf5 file or is truncated, or an array is missing, unknown,
-            misshapen or not of numbers; the message lists all of them.
-
-    Example:
-
-    >>> load_weights(elmo, elmo.config, "weights.hdf5")
+        ValueError: if an array is missing, unknown, misshapen or not of numbers; the message lists
+            all of them.
 
     Reference: BILM_TF.md, "Files".
     """
@@ -90,18 +85,7 @@ def _arrays(owner, config):
 
 
 def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
-    """Reads the softmax.hdf5 of `write_model`.
-
-    Args:
-        path: The file.
-
-    Returns:
-        float32 arrays: the kernel `(V, P)` and the bias `(V,)`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not an hdf5 file, or has no such arrays.
-    """
+    """Reads kernel `(V, P)` and bias `(V,)`, float32, from the softmax.hdf5 of `write_model`."""
     with open_hdf5(path) as file:
         found = _datasets(file)
         arrays = [found.get(name) for name in SOFTMAX_NAMES]
@@ -114,18 +98,9 @@ def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = None) -> np.ndarray:
-    """Reads the token vectors that bilm-tf's `dump_token_embeddings` wrote.
+    """Reads the token vectors, float32 `(num_words, P)`, of bilm-tf's `dump_token_embeddings`.
 
-    Args:
-        path: An hdf5 file with the array `embedding`.
-        projection_dim: Size of a token's vector in the model that is to use them; any if `None`.
-
-    Returns:
-        float32 array `(num_words, projection_dim)`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not an hdf5 file, or has no such array of that width.
+    Raises ValueError if P is not `projection_dim`, where that is given.
     """
     with open_hdf5(path) as file:
         found = _datasets(file)
@@ -142,12 +117,7 @@ def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = 
 
 
 def write_token_embeddings(path: str | os.PathLike, vectors: np.ndarray) -> None:
-    """Writes token vectors as bilm-tf's `dump_token_embeddings` does.
-
-    Args:
-        path: The hdf5 file; an existing one is replaced atomically.
-        vectors: float32 `(num_words, P)`, in the order of a vocabulary file.
-    """
+    """Writes token vectors `(num_words, P)` as bilm-tf's `dump_token_embeddings` does."""
     _write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, vectors)])
 
 
@@ -161,7 +131,12 @@ def _write_arrays(path, arrays):
 
 @contextlib.contextmanager
 def open_hdf5(path: str | os.PathLike) -> Iterator[Any]:
-    """Opens an hdf5 file for reading, an `h5py.File`; errors say what is wrong with it."""
+    """Opens an `h5py.File` for reading.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not an hdf5 file, or is truncated.
+    """
     import h5py
 
     path = os.fspath(path)
@@ -234,12 +209,8 @@ def _as_float32(dataset, rows=...):
 def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, Any]]:
     """The variables that an array of the weight table is loaded into.
 
-    Args:
-        owner: Object with the built layers `token_encoder` and `bilm`.
-        entry: A `WeightEntry`.
-
     Yields:
-        Pairs of a variable and the index of its rows of the array; see `WeightEntry.part_of`.
+        Pairs of a variable of the owner and the index of its rows; see `WeightEntry.part_of`.
     """
     variables = [variable_at(owner, name) for name in entry.variables]
     if len(variables) == 1:

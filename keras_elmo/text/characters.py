@@ -126,9 +126,9 @@ def delimited_rows(
 
     Args:
         lengths: The lengths of the N sequences.
-        values: Their values, joined, integers `(sum of the lengths,)`.
+        values: Their values, joined.
         begin, end, padding: The marks and the padding.
-        width: Length W of the rows; `None` for that of the longest sequence and its marks.
+        width: Length of the rows; `None` for that of the longest sequence and its marks.
 
     Example:
 
@@ -155,14 +155,6 @@ def trim_characters(ids: np.ndarray, widest_filter: int, multiple: int = 8) -> n
         widest_filter: Width of the widest convolution over characters.
         multiple: What the new C is a multiple of, unless all C are needed. Compiled models are
             recompiled for each C.
-
-    Returns:
-        The ids `(..., C')` with C' at most C.
-
-    Example:
-
-    >>> trim_characters(encode_sentences([["Hello"]]), widest_filter=5).shape
-    (1, 3, 16)
     """
     inside = (ids != WORD_PADDING) & (ids != 0)
     longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
@@ -196,13 +188,8 @@ def special_rows(max_characters_per_token: int) -> np.ndarray:
 def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
     """Splits a sentence at ASCII white space, as tokenized corpora are written.
 
-    Other white space, such as the no-break space, stays inside its token.
-
-    Args:
-        sentence: `str` or UTF-8 `bytes`.
-
-    Returns:
-        List of tokens, `str` or `bytes` as the sentence is.
+    Other white space, such as the no-break space, stays inside its token. Tokens are `str` or
+    `bytes`, as the sentence is.
 
     Example:
 

@@ -326,14 +326,9 @@ def encode_vocabulary(
 
 
 def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
-    """Places of the words of a vocabulary.
+    """The place, from 0 on, of each word of a vocabulary by its UTF-8.
 
-    Args:
-        words: The words in order, the three specials among them.
-
-    Returns:
-        Dict from the UTF-8 of a word to its place, from 0 on. The keys of the boundaries are
-        `BEGIN` and `END`, which no word of a text is.
+    The keys of the boundaries are `BEGIN` and `END`, which no word of a text is.
 
     Raises:
         ValueError: if one of the three specials is missing.
@@ -351,10 +346,7 @@ def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
 
 
 def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
-    """The words of a vocabulary.
-
-    Args:
-        vocabulary: The path of a file with one word a line, or a sequence of words.
+    """The words of a vocabulary: of a file with one word a line, or of a sequence.
 
     Raises:
         FileNotFoundError: if there is no such file.

@@ -226,6 +226,7 @@ def test_places_of_a_model(folder, tmp_path, place):
     if place == "folder":
         model = str(folder)
         (folder / "vocab.txt").write_text("not a file of ours\n")
+        (folder / ".partial-0.hdf5").write_text("what a killed export has left\n")
     elif place == "pair":
         model = (str(options), weights)
     elif place.startswith("zip"):

@@ -156,6 +156,21 @@ def test_an_interrupted_export_leaves_the_old_files_alone(folder, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == names
 
 
+def test_no_file_takes_its_name_before_all_are_written(folder, monkeypatch):
+    elmo = ElmoLayer(GOLDEN / "three_layers")
+    to_float32, old = hdf5._to_float32, {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def interrupted(variable):
+        if variable is None:
+            raise KeyboardInterrupt
+        return to_float32(variable)
+
+    monkeypatch.setattr(hdf5, "_to_float32", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hdf5.write_model(folder, elmo, elmo.config, softmax=(None, None))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == old
+
+
 def test_stored_token_vectors_of_another_width_are_refused(tmp_path):
     path = tmp_path / "words.hdf5"
     for content, found in (({"embedding": (5, 7)}, r"embedding \(5, 7\)"), ({}, "no arrays")):
