@@ -15,8 +15,6 @@ sequence both come from one pass over the sentence: it keeps, for every tag, the
 beginnings of sequences that end in it (`logsumexp`), or of the best one (`max`).
 """
 
-import dataclasses
-
 import keras
 from keras import ops
 
@@ -85,7 +83,7 @@ class CRF(keras.layers.Layer):
         last = _argmax(scores[-1] + ops.expand_dims(self.end, 1))
         steps = (scores, _has_next(mask))
         transitions = ops.convert_to_tensor(self.transitions)
-        _, (tags,) = scan(_StepBack(), (last,), steps, (transitions,), reverse=True)
+        _, (tags,) = scan(_step_back, None, (last,), steps, (transitions,), reverse=True)
         tags = ops.transpose(tags[:, 0])
         return ops.where(mask, tags, ops.zeros_like(tags))
 
@@ -117,7 +115,7 @@ class CRF(keras.layers.Layer):
         first = logits[0] + ops.expand_dims(self.start, 1)
         steps = (logits, _has_previous(mask))
         transitions = ops.convert_to_tensor(self.transitions)
-        _, (scores,) = scan(_StepForward(self.num_tags, best), (first,), steps, (transitions,))
+        _, (scores,) = scan(_step_forward, best, (first,), steps, (transitions,))
         return scores
 
     def _score(self, logits, tags, mask):
@@ -146,36 +144,21 @@ class CRF(keras.layers.Layer):
         return {**super().get_config(), "num_tags": self.num_tags}
 
 
-@dataclasses.dataclass(frozen=True)
-class _StepForward:
+def _step_forward(best, carry, inputs, constants):
     """From the scores `(K, B)` of what ends in each tag to those one token later."""
-
-    num_tags: int
-    best: bool
-
-    def output_shapes(self, carry):
-        return [carry[0].shape]
-
-    def __call__(self, carry, inputs, constants):
-        (scores,), (logits, has_previous), (transitions,) = carry, inputs, constants
-        reduce = ops.max if self.best else ops.logsumexp
-        pairs = ops.expand_dims(scores, 1) + ops.expand_dims(transitions, 2)  # from, to, sentence
-        scores = ops.where(has_previous, reduce(pairs, axis=0) + logits, scores)
-        return (scores,), (scores,)
+    (scores,), (logits, has_previous), (transitions,) = carry, inputs, constants
+    reduce = ops.max if best else ops.logsumexp
+    pairs = ops.expand_dims(scores, 1) + ops.expand_dims(transitions, 2)  # from, to, sentence
+    scores = ops.where(has_previous, reduce(pairs, axis=0) + logits, scores)
+    return (scores,), (scores,)
 
 
-@dataclasses.dataclass(frozen=True)
-class _StepBack:
+def _step_back(_, carry, inputs, constants):
     """From the best tag `(1, B)` of the next token to that of this one."""
-
-    def output_shapes(self, carry):
-        return [carry[0].shape]
-
-    def __call__(self, carry, inputs, constants):
-        (tag,), (scores, has_next), (transitions,) = carry, inputs, constants
-        into = ops.take(transitions, tag[0], axis=1)  # (K, B): from each tag to the next one
-        tag = ops.where(has_next, _argmax(scores + into), tag)
-        return (tag,), (tag,)
+    (tag,), (scores, has_next), (transitions,) = carry, inputs, constants
+    into = ops.take(transitions, tag[0], axis=1)  # (K, B): from each tag to the next one
+    tag = ops.where(has_next, _argmax(scores + into), tag)
+    return (tag,), (tag,)
 
 
 def _float_logits(logits):

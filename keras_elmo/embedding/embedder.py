@@ -10,7 +10,7 @@ from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padd
 from keras_elmo.embedding.file_job import embed_file
 from keras_elmo.embedding.word_cache import WordCache, write_token_embeddings
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.ops.quantization import Int8BiLM
+from keras_elmo.layers.quantized_bilm import QuantizedBiLM
 from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,
@@ -51,8 +51,8 @@ class Embedder:
         overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
             that each word has seen at least `overlap // 2` tokens to either side.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            rounds the LSTMs' products to 8 bits (see `Int8BiLM`). Vectors come out in float32 in
-            any case. An `ElmoLayer` has a dtype of its own and allows only `"int8"`.
+            quantizes the LSTMs' products to 8 bits (see `QuantizedBiLM`). Vectors come out in
+            float32 in any case. An `ElmoLayer` has a dtype of its own and allows only `"int8"`.
         vocabulary: For models that read whole words: a path or list of the words, in the order of
             the rows of their table.
         progress: Whether to show a progress bar on the standard error; `None` for when that is a
@@ -91,7 +91,7 @@ class Embedder:
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
         self.dtype = "int8" if dtype == "int8" else self.layer.bilm_dtype_policy.name
-        self._bilm = Int8BiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
+        self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
         self.config = self.layer.config
         self.batch_tokens = batch_tokens
         self.max_tokens = max_tokens
