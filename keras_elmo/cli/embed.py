@@ -1,39 +1,26 @@
-"""The commands of `keras-elmo` that make vectors: embed, dump-words."""
+"""The command `keras-elmo embed`."""
 
 import io
 import itertools
 import os
 import sys
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-
 from keras_elmo.cli import numbers
-from keras_elmo.embedding.embedder import Embedder
-from keras_elmo.embedding.file_job import Lines
-from keras_elmo.embedding.writers import check_suffix, stored_state
-from keras_elmo.text.characters import split_tokens
-from keras_elmo.text.token_ids import read_words
+from keras_elmo.cli.common import MODEL_HELP, print_table
 
 _MAX_SHOWN = 20
 
 
-def add_commands(commands, common, model_help):
-    """Adds the commands to the parser of `keras-elmo`."""
-    _add_embed(commands, common, model_help)
-    _add_dump_words(commands, common, model_help)
-
-
-def _add_embed(commands, common, model_help):
+def add_command(commands, common):
+    """Adds the command to the parser of `keras-elmo`."""
     command = commands.add_parser(
         "embed",
         parents=[common],
         help="turn sentences into word vectors",
         description="Turns tokenized sentences into word vectors: shows the first numbers of each "
         "word's vector and the words of the input with the nearest ones, or writes all vectors to "
-        "a file. Tokens are separated by white space, also from punctuation. A file of vectors is "
-        "good at any moment: after a kill the same command with --resume goes on.",
+        "a file. Tokens are separated by white space, also from punctuation. After a kill, the "
+        "same command with --resume continues the file.",
     )
     command.add_argument(
         "sentences",
@@ -48,7 +35,7 @@ def _add_embed(commands, common, model_help):
         "the standard input, which is also read when there is no sentence",
     )
     command.add_argument("--field", help="of JSON lines, that holds the sentence (default: text)")
-    command.add_argument("--model", default="default", help=model_help)
+    command.add_argument("--model", default="default", help=MODEL_HELP)
     command.add_argument(
         "--vocabulary",
         metavar="FILE",
@@ -56,10 +43,10 @@ def _add_embed(commands, common, model_help):
     )
     command.add_argument(
         "--vectors",
-        choices=("mix", "layers", "top", "average"),
+        choices=("mix", "layers", "top"),
         default="mix",
-        help="the mean of all layers (mix, what a fresh ElmoLayer gives, and average), every "
-        "layer, as bilm-tf stores them, or the top layer (default: %(default)s)",
+        help="the mean of all layers, which is what a fresh ElmoLayer gives; every layer, as "
+        "bilm-tf stores them; or the top layer (default: %(default)s)",
     )
     command.add_argument(
         "--pooling",
@@ -87,7 +74,7 @@ def _add_embed(commands, common, model_help):
     )
     _add_output_options(command)
     _add_ray_options(command)
-    command.set_defaults(run=_embed)
+    command.set_defaults(run=_embed, check=_check)
 
 
 def _add_output_options(command):
@@ -116,7 +103,7 @@ def _add_output_options(command):
     exclusive.add_argument(
         "--resume",
         action="store_true",
-        help="go on with FILE after the last line it holds; --ray always does",
+        help="continue FILE after a kill, or after the text has grown; --ray always does",
     )
     exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
@@ -139,22 +126,7 @@ def _add_ray_options(command):
     )
 
 
-def _add_dump_words(commands, common, model_help):
-    command = commands.add_parser(
-        "dump-words",
-        parents=[common],
-        help="write the token vectors of a vocabulary",
-        description="Writes the token vectors of a vocabulary, what the character encoder makes of "
-        "each word, as bilm-tf's dump_token_embeddings does: for WordCache.from_files.",
-    )
-    command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word a line")
-    command.add_argument("--output", required=True, metavar="FILE.h5")
-    command.add_argument("--model", default="default", help=model_help)
-    command.set_defaults(run=_dump_words)
-
-
 def _embed(arguments, parser):
-    _check_embed(arguments, parser)
     if arguments.ray is not None:
         _embed_on_ray(arguments)
     elif arguments.output is not None:
@@ -163,7 +135,7 @@ def _embed(arguments, parser):
         _embed_to_terminal(arguments, parser)
 
 
-def _check_embed(arguments, parser):
+def _check(arguments, parser):
     if arguments.output is None:
         for option in ("pooling", "ray", "compression", "resume", "overwrite"):
             if getattr(arguments, option) not in (None, False):
@@ -171,6 +143,8 @@ def _check_embed(arguments, parser):
         if arguments.vectors == "layers":
             parser.error("--vectors layers needs --output: a table shows one vector for each word")
     elif arguments.ray is None:
+        from keras_elmo.embedding.writers import check_suffix
+
         try:
             check_suffix(arguments.output)
         except ValueError as error:
@@ -229,31 +203,32 @@ def _embed_to_file(arguments, parser):
 
 
 def _tell_what_is_kept(path):
-    if os.path.splitext(path)[1] == ".npz" or not os.path.exists(path):
-        return
-    num_lines = stored_state(path)["num_lines"]
-    print(
-        f"keras-elmo: {path} holds {num_lines:,} lines and is good; the same command with --resume "
-        "goes on",
-        file=sys.stderr,
-    )
+    from keras_elmo.embedding.writers import stored_lines
+
+    num_lines = stored_lines(path)
+    if num_lines:
+        print(
+            f"keras-elmo: the vectors of {num_lines:,} lines are kept; the same command with "
+            "--resume continues after them",
+            file=sys.stderr,
+        )
 
 
 def _embed_to_terminal(arguments, parser):
+    from keras_elmo.text.reader import read_records
+
     is_file = arguments.input not in (None, "-")
     source = arguments.input if is_file else _given_text(arguments, parser)
-    with Lines(source, arguments.field, arguments.max_line_tokens) as lines:
-        sentences = iter(lines)
-        shown = list(itertools.islice(sentences, _MAX_SHOWN))
-        _print_reasons((i, error) for i, (_, error) in enumerate(lines.taken) if error)
-        if not shown:
-            raise ValueError("The input is empty: there is no sentence to embed.")
-        vectors = _embedder(arguments).embed(shown, output=arguments.vectors)
-        _show_vectors(list(zip(shown, vectors)), arguments.neighbors)
-        if next(sentences, None) is not None:
-            print(
-                f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5"
-            )
+    records = read_records(source, arguments.field, arguments.max_line_tokens)
+    shown = list(itertools.islice(records, _MAX_SHOWN))
+    _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
+    if not shown:
+        raise ValueError("The input is empty: there is no sentence to embed.")
+    sentences = [record.tokens for record in shown]
+    vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
+    _show_vectors(list(zip(sentences, vectors)), arguments.neighbors)
+    if next(records, None) is not None:
+        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
 
 
 def _print_reasons(reasons):
@@ -281,14 +256,10 @@ def _embed_on_ray(arguments):
     )
 
 
-def _dump_words(arguments, _):
-    words = read_words(arguments.vocabulary)
-    Embedder(arguments.model, word_cache=0).dump_words(words, arguments.output)
-    print(f"Wrote the token vectors of {len(words):,} words to {arguments.output}")
-
-
 def _given_text(arguments, parser):
     """The sentences given, or the standard input: an open text of one sentence a line."""
+    from keras_elmo.text.characters import split_tokens
+
     if arguments.sentences:
         lines = [b" ".join(split_tokens(os.fsencode(text))) for text in arguments.sentences]
         return io.BytesIO(b"".join(line + b"\n" for line in lines))
@@ -298,6 +269,8 @@ def _given_text(arguments, parser):
 
 
 def _embedder(arguments):
+    from keras_elmo.embedding.embedder import Embedder
+
     return Embedder(arguments.model, **_embedder_options(arguments))
 
 
@@ -322,6 +295,9 @@ def _file_options(arguments):
 
 
 def _show_vectors(embedded, num_neighbors):
+    import numpy as np
+    from rich.table import Table
+
     words = [
         (number, _text(token))
         for number, (tokens, _) in enumerate(embedded, start=1)
@@ -344,12 +320,14 @@ def _show_vectors(embedded, num_neighbors):
             for j, similarity in neighbors[i]
         )
         table.add_row(str(number) if new_sentence else "", word, f"{values} ...", near)
-    console().print(table)
+    print_table(table)
     print("Nearest by cosine, among the words above; (n) is another sentence.")
 
 
 def _nearest(vectors, count):
     """For each vector the places and cosines of the `count` others nearest to it."""
+    import numpy as np
+
     norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     similarity = (vectors / norms) @ (vectors / norms).T
     np.fill_diagonal(similarity, -np.inf)
@@ -365,9 +343,3 @@ def _text(token):
     """A token as it can be shown: control characters would move the cursor."""
     text = token.decode("utf-8", "replace") if isinstance(token, bytes) else token
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
-def console():
-    """Where tables are shown."""
-    # Words are shown as they are, [b] and :smile: too.
-    return Console(markup=False, emoji=False, highlight=False)

@@ -1,14 +1,15 @@
 """The command `keras-elmo vocab`, and what it shares with the other ones on text."""
 
 import os
-import sys
-
-from rich.console import Console
-from rich.progress import Progress
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from keras_elmo.cli import numbers
-from keras_elmo.text.reader import find_files
-from keras_elmo.text.vocabulary import Vocabulary, count_words
+from keras_elmo.progress import progress_bar
+
+if TYPE_CHECKING:
+    from keras_elmo.text.reader import TextReport
+    from keras_elmo.text.vocabulary import WordCounts
 
 
 def add_command(commands, common):
@@ -35,10 +36,12 @@ def add_command(commands, common):
         metavar="N",
         help="most words to take, with the 3 specials",
     )
-    command.set_defaults(run=_vocab)
+    command.set_defaults(run=_vocab, needs_keras=False)
 
 
 def _vocab(arguments, _):
+    from keras_elmo.text.vocabulary import Vocabulary
+
     counts = count_corpus(arguments.files)
     vocabulary = Vocabulary.from_counts(
         counts.counts, min_count=arguments.min_count, size=arguments.size
@@ -53,25 +56,20 @@ def _vocab(arguments, _):
     )
 
 
-def count_corpus(files):
-    """Counts the words of files, with a progress bar on a terminal; a `WordCounts`."""
+def count_corpus(files: str | Sequence[str]) -> "WordCounts":
+    """Counts the words of files, with a progress bar on a terminal."""
+    from keras_elmo.text.reader import find_files
+    from keras_elmo.text.vocabulary import count_words
+
     paths = find_files(files)
-    with Progress(disable=not sys.stderr.isatty(), console=stderr_console()) as progress:
-        task = progress.add_task("counting", total=sum(map(os.path.getsize, paths)))
-        return count_words(
-            paths, lambda path: progress.advance(task, advance=os.path.getsize(path))
-        )
+    with progress_bar("counting", total=sum(map(os.path.getsize, paths))) as bar:
+        return count_words(paths, lambda path: bar.advance(os.path.getsize(path)))
 
 
-def print_corpus(report):
-    """Prints what a `TextReport` holds."""
+def print_corpus(report: "TextReport") -> None:
+    """Prints how much text was read, and what was odd about it."""
     print(
         f"Corpus: {report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
     )
     for oddity in report.oddities():
         print(f"        {oddity}")
-
-
-def stderr_console():
-    """Where progress is shown."""
-    return Console(stderr=True)

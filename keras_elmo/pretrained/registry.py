@@ -11,7 +11,6 @@ import zipfile
 from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.hdf5 import open_hdf5
 
 MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"
 """Environment variable: a base address to fetch the published models from before all others."""
@@ -332,6 +331,8 @@ def _check_download(path, model):
         found = _sha256(path)
         if found != model.weights_sha256.lower():
             raise ValueError(f"expected sha256 {model.weights_sha256}, got {found}")
+    from keras_elmo.pretrained.hdf5 import open_hdf5
+
     with open_hdf5(path):
         """An address may answer with a page of text."""
 
