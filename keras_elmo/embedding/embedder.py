@@ -51,8 +51,9 @@ class Embedder:
         overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
             that each word has seen at least `overlap // 2` tokens to either side.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            quantizes the LSTMs' products to 8 bits (see `QuantizedBiLM`). Vectors come out in
-            float32 in any case. An `ElmoLayer` has a dtype of its own and allows only `"int8"`.
+            quantizes the LSTMs' products to 8 bits (see `QuantizedBiLM`), which pays from some
+            2,000 tokens on. Vectors come out in float32 in any case. An `ElmoLayer` has a dtype of
+            its own and allows only `"int8"`.
         vocabulary: For models that read whole words: a path or list of the words, in the order of
             the rows of their table.
         progress: Whether to show a progress bar on the standard error; `None` for when that is a
