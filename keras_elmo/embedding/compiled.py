@@ -42,6 +42,7 @@ class CompiledSentences(keras.Model):
         self.mix = mix
         self.output_kind = output
         self.jit_compile = keras.backend.backend() == "jax"
+        self.run_eagerly = getattr(bilm, "is_compiled", False)  # a `QuantizedBiLM` may be
         self.built = True
 
     def call(self, inputs):

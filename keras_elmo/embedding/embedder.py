@@ -12,7 +12,7 @@ from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padd
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.ops.quantization import Int8BiLM
+from keras_elmo.layers.quantized_bilm import QuantizedBiLM
 from keras_elmo.pretrained.download import ModelSource
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.progress import progress_bar
@@ -65,8 +65,9 @@ class Embedder:
         overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
             that each word has seen at least `overlap // 2` tokens on either side.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            quantizes the LSTMs' matrix products (see `Int8BiLM`). Vectors are float32 in any case.
-            An `ElmoLayer` has a dtype of its own and allows only `"int8"`.
+            quantizes the LSTMs' products to 8 bits (see `QuantizedBiLM`), which pays from some
+            2,000 tokens on. Vectors come out in float32 in any case. An `ElmoLayer` has a dtype of
+            its own and allows only `"int8"`.
         vocabulary: For models that read whole words: a path or list of the words, in the order of
             the rows of their table.
         progress: Whether to show a progress bar on standard error; `None` shows it if that is a
@@ -124,7 +125,7 @@ class Embedder:
             )
         self._ids = None if self.config.reads_characters else id_table(self.vocabulary)
         self._words = CompiledWords(self.layer)
-        self._bilm = Int8BiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
+        self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
         self._sentences = {}
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
