@@ -1,10 +1,12 @@
 """Windows of words over sentences, packed as bilm-tf packs them, and the batches made of them."""
 
+import dataclasses
 import functools
 import itertools
+import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,47 +21,41 @@ SUFFIXES = ("", "_reverse")
 _PREFETCHED = 8
 
 Batch = dict[str, np.ndarray]
+Files = str | os.PathLike | Sequence[str | os.PathLike]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class TextBatches:
     """Text files and the settings by which they become batches.
 
     The base of `LanguageModelCorpus` and `EvaluationCorpus`, which describe the arguments.
     """
 
+    files: Files
+    vocabulary: Vocabulary
+    _: dataclasses.KW_ONLY
+    batch_size: int
+    unroll_steps: int
+    max_characters_per_token: int | None = 50
+    widest_filter: int | None = None
+    distinct_words: bool = True
+    bidirectional: bool = True
+    shard: tuple[int, int] = (0, 1)
+
     has_weights = False
     """Whether batches have `weights`."""
 
-    def __init__(
-        self,
-        files,
-        vocabulary,
-        *,
-        batch_size,
-        unroll_steps,
-        max_characters_per_token,
-        widest_filter,
-        distinct_words,
-        bidirectional,
-        shard,
-    ):
-        for name, value in (("batch_size", batch_size), ("unroll_steps", unroll_steps)):
+    def __post_init__(self):
+        for name in ("batch_size", "unroll_steps"):
+            value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-        index, count = shard
+        index, count = self.shard
         if not 0 <= index < count:
             raise ValueError(
-                f"shard must be (index, count) with 0 <= index < count, got {shard!r}."
+                f"shard must be (index, count) with 0 <= index < count, got {self.shard!r}."
             )
-        self.files = find_files(files)
-        self.vocabulary = vocabulary
-        self.batch_size = batch_size
-        self.unroll_steps = unroll_steps
-        self.max_characters_per_token = max_characters_per_token
-        self.widest_filter = widest_filter
-        self.distinct_words = distinct_words
-        self.bidirectional = bidirectional
-        self.shard = (index, count)
+        self.files = find_files(self.files)
 
     @property
     def reads_characters(self) -> bool:
