@@ -3,8 +3,8 @@
     python benchmarks/kill_and_resume_embedding.py text.txt --kills 20
     python benchmarks/kill_and_resume_embedding.py "shards/*" --kills 20 --ray --actors 2
 
-Prints the rows compared and the largest difference of a number. Ends with 1 if a row is missing,
-double or of another shape, or differs by more than 1e-5.
+Prints the rows compared and the largest difference of a number. Exits with 1 if a row is missing,
+duplicated or of another shape, or differs by more than 1e-5.
 """
 
 import argparse
@@ -21,6 +21,17 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from keras_elmo.embedding.writers import stored_lines
+
+SMALL_PARTS = """
+import sys
+from keras_elmo import cli
+from keras_elmo.embedding import writers
+
+writers._PART_BYTES = int(sys.argv[1])
+sys.exit(cli.main(sys.argv[2:]))
+"""
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -30,21 +41,30 @@ def main():
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--actors", default="2")
     parser.add_argument("--model", default="default")
+    parser.add_argument("--suffix", default=".h5", help="of the output (default: %(default)s)")
     parser.add_argument(
         "--batch-tokens", default="256", help="few, so that a kill finds something done"
+    )
+    parser.add_argument(
+        "--part-bytes",
+        type=int,
+        default=2**20,
+        help="size of a part: small, so that there are many (default: %(default)s)",
     )
     arguments = parser.parse_args()
     moments = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
         names = [Path(folder) / name for name in ("whole", "killed")]
-        whole, killed = names if arguments.ray else [name.with_suffix(".h5") for name in names]
+        whole, killed = (
+            names if arguments.ray else [name.with_suffix(arguments.suffix) for name in names]
+        )
         seconds = run(arguments, whole)
         print(f"undisturbed: {seconds:.0f} s", flush=True)
         kills = 0
         while kills < arguments.kills:
             if run(arguments, killed, moments.uniform(0.2, 1) * seconds) is None:
                 kills += 1
-                print(f"kill {kills}: {num_rows(killed)} rows", flush=True)
+                print(f"kill {kills}: {lines_done(killed):,} lines", flush=True)
             else:
                 check(whole, killed)
                 shutil.rmtree(killed) if killed.is_dir() else killed.unlink()
@@ -54,7 +74,8 @@ def main():
 
 def run(arguments, output, kill_after=None):
     """Seconds that the job took, or `None` if it was killed."""
-    command = [sys.executable, "-m", "keras_elmo", "embed", "--input", arguments.files]
+    command = [sys.executable, "-c", SMALL_PARTS, str(arguments.part_bytes)]
+    command += ["embed", "--input", arguments.files]
     command += ["--output", str(output), "--model", arguments.model]
     command += ["--batch-tokens", arguments.batch_tokens]
     command += ["--ray", "--actors", arguments.actors] if arguments.ray else ["--resume"]
@@ -90,22 +111,26 @@ def descendants(pid):
     return found
 
 
-def num_rows(path):
-    return len(rows(path)) if path.exists() else 0
+def lines_done(path):
+    """Lines of one file, or of a folder of shards, that a resumed job does not embed again."""
+    if path.suffix:
+        return stored_lines(path)
+    names = {child.name.removesuffix(".parts").removeprefix(".") for child in path.glob("*")}
+    return sum(stored_lines(path / name) for name in names if name.endswith(".parquet"))
 
 
 def rows(path):
     """Vectors by file and line."""
-    if not path.is_dir():
-        with h5py.File(path) as file:
+    if path.suffix in (".h5", ".npz"):
+        with h5py.File(path) if path.suffix == ".h5" else np.load(path) as file:
             return {name: file[name][()] for name in file}
     import pyarrow.parquet as parquet
 
     found = {}
-    for part in sorted(path.glob("*/part-*.parquet")):
+    for part in sorted(path.rglob("part-*.parquet")):
         table = parquet.read_table(part)
         for row in table.to_pylist():
-            key = (part.parent.name, row["line"])
+            key = (part.parent.name if not path.suffix else "", row["line"])
             if key in found:
                 raise SystemExit(f"{key} is there twice")
             found[key] = np.array(row["vectors"], "float32")

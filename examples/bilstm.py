@@ -1,4 +1,4 @@
-"""Two LSTMs that read a sentence from both ends, to be imported."""
+"""A bidirectional LSTM as a Keras layer, for `ner.py` and `sst5.py` to import."""
 
 import keras
 from keras import ops
@@ -8,10 +8,10 @@ from keras_elmo import ProjectedLSTM
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
 class BiLSTM(keras.layers.Layer):
-    """A bidirectional LSTM of the package's own LSTM, without a projection.
+    """A bidirectional LSTM made of two `ProjectedLSTM` without a projection.
 
-    The same as `keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))`, only
-    faster on a processor.
+    The same as `keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))`, but
+    faster on a CPU.
 
     Args:
         units: Size of each direction.

@@ -1,31 +1,27 @@
 """A linear-chain conditional random field as a Keras layer, on every backend.
 
-To be imported, as `ner.py` does:
+For other programs to import, as `ner.py` does:
 
     crf = CRF(num_tags)
-    loss = -crf.log_likelihood(logits, tags, mask)  # (B,), to train by
+    loss = -crf.log_likelihood(logits, tags, mask)  # (B,), for training
     tags = crf(logits, mask=mask)  # (B, T), the best ones
 
 A sequence of tags `y` of a sentence with logits `x` has the score
 
     start[y_1] + sum_t x[t, y_t] + sum_t transitions[y_t, y_t+1] + end[y_T]
 
-and the probability `exp(score)` over the sum of that for all sequences. The sum and the best
-sequence both come from one pass over the sentence: it keeps, for every tag, the score of all
-beginnings of sequences that end in it (`logsumexp`), or of the best one (`max`).
+and the probability `exp(score)` divided by the sum of `exp(score)` over all sequences. The sum and
+the best sequence both come from one pass over the sentence. It keeps for every tag the score of all
+prefixes that end in it (`logsumexp`), or of the best one (`max`).
 """
-
-import dataclasses
 
 import keras
 from keras import ops
 
-from keras_elmo.ops.scan import scan
-
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
 class CRF(keras.layers.Layer):
-    """Finds the best sequence of tags, and says how likely a given one is.
+    """Finds the best sequence of tags, and computes the likelihood of a given one.
 
     Scores are computed in float32 whatever the dtype policy.
 
@@ -43,7 +39,7 @@ class CRF(keras.layers.Layer):
         int32 `(B, T)`: the best sequence by Viterbi's algorithm, 0 where masked.
 
     Raises:
-        ValueError: if `num_tags` is not positive or the logits are not of that many tags.
+        ValueError: if `num_tags` is not positive or the logits are of another number of tags.
 
     Example:
 
@@ -83,9 +79,15 @@ class CRF(keras.layers.Layer):
         logits, mask = _float_logits(inputs), _boolean_mask(inputs, mask)
         scores = self._prefix_scores(logits, mask, best=True)
         last = _argmax(scores[-1] + ops.expand_dims(self.end, 1))
-        steps = (scores, _has_next(mask))
         transitions = ops.convert_to_tensor(self.transitions)
-        _, (tags,) = scan(_StepBack(), (last,), steps, (transitions,), reverse=True)
+
+        def step(tag, inputs):
+            scores, has_next = inputs[:-1], inputs[-1:] > 0
+            into = ops.take(transitions, tag[0], axis=1)  # (K, B): from each tag to the next one
+            tag = ops.where(has_next, _argmax(scores + into), tag)
+            return tag, tag
+
+        _, tags = ops.scan(step, last, _with_row(scores, _has_next(mask)), reverse=True)
         tags = ops.transpose(tags[:, 0])
         return ops.where(mask, tags, ops.zeros_like(tags))
 
@@ -109,15 +111,22 @@ class CRF(keras.layers.Layer):
         return ops.where(ops.any(mask, axis=1), log_probability, 0.0)
 
     def _prefix_scores(self, logits, mask, best):
-        """Scores `(T, K, B)` of the best beginning that ends in each tag, or of all together.
+        """Scores `(T, K, B)` of the best prefix that ends in each tag, or of all together.
 
-        Masked steps repeat the scores of the step before.
+        Masked steps repeat the scores of the previous step.
         """
         logits = ops.transpose(logits, (1, 2, 0))
         first = logits[0] + ops.expand_dims(self.start, 1)
-        steps = (logits, _has_previous(mask))
-        transitions = ops.convert_to_tensor(self.transitions)
-        _, (scores,) = scan(_StepForward(self.num_tags, best), (first,), steps, (transitions,))
+        transitions = ops.expand_dims(ops.convert_to_tensor(self.transitions), 2)
+        reduce = ops.max if best else ops.logsumexp
+
+        def step(scores, inputs):
+            logits, has_previous = inputs[:-1], inputs[-1:] > 0
+            pairs = ops.expand_dims(scores, 1) + transitions  # from, to, sentence
+            scores = ops.where(has_previous, reduce(pairs, axis=0) + logits, scores)
+            return scores, scores
+
+        _, scores = ops.scan(step, first, _with_row(logits, _has_previous(mask)))
         return scores
 
     def _score(self, logits, tags, mask):
@@ -146,38 +155,6 @@ class CRF(keras.layers.Layer):
         return {**super().get_config(), "num_tags": self.num_tags}
 
 
-@dataclasses.dataclass(frozen=True)
-class _StepForward:
-    """From the scores `(K, B)` of what ends in each tag to those one token later."""
-
-    num_tags: int
-    best: bool
-
-    def output_shapes(self, carry):
-        return [carry[0].shape]
-
-    def __call__(self, carry, inputs, constants):
-        (scores,), (logits, has_previous), (transitions,) = carry, inputs, constants
-        reduce = ops.max if self.best else ops.logsumexp
-        pairs = ops.expand_dims(scores, 1) + ops.expand_dims(transitions, 2)  # from, to, sentence
-        scores = ops.where(has_previous, reduce(pairs, axis=0) + logits, scores)
-        return (scores,), (scores,)
-
-
-@dataclasses.dataclass(frozen=True)
-class _StepBack:
-    """From the best tag `(1, B)` of the next token to that of this one."""
-
-    def output_shapes(self, carry):
-        return [carry[0].shape]
-
-    def __call__(self, carry, inputs, constants):
-        (tag,), (scores, has_next), (transitions,) = carry, inputs, constants
-        into = ops.take(transitions, tag[0], axis=1)  # (K, B): from each tag to the next one
-        tag = ops.where(has_next, _argmax(scores + into), tag)
-        return (tag,), (tag,)
-
-
 def _float_logits(logits):
     return ops.cast(logits, "float32")
 
@@ -189,7 +166,7 @@ def _boolean_mask(logits, mask):
 
 
 def _has_previous(mask):
-    """Time first, `(T, 1, B)`: whether a valid token follows another one."""
+    """Whether a valid token follows another one, time first: `(T, 1, B)`."""
     mask = ops.expand_dims(ops.transpose(mask), 1)
     return ops.concatenate([ops.zeros_like(mask[:1]), mask[1:]])
 
@@ -197,6 +174,11 @@ def _has_previous(mask):
 def _has_next(mask):
     mask = ops.expand_dims(ops.transpose(mask), 1)
     return ops.concatenate([mask[1:], ops.zeros_like(mask[:1])])
+
+
+def _with_row(scores, mask):
+    """`(T, K + 1, B)`: `ops.scan` on TensorFlow takes one tensor where T is not known."""
+    return ops.concatenate([scores, ops.cast(mask, scores.dtype)], axis=1)
 
 
 def _argmax(scores):

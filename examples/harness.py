@@ -1,8 +1,8 @@
-"""What `ner.py` and `sst5.py` share of an experiment: options, training, tables.
+"""What the experiments of `ner.py` and `sst5.py` share: options, training, tables.
 
-An experiment trains the same model with several seeds, each time until the score on the
-development set no longer rises, and reports the mean and the standard deviation on the test set.
-What the models read is in `features.py`.
+An experiment trains the same model with several seeds, each until the score on the development set
+no longer rises, and reports the mean and the standard deviation on the test set. The inputs of the
+models are in `features.py`.
 """
 
 import argparse
@@ -18,9 +18,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
-from keras_elmo.cli.numbers import positive
-from keras_elmo.pretrained.registry import model_files
+from features import atomic_write, hash_of_model
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
@@ -45,34 +43,40 @@ def make_parser(description, output):
         help="GloVe text file, plain or .gz, or the installed package of that name",
     )
     parser.add_argument("--elmo", default="default", help="name or folder of an ELMo model")
-    parser.add_argument("--last-layer", action="store_true", help="ELMo's last layer, no mix")
+    parser.add_argument("--last-layer", action="store_true", help="ELMo's last layer, not the mix")
     parser.add_argument("--l2", type=float, help="the paper's lambda on the mix's layer weights")
-    parser.add_argument("--cache", default="elmo_cache", help="folder of computed ELMo vectors")
+    parser.add_argument("--cache", default="elmo_cache", help="folder of cached ELMo vectors")
     parser.add_argument(
         "--no-cache", action="store_true", help="run ELMo in every step, end to end"
     )
     parser.add_argument("--seeds", type=positive, default=1, help="how often to train")
     parser.add_argument("--fraction", type=share, default=1.0, help="share of the training text")
-    parser.add_argument("--epochs", type=positive, default=100, help="at most so many")
+    parser.add_argument("--epochs", type=positive, default=100, help="largest number of epochs")
     parser.add_argument(
-        "--patience", type=positive, default=5, help="epochs without a better score"
+        "--patience", type=positive, default=5, help="epochs without a better score to stop after"
     )
     parser.add_argument(
         "--halve-after",
         type=positive,
         default=2,
-        help="epochs without a better score that halve the learning rate",
+        help="epochs without a better score to halve the learning rate after",
     )
     parser.add_argument(
         "--least-steps",
         type=positive,
         default=100,
-        help="steps of an epoch, at least: it takes a small training text several times",
+        help="fewest steps of an epoch: a small training text is repeated",
     )
     parser.add_argument("--batch-size", type=positive, default=32, help="sentences in a batch")
     parser.add_argument("--learning-rate", type=float, default=0.003)
     parser.add_argument("--output", default=output, help="folder for tables and models")
     return parser
+
+
+def positive(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 def share(text):
@@ -83,7 +87,7 @@ def share(text):
 
 
 def parse(parser, arguments, alone):
-    """Reads the options; `alone` names the one that uses a saved model, and trains none."""
+    """Parses the options; `alone` names the one that uses a saved model instead of training."""
     settings = parser.parse_args(arguments)
     names = ["model"] if getattr(settings, alone) is not None else ["train", "dev", "test"]
     missing = [f"--{name}" for name in names if not vars(settings)[name]]
@@ -93,7 +97,7 @@ def parse(parser, arguments, alone):
 
 
 def sentences_of(texts):
-    """Lists of tokens: strings are split at white space.
+    """Turns texts into lists of tokens: strings are split at white space.
 
     Raises:
         ValueError: if one has no words.
@@ -105,7 +109,7 @@ def sentences_of(texts):
 
 
 def fraction_of(num_items, fraction, seed):
-    """Which items make up a fraction of the training text: other ones for another seed."""
+    """The indices of a random fraction of the training text, which depend on the seed."""
     count = max(1, round(fraction * num_items))
     return sorted(np.random.default_rng(seed).permutation(num_items)[:count].tolist())
 
@@ -113,19 +117,19 @@ def fraction_of(num_items, fraction, seed):
 def train(model, batches, score, settings, loss=None):
     """Trains a model until its score on the development set no longer rises.
 
-    Where it has not risen for some epochs, the learning rate is halved; but not while it is 0.
+    The learning rate is halved after some epochs without a rise, unless the score is still 0.
 
     Args:
         model: The model; the weights of its best epoch are restored at the end.
         batches: `SentenceBatches` to train on.
         score: Function that returns the model's score on the development set.
         settings: The options, of `make_parser`.
-        loss: A Keras loss, where the model does not bring its own.
+        loss: A Keras loss, where the model has none of its own.
 
     Returns:
         The score of the best epoch, and its number.
     """
-    # XLA would compile a graph for each length of sentence; JAX has to, and the lengths are few.
+    # XLA would compile a graph for each sentence length; JAX has to, and the lengths are few.
     jit = "auto" if keras.backend.backend() == "jax" else False
     optimizer = keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0)
     optimizer.build(model.trainable_variables)  # in a step, TensorFlow would trace that step twice
@@ -158,8 +162,8 @@ def train(model, batches, score, settings, loss=None):
 def run_seeds(experiment, settings):
     """Runs an experiment with each feature set and seed, and writes the tables and best models.
 
-    Runs that the output folder holds already are not run again, so that the command can be stopped
-    and started, and more seeds be added.
+    Runs that are in the output folder already are not repeated, so that the command can be stopped
+    and resumed, and seeds can be added.
 
     Args:
         experiment: `(features, seed) -> (dict, model)`. The dict has at least the scores "dev" and
@@ -197,7 +201,7 @@ def run_seeds(experiment, settings):
 
 
 def finished_runs(output, settings):
-    """The runs that an output folder holds; a new folder gets the options as settings.json."""
+    """The runs in an output folder; a new folder gets the options as settings.json."""
     options = identity(settings)
     output.mkdir(parents=True, exist_ok=True)
     path = output / "settings.json"
@@ -208,37 +212,30 @@ def finished_runs(output, settings):
         raise ValueError(f"{output} holds runs with {was}: choose another --output, or delete it.")
     with atomic_write(path) as partial:
         text = json.dumps({**before, **options}, indent=2) + "\n"
-        Path(partial).write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
     runs = output / "runs.json"
     return json.loads(runs.read_text(encoding="utf-8")) if runs.exists() else []
 
 
 def identity(settings):
-    """What makes runs comparable: the options, with the hashes of the files that they name."""
+    """What makes runs comparable: the options, with hashes in place of file names."""
     free = ("features", "seeds", "output", "cache", "model", "tag", "classify")
     options = {name: value for name, value in vars(settings).items() if name not in free}
     for part in ("train", "dev", "test"):
-        options[part] = sha256(options[part])
+        digest = hashlib.sha256(Path(options[part]).read_bytes())
+        options[part] = f"sha256 {digest.hexdigest()}"
     del options["elmo"]
     if any("elmo" in features for features in settings.features):
-        with model_files(settings.elmo) as paths:
-            options["elmo"] = sha256(*paths)
+        options["elmo"] = f"sha256 {hash_of_model(settings.elmo)}"
     return options
 
 
-def sha256(*paths):
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(Path(path).read_bytes())
-    return f"sha256 {digest.hexdigest()}"
-
-
 def summarize(runs, num_seeds):
-    """The table of runs: a row for each feature set, with the gain over GloVe where that is one.
+    """The table of runs: a row for each feature set, with the gain over GloVe if that is one.
 
     Args:
         runs: The runs, of any feature sets and seeds.
-        num_seeds: Take those with seeds up to this one.
+        num_seeds: The largest seed to include.
 
     Returns:
         A list of dicts: means and sample standard deviations over the seeds.
@@ -261,7 +258,7 @@ def _row(runs):
 
 
 def means(scores):
-    """The mean of each list of scores and, behind it, its sample standard deviation."""
+    """The mean of each list of scores, followed by its sample standard deviation."""
     row = {}
     for name, values in scores.items():
         row[name] = round(statistics.mean(values), 2)
@@ -295,9 +292,9 @@ def write_table(path, rows):
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path.with_suffix(".md")) as partial:
-        Path(partial).write_text(markdown(rows), encoding="utf-8")
+        partial.write_text(markdown(rows), encoding="utf-8")
     with atomic_write(path.with_suffix(".json")) as partial:
-        Path(partial).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     with (
         atomic_write(path.with_suffix(".csv")) as partial,
         open(partial, "w", newline="", encoding="utf-8") as file,
@@ -308,7 +305,7 @@ def write_table(path, rows):
 
 
 def markdown(rows):
-    """A Markdown table of rows: deviations stand behind their means, empty columns are left out."""
+    """A Markdown table of rows: deviations follow their means, empty columns are omitted."""
     columns = [
         name
         for name in _columns(rows)

@@ -4,17 +4,18 @@
         --features none glove elmo glove+elmo --seeds 5 --output ner_output
     python examples/ner.py --model ner_output/glove+elmo.keras --tag "Ann Lee flew to Paris ."
 
-GloVe vectors, a character CNN and a learned mix of ELMo's layers are the input, with dropout; two
-bidirectional LSTMs read it and a CRF chooses the tags. Files are CoNLL-2003's columns, WNUT-17's or
-Universal NER's (with names in .iob2), in any of the schemes IOB1, BIO and IOBES; README.md beside
-this file says where they are.
+The input is GloVe vectors, a character CNN and a learned mix of ELMo's layers, with dropout; two
+bidirectional LSTMs read it and a CRF chooses the tags. Files are in the columns of CoNLL-2003,
+WNUT-17 or Universal NER (file names in .iob2), in any of the schemes IOB1, BIO and IOBES. README.md
+in this folder says where to get them.
 
-The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
-The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
-each run, the predictions on the test file, and the best model of each feature set, in one file.
+The first run computes ELMo's vectors and caches them in `--cache`; later runs start training at
+once. The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the
+same for each run, the predictions on the test file, and the best model of each feature set in one
+file.
 
 With the bundled model expect an F1 of about 34 on WNUT-17 and 77 on Universal NER's English EWT
-(with GloVe alone 33 and 77); a run takes about 3 and 12 minutes on one processor core.
+(with GloVe alone 33 and 77); a run takes about 3 and 12 minutes on one CPU core.
 """
 
 import functools
@@ -31,9 +32,8 @@ from bilstm import BiLSTM
 from crf import CRF
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import CharCNNEmbedding, WeightedLayerSum
-from keras_elmo.cli.numbers import positive
 
-# 1. The data: columns of a token and its tag, sentences apart by empty lines.
+# 1. The data: columns of a token and its tag, sentences separated by empty lines.
 
 
 TAG = re.compile(r"O|[BIES]-\S+")
@@ -63,8 +63,8 @@ def read_sentences(path):
             tag = columns[tag_column].strip() if len(columns) > max(1, tag_column) else None
             if tag is None or not TAG.fullmatch(tag):
                 raise ValueError(
-                    f"{path}, line {number}: {line!r:.80} is no token with its tag. Tags are O, or "
-                    "B, I, E or S, a hyphen and the kind of entity: IOB1, BIO (IOB2) or IOBES."
+                    f"{path}, line {number}: {line!r:.80} is not a token with its tag. Tags are O, "
+                    "or B, I, E or S, a hyphen and the kind of entity: IOB1, BIO (IOB2) or IOBES."
                 )
             sentences[-1].append(columns[token_column].strip())
             tags[-1].append(tag)
@@ -99,7 +99,7 @@ def to_bio(found, num_tokens):
 
 
 def to_iobes(found, num_tokens):
-    """Tags that also tell the end, E, and entities of a single token, S."""
+    """Tags that also mark the end, E, and entities of a single token, S."""
     tags = to_bio(found, num_tokens)
     for kind, start, end in found:
         tags[end - 1] = f"E-{kind}" if end - start > 1 else f"S-{kind}"
@@ -108,7 +108,7 @@ def to_iobes(found, num_tokens):
 
 # 2. The model.
 
-CHARACTERS = 20  # of a word are enough for the CNN; ELMo reads 50
+CHARACTERS = 20  # of a word, enough for the CNN; ELMo reads 50
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
@@ -117,19 +117,19 @@ class Tagger(keras.Model):
 
     Args:
         tag_names: The tags.
-        words: The words with vectors of their own; none for no such vectors.
+        words: The words with vectors of their own; empty for no word vectors.
         word_dim: Size of these vectors.
         train_words: Whether they are trained.
-        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It stays as it is.
-        tokens_only: Whether to use its lowest layer only, which knows no context.
-        last_layer: Whether to use its last layer only.
+        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It is not trained.
+        tokens_only: Whether to use only its lowest layer, which has no context.
+        last_layer: Whether to use only its last layer.
         l2: The paper's lambda on the weights of the mix, or `None`.
         character_filters: Size of the character CNN, 0 for none.
         units: Size of the LSTMs, in each direction.
         dropout: Fraction to drop of the input, and of each LSTM's output.
 
     Call arguments:
-        inputs: Dict of `SentenceBatches`: "words", "characters" and, if at hand, "layers".
+        inputs: Dict of `SentenceBatches`: "words", "characters" and, if cached, "layers".
 
     Returns:
         Dict of float "logits" `(B, T, num_tags)` and int32 "tags" `(B, T)`, the best ones.
@@ -266,7 +266,7 @@ class Tagger(keras.Model):
         return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
 
 
-# 3. The experiment: what one seed does.
+# 3. The experiment: one run with one seed.
 
 
 class Experiment:
@@ -355,16 +355,18 @@ def run(settings):
 
 def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="ner_output")
-    parser.add_argument("--scheme", choices=("bio", "iobes"), default="iobes", help="to train in")
+    parser.add_argument(
+        "--scheme", choices=("bio", "iobes"), default="iobes", help="tags to train with"
+    )
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
-    parser.add_argument("--units", type=positive, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=harness.positive, default=100, help="size of each LSTM")
     parser.add_argument("--model", help="a saved model, to tag with")
     parser.add_argument("--tag", nargs="+", metavar="SENTENCE", help="sentences to tag")
     return harness.parse(parser, arguments, alone="tag")
 
 
 def show_tags(path, sentences):
-    """Prints tokens and tags of sentences, by a saved model."""
+    """Prints sentences with the tags that a saved model gives them."""
     model = keras.models.load_model(path, compile=False)
     for sentence, tags in zip(sentences, model.tag(sentences)):
         tags = to_bio(entities(tags), len(tags))

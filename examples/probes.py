@@ -7,11 +7,10 @@
     python examples/probes.py neighbors --word play --text text.txt \
         --sentences "They had a good play on the first day ." "He went to see the play ."
 
-No network is trained here but a linear one: what it finds must be in the vectors already. In the
-paper the lower LSTM layer was the better one for parts of speech, the upper one for senses. Tables
-go to `--output`, with the paper's figures beside them; those are of the `original` model, and its
-parts of speech are of other data. Files may be plain, .gz or .xz; README.md beside this file says
-where they are.
+Nothing but a linear layer is trained here: what it finds must be in the vectors already. In the
+paper the lower LSTM layer was better for parts of speech, the upper one for senses. Tables go to
+`--output`, with the paper's figures, which are of the `original` model; those for parts of speech
+are on other data. Files may be plain, .gz or .xz. README.md in this folder says where to get them.
 
 With the bundled model expect an accuracy of 92 for parts of speech (LSTM 1) and an F1 of 62 for
 senses (LSTM 2).
@@ -28,9 +27,8 @@ import keras
 import numpy as np
 
 from features import CachedLayers, open_text, read_glove
-from harness import markdown, means, write_table
+from harness import markdown, means, positive, write_table
 from keras_elmo import Embedder
-from keras_elmo.cli.numbers import positive
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
 PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets
@@ -50,7 +48,7 @@ def read_conllu(path, column="xpos"):
     with open_text(path) as file:
         for line in file:
             fields = line.rstrip("\n").split("\t")
-            if fields[0].isdigit():  # no comment, no range such as 3-4, no empty word such as 5.1
+            if fields[0].isdigit():  # no comment, range (3-4) or empty word (5.1)
                 sentences[-1].append(fields[1].replace(" ", ""))
                 tags[-1].append(fields[place])
             elif not line.strip() and sentences[-1]:
@@ -92,7 +90,7 @@ def standardized(inputs):
 
 
 def linear_classifier(inputs, labels, num_classes, epochs):
-    """A linear layer and a softmax, trained with a falling learning rate."""
+    """A linear layer and a softmax, trained with a decaying learning rate."""
     model = keras.Sequential([keras.layers.Dense(num_classes)])
     steps = epochs * -(-len(inputs) // 256)
     rate = keras.optimizers.schedules.CosineDecay(0.005, steps)
@@ -102,18 +100,18 @@ def linear_classifier(inputs, labels, num_classes, epochs):
     return model
 
 
-# 2. Senses of words: the nearest mean vector of a sense, as it was met in SemCor.
+# 2. Word senses: the nearest mean vector of a sense in SemCor.
 
 PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 
 
 @dataclasses.dataclass
 class Instance:
-    """A word to tell the sense of: the tokens `start` to `stop` of a sentence.
+    """A word to disambiguate: the tokens `start` to `stop` of a sentence.
 
     Args:
         word: Its lemma and part of speech.
-        keys: WordNet's keys of its senses; more than one where either is right.
+        keys: WordNet's keys of its senses; more than one where any of them is correct.
     """
 
     start: int
@@ -200,7 +198,7 @@ def mean_sense_vectors(paths, embedder, inventory):
 
 
 def choose_senses(instance, vectors, inventory, senses):
-    """The key that each layer chooses: the nearest sense, or the first where none was met."""
+    """The key that each layer chooses: the nearest sense, or the first where none was seen."""
     keys = inventory.get(instance.word, [None])
     met = [key for key in keys if key in senses]
     if not met:
@@ -215,7 +213,7 @@ def probe_senses(settings):
     inventory = read_inventory(settings.wordnet)
     senses = mean_sense_vectors(settings.train, embedder, inventory)
     num_layers = embedder.config.num_layers + 1
-    right = {}  # {test set: [(first sense, layer 0, layer 1, ...) was right]}
+    right = {}  # {test set: [(first sense, layer 0, layer 1, ...) was correct]}
     for path in settings.test:
         answers = []
         for instance, vectors in instance_vectors([path], embedder):
@@ -226,7 +224,7 @@ def probe_senses(settings):
     right["all"] = [answer for answers in right.values() for answer in answers]
     rows = []
     for column, system in enumerate(["first sense", *range(num_layers)]):
-        # Every word is answered: precision, recall and F1 are the share of right answers.
+        # Every word gets an answer: precision, recall and F1 are all the share of correct ones.
         scores = {name: 100 * float(np.mean(x, axis=0)[column]) for name, x in right.items()}
         name = system if column == 0 else layer_name(system)
         rows.append({"layer": name, **scores, "paper (all)": PAPER_SENSES.get(system)})
@@ -237,7 +235,7 @@ def probe_senses(settings):
 
 
 def read_text(path):
-    """Sentences of a treebank, or of a text of one tokenized sentence a line."""
+    """Sentences of a treebank, or of a text of one tokenized sentence per line."""
     if ".conllu" in Path(path).name:
         return read_conllu(path)[0]
     with open_text(path) as file:
@@ -245,7 +243,7 @@ def read_text(path):
 
 
 def probe_neighbors(settings):
-    """The places in a text where a word is used most like in given sentences, by each layer."""
+    """The uses of a word in a text that are most similar to given sentences, by each layer."""
     word = settings.word.lower()
     text = [x for x in read_text(settings.text) if word in map(str.lower, x)]
     embedder = Embedder(settings.elmo)
@@ -280,7 +278,7 @@ def _occurrences(word, sentences, embedder):
 
 
 def nearest_words(word, glove, count):
-    """The words whose GloVe vectors are nearest: the same ones in every sentence."""
+    """The words with the nearest GloVe vectors, which are the same in every sentence."""
     words, vectors = read_glove(glove, [[word]])
     if word not in words:
         raise ValueError(f"{word!r} has no vector in {glove}.")
@@ -307,11 +305,11 @@ def parse(arguments=None):
     senses.add_argument("--train", nargs="+", required=True, help="SemCor, .data.xml or .jsonl")
     senses.add_argument("--test", nargs="+", required=True, help="test sets")
     senses.add_argument("--wordnet", required=True, help="index.sense of WordNet 3.0")
-    neighbors = commands.add_parser("neighbors", help="like uses of a word")
+    neighbors = commands.add_parser("neighbors", help="similar uses of a word")
     neighbors.add_argument("--word", default="play")
-    neighbors.add_argument("--text", required=True, help=".conllu, or a sentence a line")
-    neighbors.add_argument("--sentences", nargs="+", required=True, help="with the word")
-    neighbors.add_argument("--glove", help="GloVe file or package, to compare")
+    neighbors.add_argument("--text", required=True, help=".conllu, or one sentence per line")
+    neighbors.add_argument("--sentences", nargs="+", required=True, help="sentences with the word")
+    neighbors.add_argument("--glove", help="GloVe file or package to compare with")
     neighbors.add_argument("--count", type=positive, default=3, help="neighbors to show")
     for command in (pos, senses, neighbors):
         command.add_argument("--elmo", default="default", help="name or folder of an ELMo model")

@@ -4,18 +4,18 @@
         --features none glove elmo glove+elmo --seeds 5 --output sst5_output
     python examples/sst5.py --model sst5_output/glove+elmo.keras --classify "A moving film ."
 
-The network of McCann et al. 2017, which Peters et al. 2018 added ELMo to: a bidirectional LSTM
-reads the sentence, each word looks at all the others, a second LSTM reads what came of that, and
-four poolings of it go through maxout layers. ELMo joins at the input, at the second LSTM's output,
-or at both, with a mix of its layers for each. Files are the Stanford Sentiment Treebank's trees,
-with its own splits; README.md beside this file says where they are.
+The network of McCann et al. 2017, to which Peters et al. 2018 added ELMo: a bidirectional LSTM
+reads the sentence, each word attends to all the others, a second LSTM reads the result, and four
+poolings of its outputs go through maxout layers. ELMo is added to the input, to the second LSTM's
+output, or to both, each with a mix of its own. Files are the trees of the Stanford Sentiment
+Treebank, with its own splits. README.md in this folder says where to get them.
 
-The first run computes ELMo's vectors and keeps them in `--cache`; others begin to train at once.
-The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the same of
-each run, a picture of the confusion matrix and the best model of each feature set.
+The first run computes ELMo's vectors and caches them in `--cache`; later runs start training at
+once. The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the
+same for each run, a picture of the confusion matrix and the best model of each feature set.
 
 With the bundled model expect an accuracy of about 46 (with GloVe alone 43); a run takes about 10
-minutes on one processor core.
+minutes on one CPU core.
 """
 
 import csv
@@ -32,14 +32,13 @@ import harness
 from bilstm import BiLSTM
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import WeightedLayerSum
-from keras_elmo.cli.numbers import positive
 
 matplotlib.use("agg")  # pictures go to files
 from matplotlib import pyplot
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 
-# 1. The data: a tree a line, each of its parts with a class, such as (3 (2 It) (4 (2 's) (4 fun))).
+# 1. The data: one tree per line, each part with a class, such as (3 (2 It) (4 (2 's) (4 fun))).
 
 BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 
@@ -49,13 +48,13 @@ def read_trees(path, phrases=False):
 
     Args:
         path: The file.
-        phrases: Whether to give every different part of a tree, not only the whole sentence.
+        phrases: Whether to return every distinct part of a tree, not only the whole sentence.
 
     Returns:
         A list of sentences, lists of tokens, and a list of their classes, 0 to 4.
 
     Raises:
-        ValueError: if a line is no tree, or there is none.
+        ValueError: if a line is not a tree, or there are none.
     """
     found = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
@@ -65,7 +64,7 @@ def read_trees(path, phrases=False):
             *parts, whole = parts_of_tree(line)
         except (IndexError, ValueError) as error:
             raise ValueError(
-                f"{path}, line {number}: {line!r:.80} is no tree such as (3 (2 It) (4 works))."
+                f"{path}, line {number}: {line!r:.80} is not a tree such as (3 (2 It) (4 works))."
             ) from error
         found[number] = whole
         if phrases:
@@ -116,13 +115,13 @@ class BiattentiveClassifier(keras.Model):
 
     Args:
         num_classes: Number of classes.
-        words: The words with vectors of their own; none for no such vectors.
+        words: The words with vectors of their own; empty for no word vectors.
         word_dim: Size of these vectors.
         train_words: Whether they are trained.
-        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It stays as it is.
-        placement: Where ELMo joins: "input", "output" or "both".
-        tokens_only: Whether to use its lowest layer only, which knows no context.
-        last_layer: Whether to use its last layer only.
+        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It is not trained.
+        placement: Where ELMo is added: "input", "output" or "both".
+        tokens_only: Whether to use only its lowest layer, which has no context.
+        last_layer: Whether to use only its last layer.
         l2: The paper's lambda on the weights of the mixes, or `None`.
         units: Size of the LSTMs, in each direction, and of the ReLU layer before them.
         dropout: Fraction to drop of the input, and of ELMo at the output.
@@ -189,7 +188,7 @@ class BiattentiveClassifier(keras.Model):
         self.build()
 
     def _mix(self, other_place):
-        """The mix at one place, unless ELMo joins at the other one only."""
+        """The mix at one place, unless ELMo is added only at the other one."""
         if self.elmo is None or self.placement == other_place:
             return None
         return WeightedLayerSum(use_top_only=self.last_layer or self.tokens_only, l2=self.l2)
@@ -242,7 +241,7 @@ class BiattentiveClassifier(keras.Model):
         return self.classifier(self.maxout_dropouts[-1](x, training=training))
 
     def _pool(self, x, mask):
-        """The largest, mean and smallest of each number, and a weighted mean, over the words."""
+        """Maximum, mean, minimum and a weighted mean over the words."""
         valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
         none = (1 - valid) * 1e4
         shares = ops.softmax(self.attention(x) - none, axis=1)
@@ -290,18 +289,18 @@ class BiattentiveClassifier(keras.Model):
 
 
 def _joined(*parts):
-    """Vectors beside each other, those that there are."""
+    """Concatenates the vectors that are not `None`."""
     return ops.concatenate([part for part in parts if part is not None], axis=-1)
 
 
 def attend(x, mask):
-    """For each word the mean of all the sentence's words, weighted by how alike they are."""
+    """For each word, the mean of all words of the sentence, weighted by similarity."""
     alike = ops.einsum("bid,bjd->bij", x, x)
     none = ops.expand_dims(1 - ops.cast(mask, x.dtype), 1) * 1e4
     return ops.einsum("bij,bjd->bid", ops.softmax(alike - none, axis=-1), x)
 
 
-# 3. The experiment: what one seed does.
+# 3. The experiment: one run with one seed.
 
 
 class Experiment:
@@ -377,7 +376,7 @@ def write_predictions(path, sentences, true, predicted):
 
 
 def read_confusion(paths):
-    """How many sentences of a class, a row, were taken for each, in files of predictions."""
+    """The confusion matrix of files of predictions: rows are true classes, columns predicted."""
     counts = np.zeros((len(CLASSES), len(CLASSES)), int)
     for path in paths:
         with open(path, newline="", encoding="utf-8") as file:
@@ -387,7 +386,7 @@ def read_confusion(paths):
 
 
 def draw_confusion(counts, title, path):
-    """Draws how many sentences of a class, a row, were taken for each, in per cent of the row."""
+    """Draws a confusion matrix, in per cent of each row."""
     shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
     figure, axes = pyplot.subplots(figsize=(5.5, 4.8), layout="constrained")
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
@@ -419,7 +418,7 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
     parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
-    parser.add_argument("--units", type=positive, default=100, help="of each LSTM")
+    parser.add_argument("--units", type=harness.positive, default=100, help="size of each LSTM")
     parser.add_argument("--model", help="a saved model, to classify with")
     parser.add_argument("--classify", nargs="+", metavar="SENTENCE", help="sentences to classify")
     settings = harness.parse(parser, arguments, alone="classify")
@@ -429,7 +428,7 @@ def parse(arguments=None):
 
 
 def show_classes(path, sentences):
-    """Prints the classes of sentences, by a saved model."""
+    """Prints the classes that a saved model gives to sentences."""
     model = keras.models.load_model(path, compile=False)
     for sentence, number in zip(sentences, model.classify(sentences)):
         print(f"{CLASSES[number]}: {sentence}")

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from keras_elmo.training.checkpoint import TrainingCheckpoint
     from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
     from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
+    from keras_elmo.training.evaluation_corpus import EvaluationCorpus
     from keras_elmo.training.language_model import BidirectionalLanguageModel
+    from keras_elmo.training.loading import load_language_model
     from keras_elmo.training.optimizer import bilm_tf_optimizer
+    from keras_elmo.training.run import train
+    from keras_elmo.training.settings import TrainingSettings
 
 __all__ = [
     "BiLMStack",
@@ -39,10 +43,12 @@ __all__ = [
     "ElmoConfig",
     "ElmoLayer",
     "Embedder",
+    "EvaluationCorpus",
     "Highway",
     "LanguageModelCorpus",
     "ProjectedLSTM",
     "TrainingCheckpoint",
+    "TrainingSettings",
     "UnicodeCharEncoder",
     "Vocabulary",
     "WeightedLayerSum",
@@ -59,8 +65,10 @@ __all__ = [
     "get_model",
     "language_model_dataset",
     "list_models",
+    "load_language_model",
     "perplexity",
     "register_model",
+    "train",
 ]
 
 _MODULES = {
@@ -70,10 +78,12 @@ _MODULES = {
     "ElmoConfig": "config",
     "ElmoLayer": "layers.elmo_layer",
     "Embedder": "embedding.embedder",
+    "EvaluationCorpus": "training.evaluation_corpus",
     "Highway": "layers.highway",
     "LanguageModelCorpus": "training.corpus",
     "ProjectedLSTM": "layers.projected_lstm",
     "TrainingCheckpoint": "training.checkpoint",
+    "TrainingSettings": "training.settings",
     "UnicodeCharEncoder": "layers.unicode_char_encoder",
     "Vocabulary": "text.vocabulary",
     "WeightedLayerSum": "layers.weighted_layer_sum",
@@ -89,8 +99,10 @@ _MODULES = {
     "get_model": "pretrained.registry",
     "language_model_dataset": "training.corpus",
     "list_models": "pretrained.registry",
+    "load_language_model": "training.loading",
     "perplexity": "training.evaluation",
     "register_model": "pretrained.registry",
+    "train": "training.run",
 }
 
 register_classes()

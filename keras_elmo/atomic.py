@@ -4,18 +4,19 @@ import contextlib
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def atomic_write(path):
-    """Gives the name of a new file that takes the place of `path` when all went well.
+def atomic_write(path: str | os.PathLike) -> Iterator[str]:
+    """Yields the name of a new file that replaces `path` once the block has succeeded.
 
     Args:
         path: The file to write; an existing one stays as it is until then.
 
     Yields:
-        A path beside it, with the same ending, for the caller to write to. It is removed after an
-        error.
+        A path in the same folder, with the same suffix, for the caller to write to. It is synced to
+        disk before it is renamed, and removed after an error.
 
     Raises:
         FileNotFoundError: if the folder does not exist.
@@ -33,6 +34,7 @@ def atomic_write(path):
     partial = os.path.join(folder, f".partial-{uuid.uuid4().hex}{ending}")
     try:
         yield partial
+        sync_to_disk(partial)
         os.replace(partial, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -40,19 +42,19 @@ def atomic_write(path):
 
 
 @contextlib.contextmanager
-def atomic_folder(path, overwrite=False):
-    """Gives the name of a new folder that becomes `path` when all went well.
+def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[str]:
+    """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
     Args:
-        path: The folder to write; those around it are made too.
-        overwrite: Whether it may take the place of an existing folder, which may hold nothing but
-            what the new one holds as well.
+        path: The folder to write; missing parent folders are made.
+        overwrite: Whether it may replace an existing folder, provided that the new one holds
+            everything that the existing one holds.
 
     Yields:
         An empty folder on the same disk, for the caller to fill. It is removed after an error.
 
     Raises:
-        FileExistsError: if there is one already and may not be replaced.
+        FileExistsError: if the folder exists and may not be replaced.
 
     Example:
 
@@ -69,31 +71,69 @@ def atomic_folder(path, overwrite=False):
     try:
         yield partial
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if overwrite and os.path.lexists(path):
-            _swap(partial, path)
-        else:
-            os.rename(partial, path)
+        check_free(path, overwrite)  # it may have appeared meanwhile
+        if os.path.lexists(path):
+            _check_replaceable(path, partial)
+        replace(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def check_free(path, overwrite):
-    """Raises FileExistsError if there is something at `path` that is to stay."""
+def replace(new: str, old: str) -> None:
+    """Renames a file or folder, replacing what has that name.
+
+    A file replaces a file in one step. A folder cannot be replaced so: it is first renamed to
+    `.<its name>.replaced`, which is removed at the end.
+
+    Args:
+        new: The file or folder to rename.
+        old: The name to give it, on the same disk.
+    """
+    if os.path.isdir(old) or (os.path.isdir(new) and os.path.lexists(old)):
+        remove_replaced(old)
+        os.rename(old, _aside(old))
+    os.replace(new, old)
+    remove_replaced(old)
+
+
+def remove_replaced(path: str) -> None:
+    """Removes the folder that `path` replaced, which a kill in `replace` may have left."""
+    remove(_aside(path))
+
+
+def _aside(path):
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.replaced")
+
+
+def remove(path: str) -> None:
+    """Removes a file or a folder with all it holds, if there is one."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def sync_to_disk(path: str) -> None:
+    """Returns when a file's content is on the disk."""
+    with open(path, "rb+") as file:  # Windows syncs only what is open for writing
+        os.fsync(file.fileno())
+
+
+def check_free(path: str | os.PathLike, overwrite: bool) -> None:
+    """Raises FileExistsError if `path` exists and may not be overwritten."""
     if os.path.lexists(path) and not overwrite:
         raise FileExistsError(
-            f"{os.fspath(path)} is there already: choose another name, or let it be overwritten "
-            "with overwrite=True or --overwrite."
+            f"{os.fspath(path)} is there already: choose another name, or replace it with "
+            "overwrite=True or --overwrite."
         )
 
 
-def _swap(new, old):
-    """Puts the folder `new` in the place of `old`, unless that holds what the new one does not."""
+def _check_replaceable(old, new):
+    """Raises FileExistsError if the folder `old` holds what the folder `new` does not."""
     foreign = sorted(set(os.listdir(old)) - set(os.listdir(new)))
     if foreign:
         raise FileExistsError(
-            f"{old} is not overwritten, for it holds more than an export: {', '.join(foreign)}."
+            f"{old} is not overwritten, since it holds more than an export: {', '.join(foreign)}."
         )
-    aside = f"{new}-older"
-    os.rename(old, aside)
-    os.rename(new, old)
-    shutil.rmtree(aside)

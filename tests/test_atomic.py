@@ -66,7 +66,7 @@ def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_
     path.mkdir()
     write(path, "model")
     with (
-        pytest.raises(FileExistsError, match="let it be overwritten with overwrite=True"),
+        pytest.raises(FileExistsError, match="replace it with overwrite=True"),
         atomic_folder(path),
     ):
         pass

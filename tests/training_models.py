@@ -4,7 +4,13 @@ from pathlib import Path
 
 import keras
 
-from keras_elmo import BidirectionalLanguageModel, ElmoConfig, LanguageModelCorpus, Vocabulary
+from keras_elmo import (
+    BidirectionalLanguageModel,
+    ElmoConfig,
+    EvaluationCorpus,
+    LanguageModelCorpus,
+    Vocabulary,
+)
 
 DATA = Path(__file__).parent / "golden" / "training" / "train_tiny_data"
 CONFIG = ElmoConfig(
@@ -34,4 +40,5 @@ def tiny_corpus(name="train.txt", **arguments):
 
 
 def held_out():
-    return tiny_corpus("heldout.txt", remainder="pad")
+    settings = {**BATCH, "max_characters_per_token": 20, "widest_filter": 2}
+    return EvaluationCorpus(DATA / "heldout.txt", vocabulary(), **settings)

@@ -19,8 +19,8 @@ def add_command(commands, common):
         help="turn sentences into word vectors",
         description="Turns tokenized sentences into word vectors: shows the first numbers of each "
         "word's vector and the words of the input with the nearest ones, or writes all vectors to "
-        "a file. Tokens are separated by white space, also from punctuation. A job that was killed "
-        "is resumed by the same command with --resume.",
+        "a file. Tokens are separated by white space, also from punctuation. After a kill, the "
+        "same command with --resume continues the file.",
     )
     command.add_argument(
         "sentences",
@@ -103,7 +103,7 @@ def _add_output_options(command):
     exclusive.add_argument(
         "--resume",
         action="store_true",
-        help="continue after the last line that was stored; --ray always does",
+        help="continue FILE after a kill, or after the text has grown; --ray always does",
     )
     exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
@@ -203,35 +203,32 @@ def _embed_to_file(arguments, parser):
 
 
 def _tell_what_is_kept(path):
-    if os.path.splitext(path)[1] == ".npz" or not os.path.exists(path):
-        return
-    from keras_elmo.embedding.writers import stored_state
+    from keras_elmo.embedding.writers import stored_lines
 
-    num_lines = stored_state(path)["num_lines"]
-    print(
-        f"keras-elmo: {path} holds {num_lines:,} lines and is good; the same command with --resume "
-        "goes on",
-        file=sys.stderr,
-    )
+    num_lines = stored_lines(path)
+    if num_lines:
+        print(
+            f"keras-elmo: the vectors of {num_lines:,} lines are kept; the same command with "
+            "--resume continues after them",
+            file=sys.stderr,
+        )
 
 
 def _embed_to_terminal(arguments, parser):
-    from keras_elmo.embedding.file_job import Lines
+    from keras_elmo.text.reader import read_records
 
     is_file = arguments.input not in (None, "-")
     source = arguments.input if is_file else _given_text(arguments, parser)
-    with Lines(source, arguments.field, arguments.max_line_tokens) as lines:
-        sentences = iter(lines)
-        shown = list(itertools.islice(sentences, _MAX_SHOWN))
-        _print_reasons((i, error) for i, (_, error) in enumerate(lines.taken) if error)
-        if not shown:
-            raise ValueError("The input is empty: there is no sentence to embed.")
-        vectors = _embedder(arguments).embed(shown, output=arguments.vectors)
-        _show_vectors(list(zip(shown, vectors)), arguments.neighbors)
-        if next(sentences, None) is not None:
-            print(
-                f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5"
-            )
+    records = read_records(source, arguments.field, arguments.max_line_tokens)
+    shown = list(itertools.islice(records, _MAX_SHOWN))
+    _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
+    if not shown:
+        raise ValueError("The input is empty: there is no sentence to embed.")
+    sentences = [record.tokens for record in shown]
+    vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
+    _show_vectors(list(zip(sentences, vectors)), arguments.neighbors)
+    if next(records, None) is not None:
+        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
 
 
 def _print_reasons(reasons):

@@ -1,12 +1,9 @@
 """The command `keras-elmo export`."""
 
-from keras_elmo.atomic import atomic_folder
 from keras_elmo.cli.common import A_MODEL
-from keras_elmo.cli.evaluate import export_checkpoint
-from keras_elmo.export.saved_model import export_hdf5, export_onnx, export_saved_model
-from keras_elmo.layers.elmo_layer import ElmoLayer
 
-_FORMATS = {"hdf5": export_hdf5, "saved-model": export_saved_model, "onnx": export_onnx}
+_FORMATS = {"hdf5": "export_hdf5", "saved-model": "export_saved_model", "onnx": "export_onnx"}
+"""The function of `export.saved_model` for each format."""
 
 
 def add_command(commands, common):
@@ -38,28 +35,32 @@ def add_command(commands, common):
         help="the folder to write, for TensorFlow Serving NAME/VERSION; or FILE.onnx",
     )
     command.add_argument("--overwrite", action="store_true", help="replace an earlier export")
-    command.set_defaults(run=_export)
+    command.set_defaults(check=_check, run=_export)
 
 
-def _export(arguments, parser):
+def _check(arguments, parser):
     if (arguments.checkpoint is None) == (arguments.model is None):
         parser.error("give a CHECKPOINT or --model")
-    if arguments.checkpoint is not None:
-        _export_checkpoint(arguments, parser)
-        return
-    export = _FORMATS[arguments.format]
-    differences = export(ElmoLayer(arguments.model), arguments.output, arguments.overwrite)
-    print(f"Wrote {arguments.output}. Read back, its largest differences from the Keras layer are")
-    for name, difference in differences.items():
-        print(f"  {name:<15}{difference:.1e}")
-
-
-def _export_checkpoint(arguments, parser):
-    if arguments.format != "hdf5":
+    if arguments.checkpoint is not None and arguments.format != "hdf5":
         parser.error(
             f"a checkpoint is exported as hdf5: export that, for --format {arguments.format} with "
             "--model and its folder"
         )
-    with atomic_folder(arguments.output, arguments.overwrite) as partial:
-        export_checkpoint(arguments.checkpoint, partial)
-    print(f"Wrote the model to {arguments.output}: ElmoLayer({arguments.output!r})")
+
+
+def _export(arguments, _):
+    output = arguments.output
+    if arguments.checkpoint is not None:
+        from keras_elmo.training.loading import export_language_model
+
+        export_language_model(arguments.checkpoint, output, arguments.overwrite)
+        print(f"Wrote the model to {output}: ElmoLayer({output!r})")
+        return
+    from keras_elmo.export import saved_model
+    from keras_elmo.layers.elmo_layer import ElmoLayer
+
+    export = getattr(saved_model, _FORMATS[arguments.format])
+    differences = export(ElmoLayer(arguments.model), output, arguments.overwrite)
+    print(f"Wrote {output}. Read back, its largest differences from the Keras layer are")
+    for name, difference in differences.items():
+        print(f"  {name:<15}{difference:.1e}")

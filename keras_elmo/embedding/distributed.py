@@ -4,25 +4,26 @@ import collections
 import contextlib
 import dataclasses
 import os
+from collections.abc import Iterable, Iterator
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
-from keras_elmo.embedding.writers import stored_state
+from keras_elmo.embedding.writers import stored_lines
 from keras_elmo.text.reader import find_files
 
-_CORES_AN_ACTOR = 2
+_CORES_PER_ACTOR = 2
 
 
 @dataclasses.dataclass
 class EmbeddedShards:
-    """What became of text shards.
+    """What `embed_shards` reports.
 
     Args:
-        shards: Shards in the output, those that were there already too.
-        skipped: Shards that were there already, whole.
+        shards: Shards in the output, those of earlier jobs included.
+        skipped: Shards that were complete already.
         lines: Lines in the output.
         tokens: Tokens embedded by this job.
-        failed: Lines that could not be read; they have an array without tokens.
-        reasons: Of some of those, `(shard, line number from 0 on, reason)`.
+        failed: Lines that could not be read; their arrays have no tokens.
+        reasons: For some of those, `(shard, line number from 0, reason)`.
     """
 
     shards: int = 0
@@ -30,37 +31,48 @@ class EmbeddedShards:
     lines: int = 0
     tokens: int = 0
     failed: int = 0
-    reasons: list = dataclasses.field(default_factory=list)
+    reasons: list[tuple[str, int, str]] = dataclasses.field(default_factory=list)
+
+    def add(self, row: dict) -> None:
+        """Adds what an actor returned for a shard."""
+        self.skipped += row["skipped"]
+        self.lines += row["lines"]
+        self.tokens += row["tokens"]
+        self.failed += row["failed"]
+        name = os.path.basename(row["source"])
+        reasons = zip(row["reason_lines"], row["reasons"])
+        self.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
+        del self.reasons[MAX_REASONS:]
 
 
 def embed_shards(
-    files,
-    folder,
+    files: str | os.PathLike | Iterable[str | os.PathLike],
+    folder: str | os.PathLike,
     *,
-    model="default",
-    address=None,
-    num_actors=None,
-    cores_an_actor=_CORES_AN_ACTOR,
-    embedder=None,
+    model: str | os.PathLike = "default",
+    address: str | None = None,
+    num_actors: int | None = None,
+    cores_an_actor: int = _CORES_PER_ACTOR,
+    embedder: dict | None = None,
     **file_arguments,
-):
-    """Embeds text shards on a Ray cluster, to a Parquet file for each.
+) -> EmbeddedShards:
+    """Embeds text shards on a Ray cluster, to a Parquet folder for each.
 
     Ray Data hands the shards to a pool of actors, each of which holds one model and embeds a shard
-    at a time, in a stream. Where an actor dies, another goes on with its shard after the last part
-    that was written. The same call goes on with a job that was killed: of shards that are complete
-    the actors only check that they are of this text, model and settings.
+    at a time. If an actor dies, another resumes its shard after the last part that was written. The
+    same call resumes a job that was killed: for shards that are complete, the actors only check
+    that they are of this text, model and settings.
 
     Args:
-        files: The shards: a path, a pattern, or a list of such, as for `Embedder.embed_file`. They
-            and `folder` must be on a file system that all machines see under the same names.
+        files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
+            a file system that all machines see under the same names.
         folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
         model: As for `ElmoLayer`, but a name or path: each actor loads it.
         address: Of the cluster, as for `ray.init`; `None` for this machine, or the cluster that
             this program is connected to or runs on.
         num_actors: Processes; `None` for as many as the cluster has cores for.
         cores_an_actor: Cores, and threads, of each.
-        embedder: Dict of more arguments of `Embedder`.
+        embedder: Further arguments of `Embedder`.
         **file_arguments: `output`, `pooling`, `field`, `max_line_tokens`, `dtype` and `compression`
             as for `Embedder.embed_file`.
 
@@ -68,8 +80,9 @@ def embed_shards(
         An `EmbeddedShards`.
 
     Raises:
-        FileNotFoundError: if there is no such shard.
+        FileNotFoundError: if no shard matches.
         ImportError: if Ray or pyarrow is not installed.
+        RuntimeError: if embedding a shard failed, for example because the disk is full.
         ValueError: if two shards have the same name, a text is damaged, or a shard that is there
             was made from another text, by another model or with other settings.
 
@@ -81,20 +94,22 @@ def embed_shards(
     shards = _shards(files, folder)
     os.makedirs(folder, exist_ok=True)
     report = EmbeddedShards(shards=len(shards))
+    arguments = model, embedder or {}, file_arguments
     with _connected(ray, address):
-        _run(
-            ray,
-            shards,
-            (model, embedder or {}, file_arguments),
-            num_actors,
-            cores_an_actor,
-            report,
-        )
+        for row in _rows(ray, shards, arguments, num_actors, cores_an_actor):
+            if row["error_type"] == "ValueError":
+                raise ValueError(row["error"])
+            if row["error_type"]:
+                raise RuntimeError(
+                    f"Embedding {row['source']} failed with {row['error_type']}: {row['error']}. "
+                    "The same call resumes the job."
+                )
+            report.add(row)
     return report
 
 
-def _run(ray, shards, constructor_arguments, num_actors, cores_an_actor, report):
-    """Embeds the shards, and adds to the report."""
+def _rows(ray, shards, constructor_arguments, num_actors, cores_an_actor):
+    """Embeds the shards, and yields a dict for each as it is done."""
     cores = int(ray.cluster_resources().get("CPU", 1))
     num_actors = min(num_actors or max(1, cores // cores_an_actor), len(shards))
     share = min(cores_an_actor, cores / num_actors)
@@ -107,22 +122,18 @@ def _run(ray, shards, constructor_arguments, num_actors, cores_an_actor, report)
         num_cpus=share,
         runtime_env={"env_vars": _environment(max(1, int(share)))},
     )
-    for row in dataset.iter_rows():
-        if row["refusal"]:
-            raise ValueError(row["refusal"])
-        report.skipped += row["skipped"]
-        report.lines += row["lines"]
-        report.tokens += row["tokens"]
-        report.failed += row["failed"]
-        name = os.path.basename(row["source"])
-        reasons = zip(row["reason_lines"], row["reasons"])
-        report.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
-    report.reasons = report.reasons[:MAX_REASONS]
+    try:
+        yield from dataset.iter_rows()
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(
+            f"Ray could not finish the job ({type(error).__name__}). The same call resumes it; the "
+            "cause is in Ray's logs and above this error."
+        ) from error
 
 
 @contextlib.contextmanager
-def _connected(ray, address):
-    """A connection to Ray: the one there is, or a new one, ended afterwards."""
+def _connected(ray, address) -> Iterator[None]:
+    """Connects to Ray if there is no connection yet, and then disconnects afterwards."""
     if ray.is_initialized():
         yield
         return
@@ -135,25 +146,24 @@ def _connected(ray, address):
 
 
 class _Actor:
-    """A process with one model, that embeds a shard at each call."""
+    """A process with one model, which embeds a shard at each call."""
 
-    def __init__(self, model, embedder, file_arguments):
-        from keras_elmo.embedding.embedder import Embedder
-
-        self._embedder = Embedder(model, progress=False, **embedder)
-        self._file_arguments = file_arguments
+    def __init__(self, *arguments):
+        self._model, self._embedder_arguments, self._file_arguments = arguments
+        self._embedder = None
 
     def __call__(self, batch):
         source, target = str(batch["source"][0]), str(batch["target"][0])
+        is_skipped, report, error = False, EmbeddedFile(), None
+        # Ray would show any error inside the traceback of a worker.
         try:
             is_skipped, report = self._embed(source, target)
-            refusal = ""
-        except ValueError as error:
-            # Ray would show it inside the traceback of a worker.
-            is_skipped, report, refusal = False, EmbeddedFile(), str(error)
+        except Exception as caught:
+            error = caught
         return {
             "source": [source],
-            "refusal": [refusal],
+            "error_type": ["" if error is None else type(error).__name__],
+            "error": ["" if error is None else str(error)],
             "skipped": [is_skipped],
             "lines": [report.lines],
             "tokens": [report.tokens],
@@ -163,20 +173,25 @@ class _Actor:
         }
 
     def _embed(self, source, target):
-        before = stored_state(target)
+        from keras_elmo.embedding.embedder import Embedder
+
+        # Not in the constructor, where Ray would retry after an error such as a missing model.
+        if self._embedder is None:
+            self._embedder = Embedder(self._model, progress=False, **self._embedder_arguments)
+        lines_before = stored_lines(target) if os.path.exists(target) else None
         report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
-        return before["complete"] and before["num_lines"] == report.lines, report
+        return report.lines == lines_before, report
 
 
 def _shards(files, folder):
-    """The shards by the Parquet files to write."""
+    """The shards, by the Parquet folders to write."""
     paths = [os.path.abspath(path) for path in find_files(files)]
     names = collections.Counter(map(os.path.basename, paths))
     twice = [name for name, count in names.items() if count > 1]
     if twice:
         raise ValueError(
             f"There is more than one shard named {twice[0]}: they would be written to the same "
-            "file. Embed one folder at a time."
+            "name. Embed one folder at a time."
         )
     folder = os.path.abspath(folder)
     return {os.path.join(folder, os.path.basename(path) + ".parquet"): path for path in paths}
@@ -188,12 +203,12 @@ def _ray():
         import ray
         import ray.data
     except ImportError:
-        raise ImportError('Work on a cluster needs: pip install "ray[data]" pyarrow') from None
+        raise ImportError('Embedding on a cluster needs: pip install "ray[data]" pyarrow') from None
     return ray
 
 
 def _environment(num_threads):
-    """Variables of an actor's process: as many threads as it has cores, and our backend."""
+    """Variables of an actor's process: as many threads as it has cores, and this backend."""
     threads = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
     names = ("KERAS_BACKEND", "KERAS_HOME", "KERAS_ELMO_MIRROR", "TF_CPP_MIN_LOG_LEVEL")
     passed_on = {name: os.environ[name] for name in names if name in os.environ}

@@ -154,27 +154,28 @@ class Embedder:
         self._check_request(sentences, output, pooling)
         return self._arrays(sentences, output, pooling, num_sentences)
 
-    def blocks(self, sentences, output="mix", pooling=None):
-        """Embeds sentences a block at a time: those that are sorted and encoded together.
+    @property
+    def block_tokens(self) -> int:
+        """Tokens, boundaries included, of the sentences that are sorted together."""
+        return _BATCHES_TOGETHER * self.batch_tokens
+
+    def embed_block(self, sentences, output="mix", pooling=None):
+        """Embeds sentences that are sorted together, without a progress bar.
 
         Args:
-            sentences, output, pooling: As for `embed`.
+            sentences, output, pooling: As for `embed`; some `block_tokens` tokens at most.
 
         Returns:
-            Iterator over lists of arrays, which joined are what `embed` lists. A block takes no
-            more from `sentences` than it embeds.
+            As `embed`.
         """
         self._check_request(sentences, output, pooling)
-        return self._blocks(sentences, output, pooling)
-
-    def _blocks(self, sentences, output, pooling):
-        sentences = map(_tokens, sentences)
-        while block := self._next_block(sentences):
-            yield self._embed_block(block, output, pooling)
+        return self._embed_block(list(map(_tokens, sentences)), output, pooling)
 
     def _arrays(self, sentences, output, pooling, num_sentences):
         with self._progress(num_sentences) as advance:
-            for arrays in self._blocks(sentences, output, pooling):
+            sentences = map(_tokens, sentences)
+            while block := self._next_block(sentences):
+                arrays = self._embed_block(block, output, pooling)
                 yield from arrays
                 advance(len(arrays))
                 del arrays  # or two blocks would be in memory while the next is made
@@ -195,14 +196,15 @@ class Embedder:
     ):
         """Embeds a text file of one tokenized sentence a line, in memory that hardly grows with it.
 
-        A process killed at any moment leaves a good file with the first lines; with `resume` the
-        same call goes on after them.
+        The target appears, or is replaced, when it is complete. Until then its vectors are in parts
+        in a folder beside it: after a kill, the same call with `resume` continues after the last
+        part.
 
         Args:
             source: The text, UTF-8: a path, whose name may end in .gz or .xz, or an open file of
                 bytes. A name in .jsonl (.jsonl.gz, ...) is JSON lines.
             target: The file to write, .h5, .hdf5, .parquet (a folder; needs pyarrow) or .npz: an
-                array for each line, named by its number from "0" on. See `open_store`.
+                array for each line, named by its number from "0" on. See `open_writer`.
             output, pooling: As for `embed`.
             field: Field of JSON lines that holds the sentence, as a string or a list of tokens;
                 `None` for `"text"`. Where given, any text is read as JSON lines.
@@ -211,16 +213,17 @@ class Embedder:
                 (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
-            resume: Whether to go on with the target if it exists.
+            resume: Whether to continue a target that was begun, or one whose text has grown since.
             overwrite: Whether to replace the target if it exists.
 
         Returns:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
 
         Raises:
-            FileExistsError: if the target exists and neither `resume` nor `overwrite` is set.
+            FileExistsError: if the target exists or was begun, and neither `resume` nor `overwrite`
+                is set.
             FileNotFoundError: if there is no such file or folder.
-            OSError: if the disk is full. The target then holds the lines before.
+            OSError: if the disk is full. What was embedded before is kept for `resume`.
             ValueError: if an argument is bad, the text is damaged, or what is to be resumed was
                 made from another text or with other settings.
 
@@ -327,7 +330,7 @@ class Embedder:
         for sentence in sentences:
             block.append(sentence)
             num_tokens += len(sentence) + 2
-            if num_tokens >= _BATCHES_TOGETHER * self.batch_tokens:
+            if num_tokens >= self.block_tokens:
                 break
         return block
 

@@ -1,355 +1,529 @@
-"""Files of word vectors, one row for each line of a text, that a kill cannot damage."""
+"""Files of word vectors, one row for each line of a text, written in parts that survive a kill."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
+import zipfile
+from collections.abc import Sequence
 
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
-from keras_elmo.embedding.journaled_file import JournaledFile, journal_of, recover
+from keras_elmo.atomic import atomic_write, remove, remove_replaced, replace, sync_to_disk
 from keras_elmo.text.characters import token_bytes
+from keras_elmo.text.reader import Record
 
-SUFFIXES = (".h5", ".hdf5", ".parquet", ".npz")
-"""Endings of the names that `open_store` can write."""
-_PART_BYTES = 128 * 2**20
+_PART_BYTES = 64 * 2**20
+_LINE_BYTES = 1024  # what a line takes besides its numbers, here and in HDF5
 _ROW_GROUP_BYTES = 16 * 2**20
+_STATE = "keras_elmo"  # where a part says what it holds
 
 
-def open_store(path, settings, *, dtype="float32", compression=None, resume=False, overwrite=False):
-    """Opens a file of vectors for writing, a new one or one to go on with.
+def open_writer(
+    path: str | os.PathLike,
+    settings: dict,
+    *,
+    dtype: str = "float32",
+    compression: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> "VectorWriter":
+    """Opens a file of vectors for writing.
+
+    The vectors are written in parts, to a folder beside the file (`.vectors.h5.parts` for
+    `vectors.h5`). The file appears, or is replaced, when it is complete.
 
     Args:
-        path: The name; its ending says which kind. An .h5 or .hdf5 file has bilm-tf's layout, a
-            dataset for each line, named by its number from "0" on. A name in .parquet becomes a
-            folder of files with the columns `line`, `tokens`, `vectors` and `error` (needs
-            pyarrow). An .npz file has the arrays of an hdf5 file and is written when closed, from
-            memory.
-        settings: Dict of JSON values: what the vectors depend on. It is kept in the file.
+        path: The file; its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a
+            dataset for each line, named "0", "1", ... `.parquet` is a folder of files with the
+            columns `line`, `tokens`, `vectors` and `error` (needs pyarrow). `.npz` has the arrays
+            of the hdf5 file.
+        settings: JSON values that the vectors depend on. They are stored in the file.
         dtype: `"float32"` or `"float16"`, of the stored vectors.
         compression: `None` or `"gzip"`.
-        resume: Whether to go on after the last line of an existing file; a new one is begun where
-            there is none.
+        resume: Whether to continue after the parts that are there, or after a complete file.
         overwrite: Whether to replace an existing file.
 
     Returns:
-        A store: `num_lines` and `digest` tell where it stands; `write(tokens, vectors, error=None)`
-        adds a line; `commit(digest)` makes what was written permanent; `finish(digest)` does so for
-        the last time, after `write_no_lines(vectors)` where there are none; `abort()` goes back to
-        the last commit.
+        A `VectorWriter`, to be used in a `with` statement.
 
     Raises:
-        FileExistsError: if the file exists and neither `resume` nor `overwrite` says what to do.
-        FileNotFoundError: if there is no such folder.
-        ValueError: if an argument is bad, or the file was made with other settings.
+        FileExistsError: if the file exists, or was begun, and neither `resume` nor `overwrite` is
+            set.
+        FileNotFoundError: if the folder of the file does not exist.
+        ValueError: if an argument is invalid; or to resume, if the settings are others, a part is
+            missing or damaged, or the file is of another program.
+
+    Example:
+
+    >>> with open_writer("vectors.h5", {"model": "default"}) as writer:
+    ...     writer.write(records, vectors)
+    ...     writer.finish()
 
     Reference: BILM_TF.md, "Files".
     """
-    path = os.path.abspath(os.fspath(path))
     check_suffix(path)
-    _check_options(dtype, compression, resume, overwrite)
-    if not os.path.isdir(os.path.dirname(path)):
-        raise FileNotFoundError(
-            f"There is no folder {os.path.dirname(path)} to write {os.path.basename(path)} into. "
-            "Make it first."
-        )
-    if os.path.exists(path) and not resume and not overwrite:
-        raise FileExistsError(
-            f"{path} exists. Go on with it by resume (--resume), replace it by overwrite "
-            "(--overwrite), or give another name."
-        )
-    kinds = {".npz": _NpzStore, ".parquet": _ParquetStore}
-    kind = kinds.get(os.path.splitext(path)[1], _Hdf5Store)
-    settings = {**settings, "dtype": dtype, "compression": compression}
-    return kind(path, settings, resume and os.path.exists(path))
-
-
-def stored_state(path):
-    """How far a file of `open_store` is: a dict with `num_lines` and `complete`.
-
-    Where there is none, or an .npz file, there are no lines.
-    """
-    path = os.path.abspath(os.fspath(path))
-    if not os.path.exists(path) or path.endswith(".npz"):
-        return {"num_lines": 0, "complete": False}
-    return (_ParquetStore if path.endswith(".parquet") else _Hdf5Store).state_of(path)
-
-
-def check_suffix(path):
-    """Raises ValueError unless the ending of `path` is one that `open_store` can write."""
-    if not os.fspath(path).endswith(SUFFIXES):
-        raise ValueError(
-            f"Cannot write vectors to {os.fspath(path)!r}: the name must end in "
-            f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
-        )
-
-
-class _Store:
-    """What the kinds of stores have in common: where they stand, and their checks."""
-
-    def __init__(self, path, settings, resume):
-        self.path = path
-        self.settings = settings
-        self.num_lines, self.digest = 0, None
-        self._dtype = settings["dtype"]
-        if resume:
-            state = self.state_of(path)
-            self._check_settings(state["settings"])
-            self.num_lines, self.digest = state["num_lines"], state["digest"]
-
-    def _check_settings(self, found):
-        if found != self.settings:
-            names = sorted(
-                name
-                for name in {*found, *self.settings}
-                if found.get(name) != self.settings.get(name)
-            )
-            raise ValueError(
-                f"{self.path} was made with another {' and another '.join(names)}: resume with the "
-                "settings of its beginning, or choose another name."
-            )
-
-    def write_no_lines(self, vectors):
-        """Makes a file without lines, whose columns are as for a line with such vectors."""
-
-    def _state(self, digest, complete=False):
-        return {
-            "settings": self.settings,
-            "num_lines": self.num_lines,
-            "digest": digest,
-            "complete": complete,
-        }
-
-
-class _Hdf5Store(_Store):
-    def __init__(self, path, settings, resume):
-        import h5py
-
-        if not resume:
-            _remove(journal_of(path))
-            _remove(path)
-            with atomic_write(path) as partial, h5py.File(partial, "w") as file:
-                state = {"settings": settings, "num_lines": 0, "digest": None, "complete": False}
-                _write_state(file, state)
-        super().__init__(path, settings, resume)
-        self._journal = JournaledFile(path, _hdf5_size(path))
-        self._file = h5py.File(self._journal, "r+")
-        self._compression = settings["compression"]
-
-    @staticmethod
-    def state_of(path):
-        import h5py
-
-        recover(path)
-        try:
-            with h5py.File(path, "r") as file:
-                return json.loads(file.attrs["keras_elmo"])
-        except (OSError, KeyError):
-            raise ValueError(
-                f"{path} is not a file that keras_elmo began: it cannot be gone on with."
-            ) from None
-
-    def write(self, tokens, vectors, error=None):
-        del tokens  # bilm-tf's layout has none
-        # HDF5 cannot compress an array without elements.
-        compression = self._compression if vectors.size else None
-        dataset = self._file.create_dataset(
-            str(self.num_lines), data=vectors.astype(self._dtype), compression=compression
-        )
-        if error is not None:
-            dataset.attrs["error"] = error
-        self.num_lines += 1
-
-    def commit(self, digest):
-        import h5py
-
-        # Closed and not flushed: HDF5's memory for an open file grows with the datasets in it.
-        self._commit_and_close_file(digest)
-        self._file = h5py.File(self._journal, "r+")
-
-    def finish(self, digest):
-        self._commit_and_close_file(digest, complete=True)
-        self._journal.close()
-
-    def _commit_and_close_file(self, digest, complete=False):
-        _write_state(self._file, self._state(digest, complete))
-        self._file.close()
-        self._journal.commit()
-
-    def abort(self):
-        self._journal.discard()
-        self._file.close()
-        self._journal.close()
-
-
-def _write_state(file, state):
-    # Of one size, or it would leave a hole in the file at each commit.
-    file.attrs["keras_elmo"] = np.bytes_(json.dumps(state).ljust(1024))
-
-
-def _hdf5_size(path):
-    """The bytes of an hdf5 file at its last commit, by its superblock of version 0."""
-    with open(path, "rb") as file:
-        block = file.read(48)
-    if block[:9] != b"\x89HDF\r\n\x1a\n\0":
-        raise ValueError(f"{path} is not a file that keras_elmo began: it cannot be gone on with.")
-    return int.from_bytes(block[40:48], "little")
-
-
-class _ParquetStore(_Store):
-    def __init__(self, path, settings, resume):
-        self._pyarrow = _pyarrow()
-        if not resume:
-            _remove(path)
-            os.mkdir(path)
-        super().__init__(path, settings, resume)
-        self._partial = os.path.join(path, ".partial.parquet")
-        _remove(self._partial)  # what a killed process had begun
-        self._num_parts = len(_part_names(path))
-        self._begin_part()
-
-    @staticmethod
-    def state_of(path):
-        names = _part_names(path)
-        if not names:
-            return {"settings": None, "num_lines": 0, "digest": None, "complete": False}
-        parquet = _pyarrow().parquet
-        metadata = parquet.read_metadata(os.path.join(path, names[-1])).metadata or {}
-        if b"keras_elmo" not in metadata:
-            raise ValueError(f"{path} was not written by keras_elmo: it cannot be gone on with.")
-        return json.loads(metadata[b"keras_elmo"])
-
-    def _check_settings(self, found):
-        if found is not None:
-            super()._check_settings(found)
-
-    def write(self, tokens, vectors, error=None):
-        if self._is_full:
-            self._end_part(self.digest)
-        words = [token_bytes(token).decode() for token in tokens]
-        self._rows.append((self.num_lines, words, vectors.astype(self._dtype), error))
-        self._num_bytes += vectors.nbytes
-        self.num_lines += 1
-        if self._num_bytes >= _ROW_GROUP_BYTES:
-            self._write_row_group()
-
-    def write_no_lines(self, vectors):
-        row = (0, [], vectors.astype(self._dtype), None)
-        self._write_table(_table(self._pyarrow, [row]).slice(0, 0))
-
-    def commit(self, digest):
-        self.digest = digest
-        # A part at every commit would be many small files.
-        self._is_full = self._num_part_bytes + self._num_bytes >= _PART_BYTES
-
-    def finish(self, digest):
-        self._end_part(digest, complete=True)
-
-    def abort(self):
-        if self._writer is not None:
-            with contextlib.suppress(OSError):
-                self._writer.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._partial)
-
-    def _begin_part(self):
-        self._rows, self._num_bytes, self._num_part_bytes = [], 0, 0
-        self._writer, self._is_full = None, False
-
-    def _write_row_group(self):
-        self._write_table(_table(self._pyarrow, self._rows))
-        self._num_part_bytes += self._num_bytes
-        self._rows, self._num_bytes = [], 0
-
-    def _write_table(self, table):
-        if self._writer is None:
-            compression = self.settings["compression"] or "none"
-            self._writer = self._pyarrow.parquet.ParquetWriter(
-                self._partial, table.schema, compression=compression
-            )
-        self._writer.write_table(table)
-
-    def _end_part(self, digest, complete=False):
-        if self._rows:
-            self._write_row_group()
-        if self._writer is None:
-            return  # nothing new
-        state = json.dumps(self._state(digest, complete))
-        self._writer.add_key_value_metadata({"keras_elmo": state})
-        self._writer.close()
-        _sync(self._partial)
-        os.replace(self._partial, os.path.join(self.path, f"part-{self._num_parts:05}.parquet"))
-        self._num_parts += 1
-        self._begin_part()
-
-
-def _table(pyarrow, rows):
-    """An Arrow table of rows (line, tokens, vectors, error); the vectors as nested lists."""
-    lines, tokens, vectors, errors = zip(*rows)
-    columns = {
-        "line": pyarrow.array(lines, pyarrow.int64()),
-        "tokens": pyarrow.array(tokens, pyarrow.list_(pyarrow.string())),
-        "vectors": _nested(pyarrow, vectors),
-        "error": pyarrow.array(errors, pyarrow.string()),
-    }
-    return pyarrow.table(columns)
-
-
-def _nested(pyarrow, arrays):
-    """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as lists of D numbers, of T of them, of L of those."""
-    ndim, width = arrays[0].ndim, arrays[0].shape[-1]
-    values = pyarrow.array(np.concatenate([array.reshape(-1) for array in arrays]))
-    column = pyarrow.FixedSizeListArray.from_arrays(values, width)
-    if ndim == 1:
-        return column
-    num_layers = arrays[0].shape[0] if ndim == 3 else 1
-    counts = np.repeat([array.shape[-2] for array in arrays], num_layers)
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype("int32")
-    column = pyarrow.ListArray.from_arrays(pyarrow.array(offsets), column)
-    if ndim == 2:
-        return column
-    return pyarrow.FixedSizeListArray.from_arrays(column, num_layers)
-
-
-class _NpzStore(_Store):
-    def __init__(self, path, settings, resume):
-        if resume:
-            raise ValueError(
-                f"{path} cannot be gone on with: an .npz file is written whole, at the end. Use "
-                ".h5 or .parquet for long work."
-            )
-        super().__init__(path, settings, resume)
-        self._arrays = {}
-
-    def write(self, tokens, vectors, error=None):
-        del tokens, error  # an .npz file has no place for them
-        self._arrays[str(self.num_lines)] = vectors.astype(self._dtype)
-        self.num_lines += 1
-
-    def commit(self, digest):
-        pass
-
-    def finish(self, digest):
-        save = np.savez if self.settings["compression"] is None else np.savez_compressed
-        with atomic_write(self.path) as partial:
-            save(partial, **self._arrays)
-
-    def abort(self):
-        self._arrays = {}
-
-
-def _check_options(dtype, compression, resume, overwrite):
+    path = os.path.abspath(path)
+    folder, name = os.path.split(path)
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
     if compression not in (None, "gzip"):
         raise ValueError(f"compression must be None or 'gzip', got {compression!r}.")
     if resume and overwrite:
-        raise ValueError("Choose one of resume and overwrite.")
+        raise ValueError("resume and overwrite exclude each other: choose one.")
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
+    is_begun = os.path.exists(path) or _part_paths(_parts_folder(path))
+    if is_begun and not resume and not overwrite:
+        raise FileExistsError(
+            f"{path} exists or was begun. Continue it with resume (--resume), replace it with "
+            "overwrite (--overwrite), or choose another name."
+        )
+    settings = {**settings, "dtype": dtype, "compression": compression}
+    return _writer_class(path)(path, settings, resume)
 
 
-def _part_names(path):
-    return sorted(name for name in os.listdir(path) if name.startswith("part-"))
+def stored_lines(path: str | os.PathLike) -> int:
+    """Counts the lines after which `resume` would continue: those stored so far.
+
+    Raises:
+        ValueError: if a part is missing or damaged, or the file is of another program.
+    """
+    path = os.path.abspath(path)
+    parts, _ = _writer_class(path).stored_parts(path)
+    return parts[-1].stop if parts else 0
+
+
+def check_suffix(path: str | os.PathLike) -> None:
+    """Raises ValueError unless `open_writer` knows the suffix of a file."""
+    if _suffix(path) not in _WRITERS:
+        *others, last = _WRITERS
+        raise ValueError(
+            f"Cannot write vectors to {os.fspath(path)!r}: the name must end in "
+            f"{', '.join(others)} or {last}."
+        )
+
+
+@dataclasses.dataclass
+class Part:
+    """A complete file of consecutive lines of a text.
+
+    Args:
+        path: The file.
+        start: Number of its first line, from 0.
+        stop: Number of the line after its last.
+        digest: SHA-256 of the text up to there, `None` for an empty text.
+        settings: What the vectors depend on.
+    """
+
+    path: str
+    start: int
+    stop: int
+    digest: str | None
+    settings: dict
+
+    @property
+    def state(self) -> str:
+        """What the file stores of itself: all but its path, as JSON."""
+        fields = dataclasses.asdict(self)
+        del fields["path"]
+        return json.dumps(fields)
+
+    def ends_like(self, other: "Part") -> bool:
+        """Whether another part ends with the same line of the same text and settings."""
+        return dataclasses.replace(other, path=self.path, start=self.start) == self
+
+
+class VectorWriter:
+    """Writes blocks of vectors to parts, and makes a file of them in the end.
+
+    A part holds some 64 MB of vectors and gets its name when it is complete. An error in the `with`
+    statement leaves the blocks before it for a run that resumes; a kill leaves the complete parts.
+    """
+
+    def __init__(self, path: str, settings: dict, resume: bool):
+        self.path = path
+        self._settings = settings
+        self._folder = _parts_folder(path)
+        self._blocks = []
+        self._num_bytes = 0
+        self._parts, self._is_finished = self.stored_parts(path) if resume else ([], False)
+        if self._parts:
+            self._check_settings(self._parts[-1])
+        self._is_clean = False
+        os.makedirs(self._folder, exist_ok=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *error):
+        if kind is not None:
+            with contextlib.suppress(Exception):  # what went wrong first is raised
+                self._end_part()
+        with contextlib.suppress(OSError):
+            os.rmdir(self._folder)  # if it is empty
+
+    @property
+    def num_lines(self) -> int:
+        """Lines written, those of earlier runs included."""
+        return self._num_stored + sum(len(records) for records, _ in self._blocks)
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 of the text of the lines written; `None` if there are none."""
+        if self._blocks:
+            return self._blocks[-1][0][-1].digest
+        return self._parts[-1].digest if self._parts else None
+
+    def write(self, records: Sequence[Record], vectors: Sequence[np.ndarray]) -> None:
+        """Adds a block of lines.
+
+        Args:
+            records: The lines, at least one.
+            vectors: An array for each, float32 `(D,)`, `(T, D)` or `(L, T, D)`.
+
+        Raises:
+            OSError: if the disk is full.
+        """
+        vectors = [array.astype(self._settings["dtype"], copy=False) for array in vectors]
+        self._num_bytes += sum(array.nbytes + _LINE_BYTES for array in vectors)
+        self._blocks.append((records, vectors))
+        if self._num_bytes >= _PART_BYTES:
+            self._end_part()
+
+    def write_no_lines(self, vectors: np.ndarray) -> None:
+        """Describes the rows of a file that is to have none.
+
+        Args:
+            vectors: An array such as `write` takes.
+        """
+
+    def finish(self) -> None:
+        """Makes the file from the parts, and removes them.
+
+        Raises:
+            OSError: if the disk is full. The parts are kept.
+            ValueError: if a part is missing by now.
+        """
+        self._end_part()
+        if not self._is_finished:
+            self._clean_folder()
+            found = self._read_chain(_part_paths(self._folder))
+            if found != self._parts:
+                raise ValueError(
+                    f"The parts in {self._folder} were changed meanwhile, perhaps by another "
+                    f"process that writes {self.path}."
+                )
+            self._publish()
+        remove(self._folder)
+        remove_replaced(self.path)
+
+    @classmethod
+    def stored_parts(cls, path: str) -> tuple[list[Part], bool]:
+        """The parts that a run can continue, and whether they are those of the complete file."""
+        begun = cls._read_chain(_part_paths(_parts_folder(path)))
+        try:
+            finished = cls._read_chain(cls._finished_paths(path))
+        except ValueError:
+            if not begun:
+                raise
+            return begun, False  # they are to overwrite a file of another program
+        # Parts that the complete file has too were left by a kill just before their removal.
+        if begun and not any(begun[-1].ends_like(part) for part in finished):
+            return begun, False
+        return finished, bool(finished)
+
+    @classmethod
+    def _read_chain(cls, paths):
+        """The parts in some files, checked to follow one another."""
+        parts, stop = [], 0
+        for path in paths:
+            try:
+                parts.append(Part(path, **json.loads(cls._read_state(path))))
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{path} is damaged or not a file that keras_elmo wrote: it cannot be resumed. "
+                    "Replace it with overwrite (--overwrite), or choose another name."
+                ) from error
+            if parts[-1].start != stop:
+                raise ValueError(
+                    f"The parts of the vectors do not follow one another: {path} begins with line "
+                    f"{parts[-1].start:,} and the part before it ends before line {stop:,}. "
+                    "Restore the missing part, or begin anew with overwrite (--overwrite)."
+                )
+            stop = parts[-1].stop
+        return parts
+
+    def _check_settings(self, part):
+        if part.settings != self._settings:
+            names = sorted(
+                name
+                for name in {*part.settings, *self._settings}
+                if part.settings.get(name) != self._settings.get(name)
+            )
+            raise ValueError(
+                f"{self.path} was made with another {' and another '.join(names)}: resume with the "
+                "settings it was begun with, begin anew with overwrite (--overwrite), or choose "
+                f"another name. (Found in {part.path}.)"
+            )
+
+    @property
+    def _num_stored(self):
+        """Lines in complete parts."""
+        return self._parts[-1].stop if self._parts else 0
+
+    def _end_part(self):
+        """Writes the blocks that are in memory to a part."""
+        if not self._blocks:
+            return
+        stop, digest = self.num_lines, self.digest
+        blocks, self._blocks, self._num_bytes = self._blocks, [], 0
+        lines = (line for records, vectors in blocks for line in zip(records, vectors))
+        rows = [(number, *line) for number, line in enumerate(lines, start=self._num_stored)]
+        self._add_part(rows, stop, digest)
+
+    def _add_part(self, rows, stop, digest):
+        self._clean_folder()
+        path = self._part_path(len(self._parts))
+        part = Part(path, self._num_stored, stop, digest, self._settings)
+        with atomic_write(path) as partial:
+            self._write_part(partial, rows, part)
+        self._parts.append(part)
+
+    def _part_path(self, number):
+        return os.path.join(self._folder, f"part-{number:05}{_suffix(self.path)}")
+
+    def _clean_folder(self):
+        """Once a run: removes what it does not resume, and brings the parts of a complete file."""
+        if self._is_clean:
+            return
+        kept = {part.path for part in self._parts}
+        for name in os.listdir(self._folder):
+            path = os.path.join(self._folder, name)
+            if path not in kept:
+                remove(path)
+        if self._is_finished:
+            self._parts = [self._bring(number, part) for number, part in enumerate(self._parts)]
+        self._is_clean, self._is_finished = True, False
+
+    def _bring(self, number, part):
+        path = self._part_path(number)
+        with atomic_write(path) as partial:
+            try:
+                os.link(part.path, partial)
+            except OSError:  # the file system has no links
+                shutil.copyfile(part.path, partial)
+        return dataclasses.replace(part, path=path)
+
+    def _publish(self):
+        """Joins the parts, and puts the file in its place."""
+        joined = os.path.join(self._folder, f"joined{_suffix(self.path)}")
+        whole = Part(joined, 0, self.num_lines, self.digest, self._settings)
+        self._join(whole)
+        sync_to_disk(joined)
+        replace(joined, self.path)
+
+    @staticmethod
+    def _finished_paths(path):
+        """The files of a complete output, in the order of their lines."""
+        return [path] if os.path.exists(path) else []
+
+    @staticmethod
+    def _read_state(path):
+        """What the part in a file stores of itself."""
+        raise NotImplementedError
+
+    def _write_part(self, path, rows, part):
+        """Writes a part of rows `(number, record, vectors)` to a file."""
+        raise NotImplementedError
+
+    def _join(self, whole):
+        """Writes the rows of all parts to a file, described as one part."""
+        raise NotImplementedError
+
+
+class Hdf5Writer(VectorWriter):
+    """Writes an hdf5 file with a dataset for each line, as bilm-tf does."""
+
+    @staticmethod
+    def _read_state(path):
+        with _open_hdf5(path, "r") as file:
+            return file.attrs[_STATE]
+
+    def _write_part(self, path, rows, part):
+        with _open_hdf5(path, "w") as file:
+            file.attrs[_STATE] = part.state
+            for number, record, vectors in rows:
+                # HDF5 cannot compress an array without elements.
+                compression = self._settings["compression"] if vectors.size else None
+                dataset = file.create_dataset(str(number), data=vectors, compression=compression)
+                if record.error is not None:
+                    dataset.attrs["error"] = record.error
+
+    def _join(self, whole):
+        from h5py import h5o
+
+        with _open_hdf5(whole.path, "w") as file:
+            file.attrs[_STATE] = whole.state
+        for part in self._parts:
+            # Opened for each part: HDF5's memory for an open file grows with the datasets in it.
+            with _open_hdf5(part.path, "r") as source, _open_hdf5(whole.path, "r+") as target:
+                for number in range(part.start, part.stop):
+                    name = str(number).encode()
+                    # A third of the time of `source.copy`. Compressed data are copied as they are.
+                    h5o.copy(source.id, name, target.id, name)
+
+
+class NpzWriter(VectorWriter):
+    """Writes an .npz file with an array for each line, named as in an hdf5 file."""
+
+    @staticmethod
+    def _read_state(path):
+        try:
+            with zipfile.ZipFile(path) as file:
+                return file.comment
+        except zipfile.BadZipFile as error:
+            raise ValueError(error) from None
+
+    def _write_part(self, path, rows, part):
+        with self._new_file(path, part) as file:
+            for number, _, vectors in rows:
+                with file.open(f"{number}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, vectors)
+
+    def _join(self, whole):
+        with self._new_file(whole.path, whole) as target:
+            for part in self._parts:
+                with zipfile.ZipFile(part.path) as source:
+                    for name in source.namelist():
+                        target.writestr(name, source.read(name))
+
+    def _new_file(self, path, part):
+        is_compressed = self._settings["compression"] is not None
+        method = zipfile.ZIP_DEFLATED if is_compressed else zipfile.ZIP_STORED
+        file = zipfile.ZipFile(path, "w", method)
+        file.comment = part.state.encode()
+        return file
+
+
+class ParquetWriter(VectorWriter):
+    """Writes a folder of Parquet files, which are the parts."""
+
+    def __init__(self, path: str, settings: dict, resume: bool):
+        self._pyarrow = _pyarrow()
+        super().__init__(path, settings, resume)
+
+    @staticmethod
+    def _finished_paths(path):
+        paths = _part_paths(path)
+        if not paths and os.path.exists(path):
+            raise ValueError(f"{path} is not a folder that keras_elmo wrote: it cannot be resumed.")
+        return paths
+
+    @staticmethod
+    def _read_state(path):
+        metadata = _pyarrow().parquet.read_metadata(path).metadata or {}
+        return metadata[_STATE.encode()]
+
+    def write_no_lines(self, vectors):
+        if not self._parts:
+            self._add_part([(0, Record([], None, "", 0), vectors)], stop=0, digest=None)
+
+    def _write_part(self, path, rows, part):
+        schema = self._table(rows[:1]).schema
+        compression = self._settings["compression"] or "none"
+        with self._pyarrow.parquet.ParquetWriter(path, schema, compression=compression) as file:
+            for group in _row_groups(rows):
+                # Cut, since a part without lines is given a row to know its columns by.
+                file.write_table(self._table(group).slice(0, part.stop - part.start))
+            file.add_key_value_metadata({_STATE: part.state})
+
+    def _publish(self):
+        replace(self._folder, self.path)
+
+    def _table(self, rows):
+        numbers, records, vectors = zip(*rows)
+        tokens = [[token_bytes(token).decode() for token in record.tokens] for record in records]
+        array = self._pyarrow.array
+        columns = {
+            "line": array(numbers, self._pyarrow.int64()),
+            "tokens": array(tokens, self._pyarrow.list_(self._pyarrow.string())),
+            "vectors": self._nested(vectors),
+            "error": array([record.error for record in records], self._pyarrow.string()),
+        }
+        return self._pyarrow.table(columns)
+
+    def _nested(self, arrays):
+        """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as lists of D numbers, of T of those, of L."""
+        ndim, width = arrays[0].ndim, arrays[0].shape[-1]
+        values = self._pyarrow.array(np.concatenate([array.reshape(-1) for array in arrays]))
+        column = self._pyarrow.FixedSizeListArray.from_arrays(values, width)
+        if ndim == 1:
+            return column
+        num_layers = arrays[0].shape[0] if ndim == 3 else 1
+        counts = np.repeat([array.shape[-2] for array in arrays], num_layers)
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype("int32")
+        column = self._pyarrow.ListArray.from_arrays(self._pyarrow.array(offsets), column)
+        if ndim == 2:
+            return column
+        return self._pyarrow.FixedSizeListArray.from_arrays(column, num_layers)
+
+
+_WRITERS = {
+    ".h5": Hdf5Writer,
+    ".hdf5": Hdf5Writer,
+    ".parquet": ParquetWriter,
+    ".npz": NpzWriter,
+}
+
+
+def _writer_class(path):
+    return _WRITERS[_suffix(path)]
+
+
+def _suffix(path):
+    return os.path.splitext(path)[1]
+
+
+def _parts_folder(path):
+    """The folder beside a file for its parts."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.parts")
+
+
+def _part_paths(folder):
+    """The parts in a folder, in order; none where there is no folder."""
+    if not os.path.isdir(folder):
+        return []
+    names = [name for name in os.listdir(folder) if name.startswith("part-")]
+    return [
+        os.path.join(folder, name) for name in sorted(names, key=lambda name: (len(name), name))
+    ]
+
+
+@contextlib.contextmanager
+def _open_hdf5(path, mode):
+    import h5py
+
+    try:
+        with h5py.File(path, mode) as file:
+            yield file
+    except RuntimeError as error:  # what h5py raises where the disk is full
+        raise OSError(f"Cannot read or write {path}: {error}") from error
+
+
+def _row_groups(rows):
+    """Parts of some rows that a Parquet file compresses and reads at once."""
+    group, num_bytes = [], 0
+    for row in rows:
+        group.append(row)
+        num_bytes += row[-1].nbytes
+        if num_bytes >= _ROW_GROUP_BYTES:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group
 
 
 def _pyarrow():
@@ -359,15 +533,3 @@ def _pyarrow():
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow") from None
     return pyarrow
-
-
-def _remove(path):
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    elif os.path.exists(path):
-        os.unlink(path)
-
-
-def _sync(path):
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

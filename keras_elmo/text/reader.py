@@ -1,26 +1,32 @@
-"""Reading corpora: text files of one tokenized sentence a line, plain or compressed."""
+"""Reading text files of one tokenized sentence a line, plain, compressed or JSON lines."""
 
 import contextlib
 import dataclasses
 import glob
 import gzip
+import hashlib
+import json
 import lzma
 import os
 import zlib
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from keras_elmo.text.characters import split_tokens
 
 _OPENED_BY = {".gz": gzip.open, ".xz": lzma.open}
 
 
 @dataclasses.dataclass
 class TextReport:
-    """What was read from a corpus, and what was odd about it.
+    """Counts of what was read from a corpus, and of what was odd about it.
 
     Args:
         files: Files read.
         sentences: Lines with at least one token.
         tokens: Their tokens, without boundaries.
-        blank_lines: Lines without a token, skipped.
-        invalid_lines: Lines with bytes that are no UTF-8. The bytes are dropped, the line is kept.
+        blank_lines: Lines without a token, which are skipped.
+        invalid_lines: Lines with bytes that are not UTF-8. Those bytes are dropped.
         empty_files: Names of files without a sentence.
     """
 
@@ -29,15 +35,15 @@ class TextReport:
     tokens: int = 0
     blank_lines: int = 0
     invalid_lines: int = 0
-    empty_files: list = dataclasses.field(default_factory=list)
+    empty_files: list[str] = dataclasses.field(default_factory=list)
 
     @property
-    def predictions(self):
-        """Words a language model predicts in one direction: every token, and every end."""
+    def predictions(self) -> int:
+        """Words that a language model predicts in one direction: all tokens and sentence ends."""
         return self.tokens + self.sentences
 
-    def oddities(self):
-        """What a user should know of the corpus, a list of phrases; empty where all is well."""
+    def oddities(self) -> list[str]:
+        """Phrases about what a user may not expect in the corpus."""
         found = []
         if self.blank_lines:
             found.append(f"{self.blank_lines:,} blank lines (skipped)")
@@ -49,22 +55,24 @@ class TextReport:
         return found
 
 
-def read_sentences(path, report=None):
-    """Reads the sentences of one file as lists of tokens, in a stream.
+def read_sentences(
+    path: str | os.PathLike, report: TextReport | None = None
+) -> Iterator[list[bytes]]:
+    """Streams the sentences of a file as lists of tokens.
 
-    Tokens are what ASCII white space separates, as UTF-8 `bytes`; other white space stays inside
-    its token. A line may end in LF or CRLF.
+    Tokens are separated by ASCII white space; other white space is part of its token. A line may
+    end in LF or CRLF.
 
     Args:
-        path: Text, plain or with a name in `.gz` or `.xz`.
+        path: Text file, plain or with the suffix `.gz` or `.xz`.
         report: A `TextReport` to add to.
 
     Yields:
-        Non-empty lists of `bytes`.
+        Non-empty lists of tokens, valid UTF-8.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if a compressed file is damaged or cut off.
+        ValueError: if a compressed file is damaged or truncated.
 
     Example:
 
@@ -74,7 +82,7 @@ def read_sentences(path, report=None):
     report = TextReport() if report is None else report
     report.files += 1
     sentences_before = report.sentences
-    with readable(path), open_text(path) as file:
+    with _readable(path), open_text(path) as file:
         for line in file:
             tokens = _valid_utf8(line, report).split()
             if not tokens:
@@ -96,14 +104,91 @@ def _valid_utf8(line, report):
     return line
 
 
-def find_files(files):
+class Record(NamedTuple):
+    """A line of a text that is to be embedded.
+
+    Args:
+        tokens: The tokens; none where the line could not be read.
+        error: Why it could not be read, else `None`.
+        digest: SHA-256 of the text up to the end of this line, in hexadecimal.
+        position: Bytes of the file read so far, compressed ones if it is; 0 where unknown.
+    """
+
+    tokens: list[str] | list[bytes]
+    error: str | None
+    digest: str
+    position: int
+
+
+def read_records(
+    source: str | os.PathLike | BinaryIO,
+    field: str | None = None,
+    max_line_tokens: int | None = None,
+) -> Iterator[Record]:
+    """Streams every line of a text, also those that are empty or cannot be read.
+
+    Args:
+        source: UTF-8 text: a path, whose suffix may be `.gz` or `.xz`, or an open binary file. A
+            file with the suffix `.jsonl` (`.jsonl.gz`, ...) is read as JSON lines.
+        field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
+            `"text"`. If given, any text is read as JSON lines.
+        max_line_tokens: A longer line gets an error instead of its tokens.
+
+    Yields:
+        A `Record` for each line.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if a compressed file is damaged or truncated.
+
+    Example:
+
+    >>> next(read_records("text.txt.gz")).tokens
+    [b'Hello', b',', b'world']
+    """
+    is_open = hasattr(source, "read")
+    name = "the text" if is_open else os.fspath(source)
+    is_json = field is not None or name.removesuffix(".gz").removesuffix(".xz").endswith(".jsonl")
+    digest = hashlib.sha256()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_readable(name))
+        raw = None if is_open else stack.enter_context(open(name, "rb"))
+        lines = source if is_open else stack.enter_context(_decompressed(raw, name))
+        for line in lines:
+            digest.update(line)
+            tokens, error = (
+                _json_tokens(line, field or "text") if is_json else (split_tokens(line), None)
+            )
+            if max_line_tokens is not None and len(tokens) > max_line_tokens:
+                error = f"{len(tokens):,} tokens, more than max_line_tokens={max_line_tokens}"
+                tokens = []
+            yield Record(tokens, error, digest.hexdigest(), 0 if is_open else raw.tell())
+
+
+def _json_tokens(line, field):
+    """The tokens of a JSON line, and why it has none."""
+    try:
+        row = json.loads(line.decode("utf-8", "ignore"))
+    except (ValueError, RecursionError) as error:
+        return [], f"not JSON: {error}"
+    if not isinstance(row, dict) or field not in row:
+        return [], f"no field {field!r}"
+    value = row[field]
+    if isinstance(value, str):
+        return split_tokens(value), None
+    if isinstance(value, list) and all(isinstance(token, str) for token in value):
+        return value, None
+    return [], f"field {field!r} is neither a string nor a list of strings"
+
+
+def find_files(files: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
     """Lists the files of a corpus.
 
     Args:
-        files: A path, a glob pattern such as `"shards/*.gz"`, or a list of such.
+        files: A path, a glob pattern such as `"shards/*.gz"`, or a list of either.
 
     Returns:
-        List of paths, sorted within each pattern, without repetitions.
+        Paths, sorted within each pattern, without duplicates.
 
     Raises:
         FileNotFoundError: if a path does not exist or a pattern matches no file.
@@ -115,7 +200,7 @@ def find_files(files):
     patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     found = {}
     for pattern in map(os.fspath, patterns):
-        # A name with brackets in it may be a file's own.
+        # A name with brackets may be that of a file.
         matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern))
         matches = [path for path in matches if os.path.isfile(path)]
         if not matches:
@@ -128,23 +213,23 @@ def find_files(files):
     return list(found)
 
 
-def open_text(path):
-    """Opens a text file for reading bytes, decompressed where its name ends in .gz or .xz."""
+def open_text(path: str | os.PathLike) -> BinaryIO:
+    """Opens a text file for reading bytes, decompressed if its suffix is .gz or .xz."""
     return _OPENED_BY.get(os.path.splitext(path)[1], open)(path, "rb")
 
 
-def decompressed(file, name):
-    """An open file of bytes as a text file of that name is to be read: see `open_text`."""
+def _decompressed(file, name):
+    """An open binary file, decompressed if the suffix of the name is .gz or .xz."""
     opened_by = _OPENED_BY.get(os.path.splitext(name)[1])
     return file if opened_by is None else opened_by(file, "rb")
 
 
 @contextlib.contextmanager
-def readable(path):
-    """Tells of a damaged compressed file by a ValueError."""
+def _readable(path):
+    """Reports a damaged compressed file as a ValueError."""
     try:
         yield
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise ValueError(
-            f"{path} is damaged or cut off: it cannot be decompressed ({error}). Fetch it again."
+            f"{path} is damaged or truncated: it cannot be decompressed ({error}). Fetch it again."
         ) from None

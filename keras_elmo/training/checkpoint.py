@@ -1,12 +1,16 @@
-"""Checkpoints from which a training goes on as if it had never stopped."""
+"""Checkpoints from which a training is resumed as if it had never been stopped."""
 
 import contextlib
 import errno
 import json
+import os
 import re
 import time
+import warnings
 import zipfile
+import zlib
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,23 +22,35 @@ _STATE = "state"
 _NAME = re.compile(r"step-(\d+)\.npz")
 
 
+class DamagedCheckpointError(ValueError):
+    """A file is not a whole checkpoint."""
+
+
 class TrainingCheckpoint(keras.callbacks.Callback):
-    """Saves the whole state of a training now and then, and goes on from it.
+    """Saves the whole state of a training from time to time, and resumes it.
 
-    Weights, optimizer, LSTM states, random generators, metrics and the position in the corpus: a
-    training killed at any moment and started again with the same arguments ends in the same
-    weights, bit for bit on one machine, as one never killed. A file takes its name when it is
-    complete.
+    Weights, optimizer, LSTM states, random generators, metrics, history and the position in the
+    corpus: a training killed at any moment and started again with the same arguments ends with the
+    same history and the same weights, bit for bit on one machine, as one never killed.
 
-    Give it to `BidirectionalLanguageModel.fit` together with a `LanguageModelCorpus`. What other
-    callbacks count for themselves (the patience of `EarlyStopping`, say) starts anew.
+    Give it to `BidirectionalLanguageModel.fit` together with a `LanguageModelCorpus`, behind
+    callbacks that add to the logs. What other callbacks count for themselves (the patience of
+    `EarlyStopping`, say) starts anew in a new process.
+
+    Files are complete, and on the disk, when they take their names. If the latest is damaged
+    nevertheless, the one before is resumed, with a warning.
 
     Args:
-        folder: Where to; made if there is none. One file for each checkpoint, `step-00000123.npz`.
+        folder: Where to save; made if it does not exist. One file for each checkpoint,
+            `step-00000123.npz`.
         every_steps: Save after so many steps, or `None`.
         every_seconds: Save when so many seconds have passed, or `None`. In any case at the end of
             each epoch.
         keep: How many of the latest checkpoints to keep.
+
+    Attributes:
+        step: Steps done, over all epochs.
+        history: A dict for each epoch that ended: `epoch`, `step` and the logs.
 
     Raises:
         ValueError: if the latest checkpoint is of another model, optimizer or corpus.
@@ -46,7 +62,14 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     >>> model.fit(corpus, epochs=10, callbacks=[TrainingCheckpoint("checkpoints")])
     """
 
-    def __init__(self, folder, *, every_steps=None, every_seconds=600, keep=3):
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        *,
+        every_steps: int | None = None,
+        every_seconds: float | None = 600,
+        keep: int = 3,
+    ):
         super().__init__()
         if keep < 1:
             raise ValueError(f"keep must be at least 1, got {keep}.")
@@ -56,68 +79,93 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.keep = keep
         self.step = 0
         self.history = []
-        self._corpus = None
-        self._resumed = None
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def resume(self, model, corpus):
-        """Brings model and corpus to the latest checkpoint, if there is one.
+    def resume(self, model: keras.Model, corpus: Any) -> int:
+        """Restores model and corpus from the latest whole checkpoint, if there is one.
 
-        `fit` calls this.
+        Called by `fit`. Removes what a kill within a write left behind.
+
+        Args:
+            model: The compiled `BidirectionalLanguageModel`.
+            corpus: The `LanguageModelCorpus`.
 
         Returns:
             Steps done so far, over all epochs.
         """
+        remove_partial_files(self.folder)
         self._corpus = corpus
         self._saved_at = time.monotonic()
         self.step, self.history = 0, []
-        path = latest_checkpoint(self.folder)
-        if path is not None:
-            state = load_checkpoint(path, model)
+        self._resumed, state = self._load_latest(model)
+        if state is not None:
             self.step, self.history = state["step"], state["history"]
             corpus.restore(state["corpus"])
         # The corpus may have been in use before.
         self._first_batch = corpus.num_batches - self.step
-        self._resumed = path
         return self.step
 
+    def _load_latest(self, model):
+        """The path and the state of the latest whole checkpoint; sets the model's variables."""
+        while (path := latest_checkpoint(self.folder)) is not None:
+            try:
+                return path, load_checkpoint(path, model)
+            except DamagedCheckpointError as error:
+                aside = path.with_name(f"{path.name}.damaged")
+                path.replace(aside)
+                warnings.warn(
+                    f"{error} It was renamed to {aside.name}; training falls back to the "
+                    "checkpoint before, if there is one.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+        return None, None
+
+    def follow(self, progress: Any) -> None:
+        """Takes the steps and the plan of the training from its `EpochBegin`. Called by `fit`."""
+        self._progress = progress
+
     def on_epoch_begin(self, epoch, logs=None):
-        self._before = self.step
-        # Beginning an epoch resets states and metrics. In an epoch that was stopped, what they were
-        # is put back; those of the epoch before are not for this one.
-        begun = {(row["step"], row["epoch"] + 1) for row in self.history}
-        if self._resumed is not None and (self.step, epoch) not in begun:
+        self._end = self._progress.plan.end(epoch)
+        # Beginning an epoch resets states and metrics; in an epoch that was stopped they go on.
+        if self._resumed is not None and self._progress.plan.begins_within_epoch:
             load_checkpoint(self._resumed, self.model, optimizer=False)
+            if self.history and self.history[-1]["step"] == self.step:
+                # A last epoch that is made longer: its first part has been reported.
+                self.model.reset_metrics()
         self._resumed = None
 
     def on_train_batch_end(self, batch, logs=None):
-        # The number of the last batch: there may have been several at once.
-        last, self.step = self.step, self._before + batch + 1
-        due = self.every_steps and self.step // self.every_steps > last // self.every_steps
-        if self.every_seconds and time.monotonic() - self._saved_at >= self.every_seconds:
-            due = True
-        if due:
+        last, self.step = self.step, self._progress.step
+        # The last step of an epoch is saved when validation and the reports are done: a training
+        # resumed there could not catch up on them.
+        if self.step < self._end and self._is_due(last):
             self.save()
 
+    def _is_due(self, last):
+        if self.every_steps and self.step // self.every_steps > last // self.every_steps:
+            return True
+        seconds = time.monotonic() - self._saved_at
+        return bool(self.every_seconds) and seconds >= self.every_seconds
+
     def on_epoch_end(self, epoch, logs=None):
-        self.history.append({"epoch": epoch, "step": self.step, **_plain(logs or {})})
+        row = {name: float(value) for name, value in (logs or {}).items()}
+        self.history.append({"epoch": epoch, "step": self.step, **row})
         self.save()
 
-    def save(self):
+    def save(self) -> None:
         """Saves now."""
         corpus = self._corpus.state(self._first_batch + self.step)
         state = {"step": self.step, "history": self.history, "corpus": corpus}
-        path = self.folder / f"step-{self.step:08d}.npz"
-        save_checkpoint(path, self.model, state)
+        save_checkpoint(self.folder / f"step-{self.step:08d}.npz", self.model, state)
         for _, old in sorted(_checkpoints(self.folder))[: -self.keep]:
             old.unlink(missing_ok=True)
         self._saved_at = time.monotonic()
 
 
-def latest_checkpoint(folder):
+def latest_checkpoint(folder: str | os.PathLike) -> Path | None:
     """The path of the latest checkpoint in a folder, or `None`."""
-    found = sorted(_checkpoints(folder))
-    return found[-1][1] if found else None
+    return max(_checkpoints(folder), default=(0, None))[1]
 
 
 def _checkpoints(folder):
@@ -126,13 +174,22 @@ def _checkpoints(folder):
     return [(int(match[1]), path) for match, path in matches if match]
 
 
-def save_checkpoint(path, model, state=None):
+def remove_partial_files(folder: str | os.PathLike) -> None:
+    """Removes the files in a folder that processes were writing when they were killed."""
+    for path in Path(folder).glob(".partial-*"):
+        if path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def save_checkpoint(
+    path: str | os.PathLike, model: keras.Model, state: dict[str, Any] | None = None
+) -> None:
     """Writes all variables of a model and its optimizer to a file, whole or not at all.
 
     Args:
         path: The file, in NumPy's .npz format.
         model: A `BidirectionalLanguageModel`.
-        state: A dict that JSON can hold, to be kept with it.
+        state: A JSON-serializable dict, to be kept with it.
 
     Raises:
         OSError: if the disk is full.
@@ -149,8 +206,10 @@ def save_checkpoint(path, model, state=None):
     }
     arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
     try:
-        with atomic_write(path) as partial:
-            np.savez(partial, **arrays)
+        with atomic_write(path) as partial, open(partial, "wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
@@ -159,6 +218,17 @@ def save_checkpoint(path, model, state=None):
             f"No space left to write the checkpoint {path}. Earlier checkpoints are as they were: "
             "free some space and start the same command again",
         ) from error
+    _sync_folder(Path(path).parent)
+
+
+def _sync_folder(folder):
+    """Makes new names in a folder survive a power failure, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _storable(array):
@@ -166,7 +236,9 @@ def _storable(array):
     return array.astype("float32") if array.dtype.name == "bfloat16" else array
 
 
-def load_checkpoint(path, model, optimizer=True):
+def load_checkpoint(
+    path: str | os.PathLike, model: keras.Model, optimizer: bool = True
+) -> dict[str, Any]:
     """Sets the variables of a model, and of its optimizer, from a file of `save_checkpoint`.
 
     Args:
@@ -179,15 +251,14 @@ def load_checkpoint(path, model, optimizer=True):
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is no checkpoint, or of another model or optimizer.
+        ValueError: if it is not a whole checkpoint (`DamagedCheckpointError`), or of another model
+            or optimizer.
     """
     variables = _variables(model, optimizer)
-    with _open(path) as file:
-        state = _read_state(file)
-        problems = []
-        if optimizer and state["optimizer"] != _class_name(model.optimizer):
-            problems.append(f"its optimizer is {state['optimizer']}")
-        arrays = {name: file[name] for name in variables if name in file}
+    state, arrays = _read(path, variables)
+    problems = []
+    if optimizer and state["optimizer"] != _class_name(model.optimizer):
+        problems.append(f"its optimizer is {state['optimizer']}")
     for name, variable in variables.items():
         if name not in arrays:
             problems.append(f"it has no {variable.path} {tuple(variable.shape)}")
@@ -205,38 +276,33 @@ def load_checkpoint(path, model, optimizer=True):
     return state
 
 
-def read_checkpoint_state(path):
+def read_checkpoint_state(path: str | os.PathLike) -> dict[str, Any]:
     """The dict that was kept with a checkpoint, the model's config under `"model"`.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is no checkpoint.
+        ValueError: if it is not a checkpoint.
     """
-    with _open(path) as file:
-        return _read_state(file)
+    return _read(path)[0]
 
 
-@contextlib.contextmanager
-def _open(path):
-    """Opens a checkpoint, with errors that say what is wrong with it."""
-    damaged = f"{path} is not a checkpoint of keras_elmo, or it is cut off or damaged."
-    with open(path, "rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise ValueError(damaged)
+def _read(path, names=()):
+    """The state in a checkpoint, and those of the named arrays that it has."""
     try:
         with np.load(path) as file:
             if _STATE not in file:
-                raise ValueError(f"{path} is not a checkpoint of keras_elmo.")
-            yield file
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{damaged} ({error})") from None
-
-
-def _read_state(file):
-    state = json.loads(file[_STATE].tobytes())
+                raise DamagedCheckpointError(f"{path} is not a checkpoint of keras_elmo.")
+            state = json.loads(file[_STATE].tobytes())
+            arrays = {name: file[name] for name in names if name in file}
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, (DamagedCheckpointError, FileNotFoundError, PermissionError)):
+            raise
+        raise DamagedCheckpointError(
+            f"{path} is not a checkpoint of keras_elmo, or it is cut off or damaged ({error})."
+        ) from None
     if state["format"] > _FORMAT:
         raise ValueError("The checkpoint was written by a newer keras_elmo. Update keras_elmo.")
-    return state
+    return state, arrays
 
 
 def _variables(model, optimizer):
@@ -259,7 +325,3 @@ def _variables(model, optimizer):
 
 def _class_name(optimizer):
     return None if optimizer is None else type(optimizer).__name__
-
-
-def _plain(logs):
-    return {name: float(value) for name, value in logs.items()}

@@ -1,13 +1,81 @@
-"""A batch split over the replicas of a `tf.distribute` strategy.
+"""A batch split over devices and processes.
 
-Elsewhere there is one replica: on JAX `keras.distribution` splits batches behind the model's back.
+On TensorFlow by the replicas of a `tf.distribute` strategy. On JAX `keras.distribution` splits it
+behind the model's back: there is one replica.
 """
+
+import contextlib
+from collections.abc import Iterator
 
 import keras
 
 
+@contextlib.contextmanager
+def split_batches(
+    batch_size: int, devices: int = 1, process: str | None = None, hosts: str | None = None
+) -> Iterator[tuple[int, int]]:
+    """Splits batches over devices of this machine, or over processes: make model and optimizer
+    inside.
+
+    Args:
+        batch_size: Rows of the whole batch.
+        devices: Devices to use (TensorFlow, JAX).
+        process: `"I/N"`: this is the I-th (from 0) of N processes (JAX).
+        hosts: With `process`: `"HOST:PORT,..."`, the address of each.
+
+    Yields:
+        This process's index, and the number of processes.
+
+    Raises:
+        ValueError: if the backend cannot do it, devices are missing, or the batch cannot be split.
+    """
+    backend = keras.backend.backend()
+    index, count = _index_and_count(process)
+    if process is not None:
+        if backend != "jax" or not hosts:
+            raise ValueError("process needs the JAX backend (KERAS_BACKEND=jax), and hosts.")
+        keras.distribution.initialize(hosts, count, index)
+    num_parts = max(count, devices)
+    if batch_size % num_parts:
+        raise ValueError(f"batch_size {batch_size} cannot be split into {num_parts} equal parts.")
+    if num_parts == 1:
+        yield index, count
+    elif backend == "jax":
+        found = keras.distribution.list_devices()
+        found = found if process is not None else _first(found, devices)
+        parallel = keras.distribution.DataParallel(devices=found, auto_shard_dataset=False)
+        with parallel.scope():
+            keras.distribution.set_distribution(parallel)
+            yield index, count
+    elif backend == "tensorflow":
+        import tensorflow as tf
+
+        gpus = tf.config.list_logical_devices("GPU")
+        found = _first(gpus or tf.config.list_logical_devices("CPU"), devices)
+        with tf.distribute.MirroredStrategy([device.name for device in found]).scope():
+            yield index, count
+    else:
+        raise ValueError("devices above 1 need the TensorFlow or the JAX backend.")
+
+
+def _index_and_count(process):
+    if process is None:
+        return 0, 1
+    try:
+        index, count = map(int, process.split("/"))
+    except ValueError:
+        raise ValueError(f"process {process!r}: expected I/N, such as 0/2.") from None
+    return index, count
+
+
+def _first(devices, count):
+    if len(devices) < count:
+        raise ValueError(f"devices={count}, but there are {len(devices)} here.")
+    return devices[:count]
+
+
 def _context():
-    """The replica that is running now, where there are several, else `None`."""
+    """The current replica where there are several, else `None`."""
     if keras.backend.backend() != "tensorflow":
         return None
     import tensorflow as tf
@@ -17,8 +85,8 @@ def _context():
     return context if several else None
 
 
-def own_rows(x):
-    """This replica's rows of a tensor that has those of the whole batch."""
+def own_rows(x: keras.KerasTensor) -> keras.KerasTensor:
+    """This replica's rows of a tensor that has the rows of the whole batch."""
     context = _context()
     if context is None:
         return x
@@ -26,19 +94,19 @@ def own_rows(x):
     return x[context.replica_id_in_sync_group * rows :][:rows]
 
 
-def all_rows(x):
+def all_rows(x: keras.KerasTensor) -> keras.KerasTensor:
     """The rows of all replicas, from this replica's."""
     context = _context()
     return x if context is None else context.all_gather(x, axis=0)
 
 
-def share(loss):
+def share(loss: keras.KerasTensor) -> keras.KerasTensor:
     """This replica's part of a mean over the whole batch; gradients are summed over replicas."""
     context = _context()
     return loss if context is None else loss / context.num_replicas_in_sync
 
 
-def jointly_clipped(gradients, norm):
+def jointly_clipped(gradients: list, norm: float | None) -> list:
     """This replica's share of the gradient of all, clipped as a whole by its global norm."""
     context = _context()
     if context is None or norm is None:

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_elmo.text.characters import encode_sentences, trim_characters
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
-from keras_elmo.training.corpus import LanguageModelCorpus
+from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 
 _WINDOW = 8
 _SORTED_TOGETHER = 1024
@@ -153,7 +153,7 @@ def bilm_tf_perplexity(model, files, vocabulary, *, batch_size=256):
     scorer = _Scorer(model, batch_size)
     # bilm-tf moves one word at a time, which decides what row takes which sentence.
     steps = iter(
-        LanguageModelCorpus(
+        EvaluationCorpus(
             files,
             vocabulary,
             batch_size=batch_size,

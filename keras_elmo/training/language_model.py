@@ -1,10 +1,10 @@
 """A biLM as a Keras model that is trained to predict words."""
 
+import contextlib
 import dataclasses
-import itertools
 import os
-import time
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,15 +24,15 @@ from keras_elmo.pretrained.hdf5 import (
 from keras_elmo.pretrained.registry import model_files
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
+from keras_elmo.training.batches import SUFFIXES, prefetched
 from keras_elmo.training.checkpoint import TrainingCheckpoint
-from keras_elmo.training.corpus import LanguageModelCorpus, prefetched
+from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.distribution import all_rows, own_rows, share
+from keras_elmo.training.epochs import CarriedStates, EpochBegin, EpochEnd, EpochPlan
+from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
 from keras_elmo.training.word_softmax import WordSoftmax
-
-SUFFIXES = ("", "_reverse")
-"""Ends of the names of a batch's arrays: of the forward stream and of the backward one."""
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -275,27 +275,28 @@ class BidirectionalLanguageModel(keras.Model):
             x: A `LanguageModelCorpus`, or what `keras.Model.fit` takes.
             epochs: Epochs to train.
             verbose: As for `keras.Model.fit`.
-            total_steps: With a corpus: train so many steps in place of `epochs`; the last epoch is
-                then the shorter one.
-            callbacks: List of Keras callbacks. A `TrainingCheckpoint` among them makes training go
-                on where it was stopped.
-            **kwargs: Other arguments of `keras.Model.fit`. `validation_data` may be a corpus too,
-                made with `remainder="pad"`.
+            total_steps: With a corpus: train so many steps in place of `epochs`; the last epoch may
+                then be shorter.
+            callbacks: List of Keras callbacks. With a `TrainingCheckpoint` among them a training
+                that was stopped is resumed, within its epoch, and the history returned is that of
+                a training that never was.
+            **kwargs: Other arguments of `keras.Model.fit`. `validation_data` may be an
+                `EvaluationCorpus`.
 
         Returns:
             A `keras.callbacks.History`.
 
         Raises:
-            ValueError: if the corpus is too small for a batch, or has another `remainder` than
-                `"carry"`; or if an argument does not go with the others.
+            ValueError: if the corpus is too small for a batch, is an `EvaluationCorpus`, or an
+                argument does not go with the others.
         """
-        callbacks = [_ResetStates(), *_callback_list(callbacks)]
-        validation = kwargs.pop("validation_data", None)
-        if isinstance(validation, LanguageModelCorpus):
-            validation = _evaluation_data(validation)
-        kwargs.update(epochs=epochs, verbose=verbose, validation_data=validation)
+        callbacks = [CarriedStates(self.batch_size * self.unroll_steps), *_as_list(callbacks)]
+        kwargs["validation_data"] = _evaluation_data(kwargs.get("validation_data"))
+        kwargs.update(epochs=epochs, verbose=verbose)
         if isinstance(x, LanguageModelCorpus):
             return self._fit_corpus(x, callbacks, total_steps, **kwargs)
+        if isinstance(x, EvaluationCorpus):
+            raise ValueError("Training needs a LanguageModelCorpus, got an EvaluationCorpus.")
         if total_steps is not None:
             raise ValueError("total_steps needs a LanguageModelCorpus; give epochs.")
         if any(isinstance(one, TrainingCheckpoint) for one in callbacks):
@@ -315,63 +316,58 @@ class BidirectionalLanguageModel(keras.Model):
         initial_epoch=0,
         **kwargs,
     ):
-        if corpus.remainder != "carry":
-            raise ValueError(
-                f"Training needs a corpus with remainder='carry', got {corpus.remainder!r}."
-            )
         steps = steps_per_epoch or corpus.batches_per_epoch
         if steps < 1:
             raise ValueError(
                 f"The corpus is too small for one batch of {corpus.batch_size} x "
                 f"{corpus.unroll_steps} words: make batch_size or unroll_steps smaller."
             )
-        first = initial_epoch * steps
-        for checkpoint in (one for one in callbacks if isinstance(one, TrainingCheckpoint)):
+        plan = EpochPlan(steps, total_steps or epochs * steps, initial_epoch * steps)
+        plan.check_steps_per_execution(self.steps_per_execution)
+        checkpoint = _only_checkpoint(callbacks)
+        if checkpoint is not None:
             if initial_epoch:
                 raise ValueError("A TrainingCheckpoint knows the epoch: leave out initial_epoch.")
-            first = checkpoint.resume(self, corpus)
-        progress = _Progress(corpus.num_batches)
-        callbacks = [progress, *callbacks]
-        history = {}
-        try:
-            for length, initial_epoch, last in _parts(first, steps, total_steps or epochs * steps):
-                result = super().fit(
-                    _training_data(corpus, progress, length),
-                    callbacks=callbacks,
-                    epochs=last,
-                    initial_epoch=initial_epoch,
-                    shuffle=False,
-                    **kwargs,
-                )
-                for name, values in result.history.items():
-                    history.setdefault(name, []).extend(values)
-                if self.stop_training:
-                    break
-        finally:
-            # What was read ahead and not used comes again.
-            corpus.go_to(progress.position)
-        result.history = history
-        return result
+            plan = dataclasses.replace(plan, first_step=checkpoint.resume(self, corpus))
+        earlier = list(checkpoint.history) if checkpoint is not None else []
+        begin = EpochBegin(plan)
+        if checkpoint is not None:
+            checkpoint.follow(begin)
+        first_batch = corpus.num_batches - plan.first_step
+        with _training_data(corpus, lambda: first_batch + begin.step) as data:
+            history = super().fit(
+                data,
+                callbacks=[begin, *callbacks, EpochEnd(begin)],
+                epochs=plan.end_epoch,
+                initial_epoch=plan.initial_epoch,
+                steps_per_epoch=steps,
+                shuffle=False,
+                **kwargs,
+            )
+        _prepend(history, earlier)
+        return history
 
-    def evaluate(self, x=None, *args, callbacks=None, **kwargs):
-        """The loss and perplexities of a corpus, or a dataset of its batches, by the full softmax.
+    def evaluate(
+        self, x: Any = None, *args: Any, callbacks: Any = None, **kwargs: Any
+    ) -> float | list[float] | dict[str, float]:
+        """The loss and perplexities of a text, or a dataset of batches, by the full softmax.
 
         The LSTM state starts from zero and is carried from batch to batch. For scores that do not
         depend on the batch size see `perplexity`.
 
         Args:
-            x: A `LanguageModelCorpus`, made with `remainder="pad"`, or what `keras.Model.evaluate`
-                takes.
+            x: An `EvaluationCorpus`, or what `keras.Model.evaluate` takes.
             *args, callbacks, **kwargs: As for `keras.Model.evaluate`.
 
+        Returns:
+            As `keras.Model.evaluate`.
+
         Raises:
-            ValueError: if the corpus carries its remainder into a next epoch.
+            ValueError: if `x` is a `LanguageModelCorpus`, whose stream does not end.
         """
-        if isinstance(x, LanguageModelCorpus):
-            x = _evaluation_data(x)
         if not isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks = [_ResetStates(), *_callback_list(callbacks)]
-        return super().evaluate(x, *args, callbacks=callbacks, **kwargs)
+            callbacks = [CarriedStates(self.batch_size * self.unroll_steps), *_as_list(callbacks)]
+        return super().evaluate(_evaluation_data(x), *args, callbacks=callbacks, **kwargs)
 
     def reset_states(self):
         """Sets the LSTM state that training carries from window to window to zero."""
@@ -570,119 +566,82 @@ class BidirectionalLanguageModel(keras.Model):
         return super().from_config(current_names(config))
 
 
-class _ResetStates(keras.callbacks.Callback):
-    """Every epoch and every evaluation starts from zero; training shows its speed."""
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.model.reset_states()
-        self._started, self._speed = time.monotonic(), 0.0
-
-    def on_train_batch_end(self, batch, logs=None):
-        # The model itself is not asked for: on JAX that would bring all variables back.
-        tokens = self._model.batch_size * self._model.unroll_steps * (batch + 1)
-        self._speed = tokens / (time.monotonic() - self._started)
-        if logs is not None:
-            logs["tokens_per_second"] = self._speed
-
-    def on_epoch_end(self, epoch, logs=None):
-        if logs is not None:
-            logs["tokens_per_second"] = self._speed
-
-    def on_test_begin(self, logs=None):
-        self.model.reset_evaluation_states()
-
-
-class _Progress(keras.callbacks.Callback):
-    """Counts the batches that training has used, which is not what was read."""
-
-    def __init__(self, start):
-        super().__init__()
-        self._before, self._in_epoch = start, 0
-
-    @property
-    def position(self):
-        """Batches used since the corpus was made."""
-        return self._before + self._in_epoch
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._before, self._in_epoch = self.position, 0
-
-    def on_train_batch_end(self, batch, logs=None):
-        # The number of the last batch: there may have been several at once.
-        self._in_epoch = batch + 1
-
-
-def _parts(first, steps, total):
-    """Training from a step to the last one, in calls of Keras' `fit`: `(length, begin, end)`.
-
-    A call's epochs, from `begin` to before `end`, are all of one length: what is left of an epoch
-    that was stopped, and a shorter last one, are calls of their own.
-    """
-    parts = []
-    while first < total:
-        epoch = first // steps
-        length = min((epoch + 1) * steps, total) - first
-        count = (total - first) // steps if length == steps else 1
-        parts.append((length, epoch, epoch + count))
-        first += length * count
-    # Callbacks are called where nothing is left to do, too.
-    return parts or [(steps, first // steps, first // steps)]
-
-
-def _callback_list(callbacks):
+def _as_list(callbacks):
     if callbacks is None:
         return []
     return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
 
-def _training_data(corpus, progress, length):
-    """Epochs of `length` batches of the endless stream, from where training is."""
-
-    def epoch():
-        # Keras looks at a batch to build models, and may begin an epoch that it does not use.
-        corpus.go_to(progress.position)
-        return itertools.islice(corpus.endless(), length)
-
-    return _as_data(corpus, epoch, length)
+def _only_checkpoint(callbacks):
+    found = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
+    if len(found) > 1:
+        raise ValueError(f"Give one TrainingCheckpoint at most, got {len(found)}.")
+    return found[0] if found else None
 
 
-def _evaluation_data(corpus):
-    if corpus.remainder == "carry":
+def _prepend(history, rows):
+    """Puts the epochs before a resumed training into the history of Keras."""
+    history.epoch[:0] = [row["epoch"] for row in rows]
+    for name in {name: None for row in rows for name in row if name not in ("epoch", "step")}:
+        earlier = [row[name] for row in rows if name in row]
+        history.history[name] = earlier + history.history.get(name, [])
+
+
+@contextlib.contextmanager
+def _training_data(corpus, position):
+    """The endless stream, from where training is, as Keras takes it: `position` says where."""
+
+    def source():
+        # Keras may take a look at a batch before it begins.
+        corpus.go_to(position())
+        return corpus.endless()
+
+    uses_tensorflow = keras.backend.backend() == "tensorflow"
+    batches = corpus.dataset(source) if uses_tensorflow else prefetched(source())
+    try:
+        yield batches if uses_tensorflow else ((batch,) for batch in batches)
+    finally:
+        if not uses_tensorflow:
+            batches.close()
+        # What was read ahead and not used comes again.
+        corpus.go_to(position())
+
+
+def _evaluation_data(x):
+    """An `EvaluationCorpus` as Keras takes it; other data as they are."""
+    if isinstance(x, LanguageModelCorpus):
         raise ValueError(
-            "A corpus to evaluate on must end: make it with remainder='pad', or 'drop' to leave "
-            "out what fills no window."
+            "A LanguageModelCorpus is an endless stream for training: evaluate on an "
+            "EvaluationCorpus of the same text."
         )
-    return _as_data(corpus, lambda: iter(corpus), corpus.count_batches())
-
-
-def _as_data(corpus, source, length):
+    if not isinstance(x, EvaluationCorpus):
+        return x
     if keras.backend.backend() != "tensorflow":
-        return _Epochs(source, length)
+        return _EvaluationBatches(x)
     import tensorflow as tf
 
-    return corpus.dataset(source).apply(tf.data.experimental.assert_cardinality(length))
+    return x.dataset().apply(tf.data.experimental.assert_cardinality(x.num_batches))
 
 
-class _Epochs(keras.utils.PyDataset):
-    """Batches one after the other, read ahead in a thread, where there is no tf.data."""
+class _EvaluationBatches(keras.utils.PyDataset):
+    """The batches of an `EvaluationCorpus`, prefetched, where there is no tf.data."""
 
-    def __init__(self, source, length):
+    def __init__(self, corpus):
         super().__init__()
-        self._source = source
-        self._length = length
+        self._corpus = corpus
         self._batches = None
 
     @property
     def num_batches(self):
-        return self._length
+        return self._corpus.num_batches
 
     def on_epoch_end(self):
         self._batches = None
 
     def __getitem__(self, index):
-        # Keras may ask in another order; the batches come in their own.
+        # Keras asks for one after the other.
         if self._batches is None:
-            self._batches = prefetched(self._source())
+            self._batches = prefetched(self._corpus)
         return (next(self._batches),)
 
 

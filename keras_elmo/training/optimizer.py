@@ -1,8 +1,11 @@
-"""The optimizer of bilm-tf."""
+"""The optimizers of a training, and the schedules of their learning rate."""
 
 import keras
 
 from keras_elmo.training.distribution import jointly_clipped
+
+SLOTS = {"adagrad": 1, "adam": 2}
+"""Numbers that an optimizer keeps for each weight."""
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -32,12 +35,16 @@ class ClippedAdagrad(keras.optimizers.Adagrad):
         )
 
 
-def bilm_tf_optimizer(unroll_steps=20, learning_rate=0.2, clip_norm=10.0):
+def bilm_tf_optimizer(
+    unroll_steps: int = 20,
+    learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 0.2,
+    clip_norm: float | None = 10.0,
+) -> keras.optimizers.Adagrad:
     """The optimizer of bilm-tf: Adagrad, after clipping by the global norm.
 
-    bilm-tf takes the gradient of the loss times `unroll_steps`. Adagrad does not care for a factor
-    but against its initial accumulator: dividing that by the factor's square, and the norm's bound
-    by the factor, trains alike with the plain loss.
+    bilm-tf takes the gradient of the loss times `unroll_steps`. Adagrad's step changes with such a
+    factor only through its initial accumulator: dividing that by the factor's square, and the bound
+    on the norm by the factor, gives the same steps with the plain loss.
 
     Args:
         unroll_steps: Words of a window.
@@ -59,3 +66,38 @@ def bilm_tf_optimizer(unroll_steps=20, learning_rate=0.2, clip_norm=10.0):
         epsilon=0.0,
         global_clipnorm=None if clip_norm is None else clip_norm / unroll_steps,
     )
+
+
+def make_optimizer(
+    name: str,
+    *,
+    learning_rate: float,
+    schedule: str,
+    warmup_steps: int,
+    num_steps: int,
+    clip_norm: float | None,
+    unroll_steps: int,
+) -> keras.optimizers.Optimizer:
+    """An optimizer by its name, with its schedule.
+
+    Args:
+        name: `"adagrad"` or `"adam"`.
+        learning_rate: The highest learning rate.
+        schedule: `"constant"` or `"cosine"`.
+        warmup_steps: With `"cosine"`: steps over which the rate rises from zero.
+        num_steps: Steps of the whole training.
+        clip_norm: As for `bilm_tf_optimizer`.
+        unroll_steps: Words of a window.
+    """
+    rate = learning_rate
+    if schedule == "cosine":
+        rate = keras.optimizers.schedules.CosineDecay(
+            initial_learning_rate=0.0 if warmup_steps else learning_rate,
+            decay_steps=max(1, num_steps - warmup_steps),
+            warmup_target=learning_rate if warmup_steps else None,
+            warmup_steps=warmup_steps,
+        )
+    if name == "adagrad":
+        return bilm_tf_optimizer(unroll_steps, rate, clip_norm)
+    clip_norm = None if clip_norm is None else clip_norm / unroll_steps
+    return keras.optimizers.Adam(rate, global_clipnorm=clip_norm)

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_elmo import ElmoLayer, cli, encode_sentences
+from keras_elmo import ElmoLayer, Embedder, cli, encode_sentences
 
 TINY = str(Path(__file__).parents[1] / "golden" / "inference" / "default")
 
@@ -128,14 +128,22 @@ def test_embed_goes_on_with_a_file(capsys, tmp_path):
 def test_an_interrupted_file_is_kept(capsys, tmp_path, monkeypatch):
     text, output = tmp_path / "text.txt", tmp_path / "vectors.h5"
     text.write_text("one two\n" * 100)
+    embed_block, blocks = Embedder.embed_block, []
 
-    def interrupted(*_):
-        raise KeyboardInterrupt
+    def interrupted(self, sentences, *args):
+        if blocks:
+            raise KeyboardInterrupt
+        blocks.append(sentences)
+        return embed_block(self, sentences, *args)
 
-    monkeypatch.setattr("keras_elmo.embedding.embedder.Embedder._embed_block", interrupted)
-    code, _, err = run(capsys, "embed", str(text), "--model", TINY, "--output", str(output))
+    command = ("embed", str(text), "--model", TINY, "--output", str(output), "--batch-tokens", "8")
+    with monkeypatch.context() as patch:
+        patch.setattr(Embedder, "embed_block", interrupted)
+        code, _, err = run(capsys, *command)
     assert code == 1
-    assert "holds 0 lines and is good; the same command with --resume goes on" in err
+    assert "the vectors of 32 lines are kept; the same command with --resume continues" in err
+    code, out, _ = run(capsys, *command, "--resume")
+    assert code == 0 and "100 sentences" in out
 
 
 def test_dump_words(capsys, tmp_path):

@@ -61,7 +61,7 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     assert float(rows[2]["held_out_perplexity"]) == pytest.approx(float(final.split()[1]), rel=1e-3)
     # The same command once more has nothing to do and ends as before.
     code, out, _ = train(capsys, folder, options, steps=14)
-    assert code == 0 and "Going on after step 14" in out and final in out
+    assert code == 0 and "Resumed after step 14" in out and final in out
     code, _, err = train(capsys, folder, options, "--dropout", 0.5, steps=14)
     assert code == 1 and "begun with other settings: dropout 0.1" in err
     code, _, err = train(capsys, folder, options, "--schedule", "cosine", steps=18)
@@ -92,7 +92,7 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
 
     # Nothing but the number of steps may change, while the learning rate does not depend on it.
     code, out, _ = train(capsys, folder, options, steps=18)
-    assert code == 0 and "Going on after step 14" in out and "step 18, perplexity" in out
+    assert code == 0 and "Resumed after step 14" in out and "step 18, perplexity" in out
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_start_from_bilm_tf(capsys, tmp_path):
     arguments = ["train", TRAIN, "--vocab", VOCAB, "--start-from", checkpoint, "--steps", 1]
     arguments += ["--learning-rate", 1e-6, "--output", tmp_path / "run", "--held-out", HELD_OUT]
     code, _, err = run(capsys, *arguments)
-    assert code == 1 and "needs its --start-vocab" in err
+    assert code == 1 and "give its start_vocabulary" in err
     code, out, _ = run(capsys, *arguments, "--start-vocab", VOCAB)
     assert code == 0 and "127 of 127 words" in out
     code, out, _ = run(capsys, "evaluate", tmp_path / "run", HELD_OUT, "--bilm-tf",
@@ -164,10 +164,10 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
         (["--dropout", "1"], "'1' is not a number from 0 to below 1"),
         (["--negatives", "-1"], "expected one argument|'-1' is not a whole number"),
         (["--clip-norm", "nan"], "'nan' is not a number of at least 0"),
-        (["--epochs", "1", "--steps", "1"], "give --epochs or --steps, not both"),
-        (["--warmup-steps", "5"], "--warmup-steps needs --schedule cosine"),
-        (["--hosts", "a:1"], "--hosts needs --process"),
-        (["--start-from", tmp_path], "leave out --options"),
+        (["--epochs", "1", "--steps", "1"], "give epochs or steps, not both"),
+        (["--warmup-steps", "5"], "warmup_steps needs the schedule cosine"),
+        (["--hosts", "a:1"], "hosts needs process"),
+        (["--start-from", tmp_path], "leave out options"),
     ):
         with pytest.raises(SystemExit):
             run(capsys, *common, *arguments)

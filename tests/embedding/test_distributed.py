@@ -11,7 +11,6 @@ import pytest
 
 from keras_elmo import Embedder
 from keras_elmo.embedding.distributed import _Actor, _shards, embed_shards
-from keras_elmo.embedding.writers import stored_state
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference" / "default"
 ARGUMENTS = {"model": str(GOLDEN), "num_actors": 2, "embedder": {"batch_tokens": 64}}
@@ -71,9 +70,15 @@ def test_two_actors_one_of_which_dies(tmp_path, shards):
     (tmp_path / "e.txt").write_text("one more\n")
     report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
     assert (report.shards, report.skipped, report.lines, report.tokens) == (5, 4, 81, 2)
-    assert stored_state(tmp_path / "out" / "e.txt.parquet")["complete"]
     with pytest.raises(ValueError, match=r"[a-e]\.txt\.parquet was made with another output"):
         embed_shards(shards, tmp_path / "out", output="top", **ARGUMENTS)
+    (tmp_path / "other" / ".a.txt.parquet.parts").mkdir(parents=True)
+    (tmp_path / "other" / ".a.txt.parquet.parts" / "part-00000.parquet").mkdir()
+    with pytest.raises(ValueError, match="part-00000.parquet is damaged or not a file"):
+        embed_shards(shards, tmp_path / "other", **ARGUMENTS)
+    missing = {**ARGUMENTS, "model": str(tmp_path / "no_model")}
+    with pytest.raises(RuntimeError, match=r"txt failed with FileNotFoundError: .*no_model"):
+        embed_shards(shards, tmp_path / "none", **missing)
 
 
 def test_what_became_of_a_shard(tmp_path):
@@ -83,7 +88,7 @@ def test_what_became_of_a_shard(tmp_path):
 
     def became(model=GOLDEN, **file_arguments):
         row = _Actor(model, {}, file_arguments)(batch)
-        return tuple(row[name][0] for name in ("skipped", "lines", "tokens", "refusal"))
+        return tuple(row[name][0] for name in ("skipped", "lines", "tokens", "error"))
 
     source.write_text("the cat\nsat\n")
     assert became() == (False, 2, 3, "")
@@ -94,6 +99,7 @@ def test_what_became_of_a_shard(tmp_path):
     assert became() == (False, 3, 1, "")
     source.write_text("a cat\n")
     assert "does not begin with the 3 lines" in became()[-1]
+    assert "does not exist" in became("no_model")[-1] or "no_model" in became("no_model")[-1]
 
 
 def test_shards_of_one_name(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from helpers import assert_close
 from keras_elmo import Embedder
 from keras_elmo.embedding.file_job import fingerprint
-from keras_elmo.embedding.writers import stored_state
+from keras_elmo.embedding.writers import stored_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "it"]
@@ -39,7 +39,7 @@ def write(path, lines):
 
 
 def read(path):
-    with h5py.File(path) as file:
+    with np.load(path) if path.suffix == ".npz" else h5py.File(path) as file:
         assert sorted(map(int, file)) == list(range(len(file)))
         return [file[str(i)][()] for i in range(len(file))]
 
@@ -106,7 +106,6 @@ def test_a_text_without_lines_has_the_columns_of_others(tmp_path, embedder, outp
     for _ in range(2):
         assert embedder.embed_file(source, target, output, pooling, resume=True).lines == 0
         assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
-    assert stored_state(target)["complete"]
     empty = parquet.read_table(target)
     assert empty.num_rows == 0
     write(source, ["the cat"])
@@ -120,17 +119,17 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("name", ["v.h5", "v.parquet"])
-def test_goes_on_after_a_kill(tmp_path, embedder, lines, name, monkeypatch):
+@pytest.mark.parametrize("name", ["v.h5", "v.parquet", "v.npz"])
+def test_resumes_after_each_kill(tmp_path, embedder, lines, name, monkeypatch):
     if name == "v.parquet":
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr("keras_elmo.embedding.writers._PART_BYTES", 1)
     source, target = write(tmp_path / "text.txt", lines * 2), tmp_path / name
     whole = tmp_path / f"whole_{name}"
     embedder.embed_file(source, whole)
+    monkeypatch.setattr("keras_elmo.embedding.writers._PART_BYTES", 1)
     monkeypatch.setattr("keras_elmo.embedding.embedder._BATCHES_TOGETHER", 4)
     done, run = [0], embedder._run
-    while not stored_state(target)["complete"]:
+    while not target.exists():
         count = [0]
 
         def run_a_little(*args, count=count):
@@ -143,10 +142,10 @@ def test_goes_on_after_a_kill(tmp_path, embedder, lines, name, monkeypatch):
         try:
             embedder.embed_file(source, target, resume=True)
         except Killed:
-            done.append(stored_state(target)["num_lines"])
+            done.append(stored_lines(target))
             assert done[-1] > done[-2]
     assert len(done) > 2
-    if name == "v.h5":
+    if name != "v.parquet":
         for found, expected in zip(read(target), read(whole), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-5)
         return
@@ -158,10 +157,24 @@ def test_goes_on_after_a_kill(tmp_path, embedder, lines, name, monkeypatch):
         np.testing.assert_allclose(row["vectors"], other["vectors"], atol=1e-5)
 
 
-def test_a_complete_file_is_gone_on_with_when_the_text_has_grown(tmp_path, embedder, lines):
+def test_the_same_command_twice(tmp_path, embedder, lines):
+    """With resume the work is done once, with overwrite again; with neither it is refused."""
+    source, target = write(tmp_path / "text.txt", lines), tmp_path / "v.h5"
+    assert embedder.embed_file(source, target, resume=True).tokens > 0
+    content = target.read_bytes()
+    report = embedder.embed_file(source, target, resume=True)
+    assert (report.lines, report.tokens) == (40, 0)
+    with pytest.raises(FileExistsError):
+        embedder.embed_file(source, target)
+    for _ in range(2):
+        assert embedder.embed_file(source, target, overwrite=True).tokens > 0
+    assert target.read_bytes() == content
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt", "v.h5"]
+
+
+def test_a_complete_file_is_continued_when_the_text_has_grown(tmp_path, embedder, lines):
     source, target = write(tmp_path / "text.txt", lines[:10]), tmp_path / "v.h5"
     embedder.embed_file(source, target)
-    assert embedder.embed_file(source, target, resume=True).tokens == 0
     write(source, lines)
     assert embedder.embed_file(source, target, resume=True).lines == 40
     assert len(read(target)) == 40
@@ -188,9 +201,11 @@ def test_bad_requests_leave_an_existing_file_alone(tmp_path, embedder, lines):
 def test_a_damaged_text_leaves_the_lines_before(tmp_path, embedder, lines):
     source, target = write(tmp_path / "text.gz", lines * 5), tmp_path / "v.h5"
     source.write_bytes(source.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=r"text\.gz is damaged or cut off"):
+    with pytest.raises(ValueError, match=r"text\.gz is damaged or truncated"):
         embedder.embed_file(source, target)
-    assert len(read(target)) == stored_state(target)["num_lines"] > 0
+    assert 0 < stored_lines(target) < 200 and not target.exists()
+    write(source, lines * 5)
+    assert embedder.embed_file(source, target, resume=True).lines == len(read(target)) == 200
 
 
 def test_models_are_told_apart(embedder):

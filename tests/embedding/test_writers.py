@@ -1,11 +1,17 @@
 """Files of word vectors."""
 
+import hashlib
+import os
+import subprocess
+import sys
+
 import h5py
 import numpy as np
 import pytest
 
-from keras_elmo.embedding import writers as store_module
-from keras_elmo.embedding.writers import open_store, stored_state
+from keras_elmo.embedding import writers
+from keras_elmo.embedding.writers import open_writer, stored_lines
+from keras_elmo.text.reader import Record
 
 LAYERS = [
     np.arange(12, dtype="float32").reshape(2, 2, 3),
@@ -14,12 +20,43 @@ LAYERS = [
 ]
 TOKENS = [["a", b"b\xff"], [], ["c"]]
 SETTINGS = {"model": "m"}
+NAMES = ["v.h5", "v.parquet", "v.npz"]
 
 
-def fill(store, arrays=LAYERS, digest="d"):
-    for tokens, array in zip(TOKENS, arrays):
-        store.write(tokens, array, None if tokens else "no words")
-    store.finish(digest)
+def records(tokens=TOKENS, digest="d"):
+    return [Record(list(line), None if line else "no words", digest, 0) for line in tokens]
+
+
+def fill(writer, arrays=LAYERS):
+    with writer:
+        writer.write(records()[: len(arrays)], arrays)
+        writer.finish()
+
+
+def block(number):
+    """A block of two lines that hold their numbers; its digest is that of the numbers so far."""
+    numbers = [2 * number, 2 * number + 1]
+    lines = [
+        Record([str(n)], None, hashlib.sha256(bytes(range(n + 1))).hexdigest(), 0) for n in numbers
+    ]
+    return lines, [np.full((1, 3), n, "float32") for n in numbers]
+
+
+def write_blocks(writer, stop, start=None):
+    """Writes blocks after those that are there."""
+    start = writer.num_lines // 2 if start is None else start
+    for number in range(start, stop):
+        writer.write(*block(number))
+
+
+def numbers_in(path):
+    """The numbers in a file of `block`s, in the order of its lines."""
+    if path.suffix == ".parquet":
+        rows = read_parquet(path)
+        assert [row["line"] for row in rows] == list(range(len(rows)))
+        return [int(row["vectors"][0][0]) for row in rows]
+    with h5py.File(path) if path.suffix == ".h5" else np.load(path) as file:
+        return [int(file[str(i)][0, 0]) for i in range(len(file))]
 
 
 def read_parquet(path):
@@ -27,11 +64,29 @@ def read_parquet(path):
     return parquet.read_table(path).to_pylist()
 
 
+def part_names(path):
+    folder = path.with_name(f".{path.name}.parts")
+    return sorted(os.listdir(folder)) if folder.exists() else None
+
+
+@pytest.fixture(params=NAMES)
+def path(tmp_path, request):
+    if request.param == "v.parquet":
+        pytest.importorskip("pyarrow")
+    return tmp_path / request.param
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """A part for each block."""
+    monkeypatch.setattr(writers, "_PART_BYTES", 1)
+
+
 @pytest.mark.parametrize("compression", [None, "gzip"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_hdf5(tmp_path, dtype, compression):
     path = tmp_path / "v.h5"
-    fill(open_store(path, SETTINGS, dtype=dtype, compression=compression))
+    fill(open_writer(path, SETTINGS, dtype=dtype, compression=compression))
     with h5py.File(path) as file:
         assert sorted(file) == ["0", "1", "2"]
         for i, array in enumerate(LAYERS):
@@ -40,23 +95,25 @@ def test_hdf5(tmp_path, dtype, compression):
         assert file["0"].compression == compression
         assert file["1"].attrs["error"] == "no words"
         assert not file["0"].attrs
-    assert stored_state(path)["complete"]
     assert [found.name for found in tmp_path.iterdir()] == ["v.h5"]
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_npz(tmp_path, compression):
-    fill(open_store(tmp_path / "v.npz", SETTINGS, compression=compression))
+    fill(open_writer(tmp_path / "v.npz", SETTINGS, compression=compression))
     with np.load(tmp_path / "v.npz") as file:
+        assert list(file) == ["0", "1", "2"]
         for i, array in enumerate(LAYERS):
             np.testing.assert_array_equal(file[str(i)], array)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("take", [lambda x: x, lambda x: x[0], lambda x: x.sum(axis=(0, 1))])
-def test_parquet(tmp_path, dtype, take):
+def test_parquet(tmp_path, dtype, take, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(writers, "_ROW_GROUP_BYTES", 30)
     arrays = list(map(take, LAYERS))
-    fill(open_store(tmp_path / "v.parquet", SETTINGS, dtype=dtype), arrays)
+    fill(open_writer(tmp_path / "v.parquet", SETTINGS, dtype=dtype), arrays)
     rows = read_parquet(tmp_path / "v.parquet")
     assert [row["line"] for row in rows] == [0, 1, 2]
     assert [row["tokens"] for row in rows] == [["a", "b"], [], ["c"]]
@@ -65,124 +122,280 @@ def test_parquet(tmp_path, dtype, take):
         np.testing.assert_array_equal(np.reshape(row["vectors"], array.shape), array)
 
 
-def test_parquet_in_parts(tmp_path, monkeypatch):
+def test_a_run_resumes_after_each_part(path, small_parts):
+    """Each run writes one more part, and ends without a word as a killed one does."""
+    for done in range(4):
+        writer = open_writer(path, SETTINGS, resume=done > 0)
+        assert writer.num_lines == stored_lines(path) == 2 * done
+        write_blocks(writer, done + 1)
+        assert not path.exists()
+    with pytest.raises(FileExistsError, match="was begun. Continue it with resume"):
+        open_writer(path, SETTINGS)
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        assert (writer.num_lines, writer.digest) == (8, block(3)[0][-1].digest)
+        write_blocks(writer, 5)
+        writer.finish()
+    assert numbers_in(path) == list(range(10))
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_small_blocks_share_a_part(path):
+    with open_writer(path, SETTINGS) as writer:
+        write_blocks(writer, 3)
+        assert part_names(path) == []
+        writer.finish()
+    assert numbers_in(path) == list(range(6))
+
+
+def test_a_complete_file_can_grow(path, small_parts):
+    """A complete file is left alone if there is nothing new, and replaced whole otherwise."""
+    for stop in (2, 2, 4, 5):
+        before = numbers_in(path) if path.exists() else []
+        modified = path.stat().st_mtime_ns if path.exists() else None
+        with open_writer(path, SETTINGS, resume=True) as writer:
+            assert writer.num_lines == len(before)
+            write_blocks(writer, stop)
+            if before:
+                assert numbers_in(path) == before
+                assert path.stat().st_mtime_ns == modified
+            writer.finish()
+        assert numbers_in(path) == list(range(2 * stop))
+        assert os.listdir(path.parent) == [path.name]
+
+
+def test_growing_without_links(path, small_parts, monkeypatch):
+    def no_links(*_):
+        raise OSError("Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    test_a_complete_file_can_grow(path, small_parts)
+
+
+def test_an_error_keeps_the_blocks_before_it(path):
+    with pytest.raises(RuntimeError), open_writer(path, SETTINGS) as writer:
+        write_blocks(writer, 3)
+        raise RuntimeError
+    assert stored_lines(path) == 6 and not path.exists()
+    with pytest.raises(RuntimeError), open_writer(path, SETTINGS, overwrite=True):
+        raise RuntimeError
+    assert stored_lines(path) == 6
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        writer.finish()
+    assert numbers_in(path) == list(range(6))
+
+
+def test_an_error_before_the_first_block_leaves_nothing(path):
+    with pytest.raises(RuntimeError), open_writer(path, SETTINGS):
+        raise RuntimeError
+    assert os.listdir(path.parent) == []
+
+
+def full(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("function", ["_write_part", "_join"])
+def test_a_full_disk_keeps_the_parts_before(path, small_parts, monkeypatch, function):
+    """In the middle of a part, or of the file."""
+    if path.suffix == ".parquet" and function == "_join":
+        pytest.skip("its parts are the file")
+    with (
+        pytest.raises(OSError, match="No space left on device"),
+        monkeypatch.context() as patch,
+        open_writer(path, SETTINGS) as writer,
+    ):
+        write_blocks(writer, 2)
+        original = getattr(type(writer), function)
+
+        def half(self, target, *args):
+            original(self, target, *args)
+            full()
+
+        patch.setattr(type(writer), function, half)
+        write_blocks(writer, 3)
+        writer.finish()
+    assert stored_lines(path) == (4 if function == "_write_part" else 6)
+    assert not path.exists()
+    assert all(name.startswith(("part-", "joined")) for name in part_names(path))
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        write_blocks(writer, 3)
+        writer.finish()
+    assert numbers_in(path) == list(range(6))
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("content", ["ours", "foreign", "folder"])
+def test_an_existing_file_stays_until_it_is_replaced(path, small_parts, content):
+    if content == "ours":
+        fill(open_writer(path, SETTINGS))
+    elif content == "foreign":
+        path.write_bytes(b"mine")
+    else:
+        path.mkdir()
+        (path / "mine").write_bytes(b"mine")
+
+    def state():
+        files = [path] if path.is_file() else sorted(path.iterdir())
+        return [(file.name, file.read_bytes()) for file in files]
+
+    before = state()
+    with pytest.raises(FileExistsError, match=r"Continue it with resume .*, or choose another"):
+        open_writer(path, SETTINGS)
+    if content != "ours":
+        with pytest.raises(ValueError, match="not .* keras_elmo"):
+            open_writer(path, SETTINGS, resume=True)
+    write_blocks(open_writer(path, SETTINGS, overwrite=True), 2)
+    assert state() == before
+    # What the killed run has done is continued, not the old file.
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        assert writer.num_lines == 4
+        write_blocks(writer, 3)
+        assert state() == before
+        writer.finish()
+    assert numbers_in(path) == list(range(6))
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_overwriting_forgets_an_older_run(path, small_parts):
+    write_blocks(open_writer(path, {"model": "n"}), 3)
+    with open_writer(path, SETTINGS, overwrite=True) as writer:
+        assert writer.num_lines == 0
+        write_blocks(writer, 1)
+        assert part_names(path) == [f"part-00000{path.suffix}"]
+        writer.finish()
+    assert numbers_in(path) == [0, 1]
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_a_missing_part_is_noticed(path, small_parts, is_complete):
+    writer = open_writer(path, SETTINGS)
+    write_blocks(writer, 3)
+    folder = path.parent / f".{path.name}.parts"
+    if is_complete:
+        if path.suffix != ".parquet":
+            pytest.skip("a complete file has no parts")
+        writer.finish()
+        folder = path
+    (folder / f"part-00001{path.suffix}").unlink()
+    message = "part-00002.* begins with line 4 and the part before it ends before line 2"
+    with pytest.raises(ValueError, match=message):
+        open_writer(path, SETTINGS, resume=True)
+    with pytest.raises(ValueError, match=message):
+        stored_lines(path)
+    if not is_complete:
+        with pytest.raises(ValueError, match=message):
+            writer.finish()
+        assert not path.exists()
+
+
+def test_a_damaged_part_is_noticed(path, small_parts):
+    write_blocks(open_writer(path, SETTINGS), 2)
+    part = path.parent / f".{path.name}.parts" / f"part-00001{path.suffix}"
+    part.write_bytes(part.read_bytes()[:-30])
+    with pytest.raises(ValueError, match=r"part-00001.* is damaged or not a file that keras_elmo"):
+        open_writer(path, SETTINGS, resume=True)
+
+
+def test_two_processes_that_write_one_file(path, small_parts):
+    """The second finds parts that it did not write, and says so."""
+    one, other = (open_writer(path, SETTINGS, resume=True) for _ in range(2))
+    write_blocks(one, 2)
+    write_blocks(other, 1)
+    with pytest.raises(ValueError, match="were changed meanwhile, perhaps by another process"):
+        one.finish()
+    other.finish()
+    assert numbers_in(path) == [0, 1]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+
+import h5py
+from keras_elmo.embedding import writers
+
+sys.path.insert(0, sys.argv[2])
+from test_writers import NAMES, SETTINGS, numbers_in, write_blocks
+
+writers._PART_BYTES = 1
+
+def child(path, moment):
+    left = moment
+    def dying(function):
+        def call(*args, **kwargs):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os._exit(9)
+            return function(*args, **kwargs)
+        return call
+    for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir", "link"):
+        setattr(os, name, dying(getattr(os, name)))
+    h5py.h5o.copy = dying(h5py.h5o.copy)
+    writers.zipfile.ZipFile.writestr = dying(writers.zipfile.ZipFile.writestr)
+    with writers.open_writer(path, SETTINGS, resume=True) as writer:
+        write_blocks(writer, 3)
+        writer.finish()
+    os._exit(0)
+
+def kill_at_each_moment(path):
+    with writers.open_writer(path, SETTINGS) as writer:
+        write_blocks(writer, 1)
+        writer.finish()
+    done = 2
+    for moment in range(1, 100):
+        process = os.fork()
+        if not process:
+            child(path, moment)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        before, done = done, writers.stored_lines(path)
+        assert done >= before and done % 2 == 0, (moment, before, done)
+        if path.exists():
+            assert numbers_in(path) in ([0, 1], list(range(6))), moment
+        if status == 0:
+            break
+    assert numbers_in(path) == list(range(6))
+    assert os.listdir(path.parent) == [path.name], os.listdir(path.parent)
+    return moment
+
+for name in NAMES:
+    folder = Path(sys.argv[1], name[2:])
+    folder.mkdir()
+    print(kill_at_each_moment(folder / name))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_at_any_moment(tmp_path):
+    """Each run dies one system call later than the one before it, and resumes what that left."""
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(store_module, "_ROW_GROUP_BYTES", 30)
-    monkeypatch.setattr(store_module, "_PART_BYTES", 40)
-    path = tmp_path / "v.parquet"
-    store = open_store(path, SETTINGS)
-    for i in range(5):
-        store.write(TOKENS[0], LAYERS[0] + i)
-        store.commit(str(i))
-    # The last part is not full; a process that ends here leaves those before.
-    assert stored_state(path) == {
-        "settings": {**SETTINGS, "dtype": "float32", "compression": None},
-        "num_lines": 4,
-        "digest": "3",
-        "complete": False,
-    }
-    store = open_store(path, SETTINGS, resume=True)
-    assert (store.num_lines, store.digest) == (4, "3")
-    store.write(TOKENS[0], LAYERS[0] + 4)
-    store.finish("4")
-    rows = read_parquet(path)
-    assert [row["line"] for row in rows] == [0, 1, 2, 3, 4]
-    assert [row["vectors"][0][0][0] for row in rows] == [0, 1, 2, 3, 4]
-    assert stored_state(path)["complete"]
-    assert sorted(found.name for found in path.iterdir())[-1] == "part-00004.parquet"
-
-
-@pytest.mark.parametrize("name", ["v.h5", "v.parquet"])
-def test_abort_goes_back_to_the_last_commit(tmp_path, name, monkeypatch):
-    if name.endswith("parquet"):
-        pytest.importorskip("pyarrow")
-    monkeypatch.setattr(store_module, "_PART_BYTES", 1)
-    path = tmp_path / name
-    store = open_store(path, SETTINGS)
-    store.write(TOKENS[0], LAYERS[0])
-    store.commit("one")
-    store.write(TOKENS[2], LAYERS[2])
-    store.abort()
-    assert stored_state(path)["num_lines"] == 1
-    store = open_store(path, SETTINGS, resume=True)
-    assert (store.num_lines, store.digest) == (1, "one")
-    store.write(TOKENS[2], LAYERS[2])
-    store.finish("two")
-    assert stored_state(path)["num_lines"] == 2
-
-
-def test_a_full_disk_leaves_the_last_commit(tmp_path, monkeypatch):
-    path = tmp_path / "v.h5"
-    store = open_store(path, SETTINGS)
-    store.write(TOKENS[0], LAYERS[0])
-    store.commit("one")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("keras_elmo.embedding.journaled_file.os.pwrite", full)
-        with pytest.raises(OSError, match="No space left on device"):
-            for _ in range(100):
-                store.write(TOKENS[0], np.zeros((2, 100, 100), "float32"))
-        store.abort()
-    with h5py.File(path) as file:
-        assert list(file) == ["0"]
-        np.testing.assert_array_equal(file["0"][()], LAYERS[0])
-    assert stored_state(path)["digest"] == "one"
-
-
-@pytest.mark.parametrize("name", ["v.h5", "v.npz"])
-def test_an_existing_file_is_not_overwritten(tmp_path, name):
-    fill(open_store(tmp_path / name, SETTINGS))
-    with pytest.raises(FileExistsError, match="Go on with it by resume .* or give another name"):
-        open_store(tmp_path / name, SETTINGS)
-    fill(open_store(tmp_path / name, SETTINGS, overwrite=True), LAYERS[:1])
-    opened = h5py.File if name == "v.h5" else np.load
-    with opened(tmp_path / name) as file:
-        assert list(file) == ["0"]
-
-
-def test_the_journal_of_a_replaced_file_goes_with_it(tmp_path):
-    path = tmp_path / "v.h5"
-    fill(open_store(path, SETTINGS))
-    (tmp_path / "v.h5.journal").write_bytes(b"of a commit that was killed")
-    fill(open_store(path, SETTINGS, overwrite=True))
-    assert stored_state(path)["complete"]
-
-
-def test_another_programs_folder_is_left_alone(tmp_path):
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "v.parquet"
-    fill(open_store(path, SETTINGS))
-    (path / "_SUCCESS").touch()
-    before = sorted(path.iterdir())
-    with pytest.raises(ValueError, match="made with another model"):
-        open_store(path, {"model": "n"}, resume=True)
-    assert sorted(path.iterdir()) == before
+    command = [sys.executable, "-c", KILLED, str(tmp_path), os.path.dirname(__file__)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert min(map(int, run.stdout.split())) > 10
 
 
 def test_errors(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.h5, \.hdf5, \.parquet or \.npz"):
-        open_store(tmp_path / "v.txt", SETTINGS)
+        open_writer(tmp_path / "v.txt", SETTINGS)
     with pytest.raises(FileNotFoundError, match="There is no folder"):
-        open_store(tmp_path / "none" / "v.h5", SETTINGS)
+        open_writer(tmp_path / "none" / "v.h5", SETTINGS)
     with pytest.raises(ValueError, match="dtype must be 'float32' or 'float16', got 'int8'"):
-        open_store(tmp_path / "v.h5", SETTINGS, dtype="int8")
+        open_writer(tmp_path / "v.h5", SETTINGS, dtype="int8")
     with pytest.raises(ValueError, match="compression must be None or 'gzip', got 'zip'"):
-        open_store(tmp_path / "v.h5", SETTINGS, compression="zip")
-    with pytest.raises(ValueError, match="one of resume and overwrite"):
-        open_store(tmp_path / "v.h5", SETTINGS, resume=True, overwrite=True)
+        open_writer(tmp_path / "v.h5", SETTINGS, compression="zip")
+    with pytest.raises(ValueError, match="resume and overwrite exclude each other"):
+        open_writer(tmp_path / "v.h5", SETTINGS, resume=True, overwrite=True)
     assert not list(tmp_path.iterdir())
-    for name in ("v.h5", "v.npz"):
-        fill(open_store(tmp_path / name, SETTINGS))
-    with pytest.raises(ValueError, match="written whole, at the end"):
-        open_store(tmp_path / "v.npz", SETTINGS, resume=True)
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_other_settings_are_refused(path, small_parts, is_complete):
+    writer = open_writer(path, SETTINGS)
+    write_blocks(writer, 2)
+    if is_complete:
+        writer.finish()
+    before = sorted(path.parent.rglob("*"))
     with pytest.raises(ValueError, match="made with another dtype and another model"):
-        open_store(tmp_path / "v.h5", {"model": "n"}, dtype="float16", resume=True)
-    with h5py.File(tmp_path / "other.h5", "w") as file:
-        file["0"] = 1
-    with pytest.raises(ValueError, match="not a file that keras_elmo began"):
-        open_store(tmp_path / "other.h5", SETTINGS, resume=True)
-    with h5py.File(tmp_path / "other.h5") as file:
-        assert list(file) == ["0"]
+        open_writer(path, {"model": "n"}, dtype="float16", resume=True)
+    assert sorted(path.parent.rglob("*")) == before

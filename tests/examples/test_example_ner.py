@@ -86,7 +86,7 @@ def test_a_file_without_sentences(tmp_path):
 @pytest.mark.parametrize("line", ["Ann L-PER", "Ann PER", "Ann", "# B-PER I- O-PER", "Ann\tB-"])
 def test_lines_of_other_schemes(tmp_path, line):
     (tmp_path / "some.bio").write_text(f"Ann B-PER\n{line}\n")
-    with pytest.raises(ValueError, match="some.bio, line 2: .* is no token with its tag"):
+    with pytest.raises(ValueError, match="some.bio, line 2: .* is not a token with its tag"):
         ner.read_sentences(tmp_path / "some.bio")
 
 

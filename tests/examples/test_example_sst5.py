@@ -49,7 +49,7 @@ def test_trees(tmp_path):
 @pytest.mark.parametrize("line", ["no tree", "(3 (2 It) (4 works)", "(3 It) 4)", "3\tIt works"])
 def test_lines_that_are_no_trees(tmp_path, line):
     (tmp_path / "trees.txt").write_text(f"(2 Fine)\n\n{line}\n")
-    with pytest.raises(ValueError, match="trees.txt, line 3: .* is no tree such as"):
+    with pytest.raises(ValueError, match="trees.txt, line 3: .* is not a tree such as"):
         sst5.read_trees(tmp_path / "trees.txt")
     (tmp_path / "trees.txt").write_text("(2 Fine)\n\n")
     assert sst5.read_trees(tmp_path / "trees.txt") == ([["Fine"]], [2])

@@ -122,5 +122,5 @@ def test_damaged_files_are_named(tmp_path, ending, compress):
     data = compress(b"a b c\n" * 10_000)
     for damaged in (data[: len(data) // 2], b"not compressed"):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=f"text.{ending} is damaged or cut off"):
+        with pytest.raises(ValueError, match=f"text.{ending} is damaged or truncated"):
             list(read_sentences(path))

@@ -1,6 +1,8 @@
 """A training that was stopped ends as one that was not; checkpoints are whole."""
 
 import errno
+import os
+import stat
 
 import keras
 import numpy as np
@@ -91,11 +93,11 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     error = OSError(errno.ENOSPC, "No space left on device")
     savez, before = np.savez, {}
 
-    def full(path, **arrays):
+    def full(file, **arrays):
         before.update({path.name: path.read_bytes() for path in tmp_path.glob("step-*")})
         if len(before) < 2:
-            return savez(path, **arrays)
-        savez(path, some=1)
+            return savez(file, **arrays)
+        savez(file, some=1)
         raise error
 
     monkeypatch.setattr(np, "savez", full)
@@ -151,7 +153,57 @@ def test_files_that_are_no_checkpoints_are_named(tmp_path):
     assert latest_checkpoint(tmp_path / "nothing") is None
 
 
-def test_a_partial_file_is_never_taken_for_a_checkpoint(tmp_path):
+def test_what_a_kill_left_is_no_checkpoint_and_is_removed(tmp_path):
     (tmp_path / ".partial-1.npz").write_bytes(b"killed while writing")
     (tmp_path / "step-1.npz.tmp").write_bytes(b"something else")
     assert latest_checkpoint(tmp_path) is None
+    train(tmp_path, epochs=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-1.npz.tmp"]
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, damage):
+    expected, _ = train(tmp_path / "whole", epochs=1, keep=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "stopped", 13, epochs=1)
+    folder = tmp_path / "stopped"
+    damage(folder / "step-00000010.npz")
+    with pytest.warns(UserWarning, match="step-00000010.npz is not .* falls back to the check"):
+        model, _ = train(folder, epochs=1, keep=1)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "step-00000010.npz.damaged",
+        "step-00000027.npz",
+    ]
+    for one, other in zip(everything(expected), everything(model)):
+        np.testing.assert_array_equal(one, other)
+    damage(folder / "step-00000027.npz")
+    with pytest.warns(UserWarning, match="falls back"):
+        _, checkpoint = train(folder, epochs=0)
+    assert checkpoint.step == 0
+
+
+def test_checkpoints_are_on_the_disk_before_they_take_their_names(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
+    model = tiny_model()
+    model.compile()
+    save_checkpoint(tmp_path / "step-00000001.npz", model)
+    assert [stat.S_ISDIR(found.st_mode) for found in synced] == [False, True]
+    assert synced[0].st_size == (tmp_path / "step-00000001.npz").stat().st_size
+
+
+def test_one_checkpoint_callback(tmp_path):
+    model = tiny_model()
+    model.compile()
+    with pytest.raises(ValueError, match="Give one TrainingCheckpoint at most, got 2"):
+        model.fit(tiny_corpus(), callbacks=[TrainingCheckpoint(tmp_path)] * 2)

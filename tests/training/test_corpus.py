@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from helpers import tensorflow_only
-from keras_elmo import LanguageModelCorpus, Vocabulary, language_model_dataset
-from keras_elmo.training.corpus import prefetched
+from keras_elmo import EvaluationCorpus, LanguageModelCorpus, Vocabulary, language_model_dataset
+from keras_elmo.training.batches import prefetched
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "training"
 DATA = GOLDEN / "train_tiny_data"
@@ -45,6 +45,11 @@ def make(files, vocabulary, **arguments):
         **arguments,
     }
     return LanguageModelCorpus(files, vocabulary, **settings)
+
+
+def read_once(files, vocabulary, **arguments):
+    settings = {"batch_size": 4, "unroll_steps": 8, "max_characters_per_token": 20, **arguments}
+    return EvaluationCorpus(files, vocabulary, **settings)
 
 
 def take(corpus, n):
@@ -88,8 +93,6 @@ def test_dataset_gives_the_same_batches(vocabulary, shards):
     endless = language_model_dataset(shards, vocabulary, repeat=True, **arguments)
     found = [{k: v.numpy() for k, v in batch.items()} for batch in endless.take(70)]
     assert_equal(found, take(make(shards, vocabulary), 70))
-    with pytest.raises(ValueError, match="remainder='carry' can be resumed or repeated"):
-        language_model_dataset(shards, vocabulary, repeat=True, remainder="pad", **arguments)
 
 
 def test_words_without_characters(vocabulary, shards):
@@ -110,7 +113,7 @@ def test_every_sentence_once_an_epoch_in_another_order(vocabulary, shards):
             found += [tuple(x) for x in np.split(row, ends + 1)[:-1]]
         return found
 
-    corpus = make(shards, vocabulary, remainder="pad")
+    corpus = read_once(shards, vocabulary, remainder="pad")
     in_order = sentences(list(corpus))
     epochs = [sentences(list(make(shards, vocabulary, batch_size=1, seed=s))) for s in (1, 1, 2)]
     assert epochs[0] == epochs[1] != epochs[2]
@@ -123,7 +126,7 @@ def test_every_sentence_once_an_epoch_in_another_order(vocabulary, shards):
 def test_unknown_words_keep_their_characters(vocabulary, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("Zebras ate <S> .\n")
-    corpus = make(path, vocabulary, batch_size=1, unroll_steps=5, remainder="pad")
+    corpus = read_once(path, vocabulary, batch_size=1, unroll_steps=5, remainder="pad")
     (batch,) = list(corpus)
     assert batch["token_ids"][0, 1] == vocabulary.unknown_id == batch["token_ids"][0, 3]
     rows = batch["word_characters"][batch["word_index"][0]]
@@ -171,14 +174,12 @@ def test_states_that_do_not_fit_are_refused(vocabulary, shards):
     state = corpus.state(2)
     with pytest.raises(ValueError, match="other batch_size: batch_size was 4"):
         make(shards, vocabulary, batch_size=2).restore(state)
-    with pytest.raises(ValueError, match="Only a corpus with remainder='carry'"):
-        make(shards, vocabulary, remainder="pad").state(0)
 
 
 @pytest.mark.parametrize("count", [2, 7])
 def test_workers_share_the_text(vocabulary, shards, count):
     def words(shard):
-        corpus = make(shards, vocabulary, remainder="pad", shard=shard)
+        corpus = read_once(shards, vocabulary, remainder="pad", shard=shard)
         return sum(int(batch["weights"].sum()) for batch in corpus)
 
     parts = [words((i, count)) for i in range(count)]
@@ -186,21 +187,21 @@ def test_workers_share_the_text(vocabulary, shards, count):
 
 
 def test_pad_scores_each_word_once_and_drop_what_bilm_tf_drops(vocabulary):
-    padded = list(make(DATA / "train.txt", vocabulary, remainder="pad"))
-    dropped = list(make(DATA / "train.txt", vocabulary, remainder="drop"))
+    padded = list(read_once(DATA / "train.txt", vocabulary, remainder="pad"))
+    dropped = list(read_once(DATA / "train.txt", vocabulary, remainder="drop"))
     assert sum(batch["weights"].sum() for batch in padded) == 819 + 60
     assert len(dropped) == 27 and "weights" not in dropped[0]
-    corpus = make(DATA / "train.txt", vocabulary, remainder="pad")
+    corpus = read_once(DATA / "train.txt", vocabulary, remainder="pad")
     assert_equal(list(corpus), padded)
     assert_equal(list(corpus), padded)
-    assert corpus.count_batches() == len(padded)
+    assert corpus.num_batches == len(padded)
     assert make(DATA / "train.txt", vocabulary).batches_per_epoch == (819 + 60) // 32
 
 
 def test_odd_files_are_read_and_reported(vocabulary, tmp_path):
     (tmp_path / "a").write_bytes(b"the\r\n\r\n  \nthe e\xffnd\nlast")
     (tmp_path / "b").write_bytes(b"")
-    corpus = make(f"{tmp_path}/*", vocabulary, batch_size=1, unroll_steps=7, remainder="pad")
+    corpus = read_once(f"{tmp_path}/*", vocabulary, batch_size=1, unroll_steps=7, remainder="pad")
     (batch,) = list(corpus)
     words = [vocabulary.words[i] for i in batch["token_ids"][0]]
     assert words == ["<S>", "the", "<S>", "the", "<UNK>", "<S>", "last"]
@@ -231,11 +232,30 @@ def test_bad_arguments_are_named(vocabulary, shards, tmp_path):
         ({"batch_size": 0}, "batch_size must be a positive integer"),
         ({"unroll_steps": 2.5}, "unroll_steps must be a positive integer"),
         ({"shard": (2, 2)}, r"shard must be \(index, count\)"),
-        ({"remainder": "keep"}, "remainder must be one of carry, pad, drop"),
     ):
         with pytest.raises(ValueError, match=message):
             make(shards, vocabulary, **arguments)
+    with pytest.raises(ValueError, match="remainder must be 'pad' or 'drop', got 'keep'"):
+        read_once(shards, vocabulary, remainder="keep")
     empty = tmp_path / "empty"
     empty.write_text("\n\n")
-    with pytest.raises(ValueError, match="There is no sentence in 1 files"):
-        next(iter(make(empty, vocabulary)))
+    for corpus in (make(empty, vocabulary), read_once(empty, vocabulary)):
+        with pytest.raises(ValueError, match="There is no sentence in 1 files"):
+            next(iter(corpus))
+
+
+def test_a_row_goes_on_behind_the_end_of_a_shard(tmp_path):
+    """The unknown words that a window holds get new ids there; nothing else changes."""
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
+    lines = ["zebra a b c a b\n", "c c c quince b b b zebra a\n"]
+    for i, line in enumerate(lines):
+        (tmp_path / f"{i}.txt").write_text(line)
+    (tmp_path / "all").write_text("".join(lines))
+    settings = {"batch_size": 1, "unroll_steps": 10, "shuffle": False}
+    apart, together = (make(tmp_path / name, vocabulary, **settings) for name in ("*.txt", "all"))
+    assert_equal(take(apart, 7), take(together, 7))
+    del settings["shuffle"]
+    apart, together = (
+        read_once(tmp_path / name, vocabulary, **settings) for name in ("*.txt", "all")
+    )
+    assert_equal(list(apart), list(together))

@@ -1,0 +1,363 @@
+"""Windows of words over sentences, packed as bilm-tf packs them, and the batches made of them."""
+
+import functools
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.reader import TextReport, find_files, read_sentences
+from keras_elmo.text.vocabulary import Vocabulary
+
+SUFFIXES = ("", "_reverse")
+"""Endings of the names of a batch's arrays: the forward stream and the backward stream."""
+
+_PREFETCHED = 8
+
+Batch = dict[str, np.ndarray]
+
+
+class TextBatches:
+    """Text files and the settings by which they become batches.
+
+    The base of `LanguageModelCorpus` and `EvaluationCorpus`, which describe the arguments.
+    """
+
+    has_weights = False
+    """Whether batches have `weights`."""
+
+    def __init__(
+        self,
+        files,
+        vocabulary,
+        *,
+        batch_size,
+        unroll_steps,
+        max_characters_per_token,
+        widest_filter,
+        distinct_words,
+        bidirectional,
+        shard,
+    ):
+        for name, value in (("batch_size", batch_size), ("unroll_steps", unroll_steps)):
+            if not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+        index, count = shard
+        if not 0 <= index < count:
+            raise ValueError(
+                f"shard must be (index, count) with 0 <= index < count, got {shard!r}."
+            )
+        self.files = find_files(files)
+        self.vocabulary = vocabulary
+        self.batch_size = batch_size
+        self.unroll_steps = unroll_steps
+        self.max_characters_per_token = max_characters_per_token
+        self.widest_filter = widest_filter
+        self.distinct_words = distinct_words
+        self.bidirectional = bidirectional
+        self.shard = (index, count)
+
+    @property
+    def reads_characters(self) -> bool:
+        """Whether batches have the characters of words."""
+        return self.max_characters_per_token is not None
+
+    @property
+    def deals_files(self) -> bool:
+        """Whether workers share the corpus file by file; where files are few, by sentences."""
+        return len(self.files) >= self.shard[1]
+
+    def parts(self) -> list[tuple[str, tuple[int, int]]]:
+        """Pairs of a file and the (index, count) of its sentences that this worker reads."""
+        index, count = self.shard
+        if self.deals_files:
+            return [(path, (0, 1)) for path in self.files[index::count]]
+        return [(path, self.shard) for path in self.files]
+
+    @functools.cached_property
+    def report(self) -> TextReport:
+        """What is in this worker's files; the first access reads all of them."""
+        report = TextReport()
+        for path, _ in self.parts():
+            for _ in read_sentences(path, report):
+                pass
+        return report
+
+    @functools.cached_property
+    def id_table(self) -> dict[bytes, int]:
+        """The id of each word of the vocabulary."""
+        return self.vocabulary.id_table()
+
+    @functools.cached_property
+    def vocabulary_characters(self) -> np.ndarray:
+        """Character ids of the vocabulary, int16 `(V, C)`."""
+        return self.vocabulary.character_ids(self.max_characters_per_token).astype(np.int16)
+
+    def dataset(self, source: Callable[[], Iterable[Batch]] | None = None) -> Any:
+        """The batches as a `tf.data.Dataset`, prefetched.
+
+        Args:
+            source: A function that returns an iterator over batches of this object; `None` for
+                `iter(self)`.
+
+        Returns:
+            A dataset of dicts. Each iteration over it calls `source` again.
+        """
+        import tensorflow as tf
+
+        source = (lambda: iter(self)) if source is None else source
+        dataset = tf.data.Dataset.from_generator(source, output_signature=self._signature(tf))
+        return dataset.prefetch(_PREFETCHED)
+
+    def _signature(self, tf):
+        shape = (self.batch_size, self.unroll_steps)
+        signature = {}
+        for suffix in SUFFIXES[: 1 + self.bidirectional]:
+            names = ["token_ids", "next_token_id"]
+            if self.reads_characters and self.distinct_words:
+                names.append("word_index")
+                signature["word_characters"] = tf.TensorSpec((None, None), tf.int32)
+            elif self.reads_characters:
+                name = f"tokens_characters{suffix}"
+                signature[name] = tf.TensorSpec((*shape, None), tf.int32)
+            signature.update({f"{name}{suffix}": tf.TensorSpec(shape, tf.int32) for name in names})
+        if self.has_weights:
+            signature["weights"] = tf.TensorSpec(shape, tf.float32)
+        return signature
+
+
+class Packer:
+    """Fills windows row by row: a row that has run out takes the next sentence.
+
+    Words outside the vocabulary have ids from `len(vocabulary)` on, which hold until the next shard
+    is loaded: only one shard's words and sentences are in memory.
+
+    Args:
+        text: The `TextBatches` whose settings apply.
+
+    Attributes:
+        rows: For each row the ids, int32, that are left of its sentence: forward and backward.
+        words: The `ShardWords` of the shard that was loaded last.
+    """
+
+    def __init__(self, text: TextBatches):
+        self.text = text
+        self.words = ShardWords(text)
+        self.rows = [(np.zeros(0, np.int32),) * 2] * text.batch_size
+        self._windows = None
+
+    @property
+    def is_between_batches(self) -> bool:
+        """Whether no batch has been begun."""
+        return self._windows is None
+
+    def load_shard(self, path: str, part: tuple[int, int]) -> "ShardSentences":
+        """Reads a shard.
+
+        Args:
+            path: The file.
+            part: `(index, count)`: the index-th of count equal parts of its sentences.
+
+        Returns:
+            The ids of each sentence with its boundaries, int32.
+        """
+        words, previous = ShardWords(self.text), self.words.unknown
+        # What the rows still hold keeps its words: they get ids among the new shard's.
+        self.rows = [tuple(words.translate(ids, previous) for ids in row) for row in self.rows]
+        if self._windows is not None:
+            self._windows[:] = words.translate(self._windows, previous)
+        sentences = words.read(path, part)
+        self.words = words
+        return sentences
+
+    def fill(self, next_sentence: Callable[[], np.ndarray | None]) -> np.ndarray | None:
+        """The next windows.
+
+        Args:
+            next_sentence: Returns the ids of a sentence with its boundaries, or `None` if there is
+                none for now.
+
+        Returns:
+            Inputs and targets, forward and backward, int32 `(4, B, T)`. `None` where the sentences
+            ended within the windows; the next call continues there.
+        """
+        num_rows, num_steps = len(self.rows), self.text.unroll_steps
+        if self._windows is None:
+            self._windows = np.zeros((4, num_rows, num_steps), np.int32)
+            self._row = self._step = 0
+        while self._row < num_rows:
+            if not self._fill_row(num_steps, next_sentence):
+                return None
+            self._row, self._step = self._row + 1, 0
+        windows, self._windows = self._windows, None
+        return windows
+
+    def _fill_row(self, num_steps, next_sentence):
+        windows = self._windows[:, self._row]
+        while self._step < num_steps:
+            forward, backward = self.rows[self._row]
+            if len(forward) <= 1:
+                forward = next_sentence()
+                if forward is None:
+                    return False
+                backward = forward[::-1]
+            start = self._step
+            count = min(len(forward) - 1, num_steps - start)
+            stop = start + count
+            windows[0, start:stop] = forward[:count]
+            windows[1, start:stop] = forward[1 : count + 1]
+            windows[2, start:stop] = backward[:count]
+            windows[3, start:stop] = backward[1 : count + 1]
+            self.rows[self._row] = forward[count:], backward[count:]
+            self._step = stop
+        return True
+
+    def batch(self, windows: np.ndarray) -> Batch:
+        """The batch of windows that `fill` returned last."""
+        text = self.text
+        streams = windows if text.bidirectional else windows[:2]
+        num_words = len(text.vocabulary)
+        ids = np.where(streams < num_words, streams, np.int32(text.vocabulary.unknown_id))
+        names = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
+        batch = dict(zip(names, ids))
+        if text.reads_characters:
+            batch.update(self._characters(streams[::2]))
+        return batch
+
+    def _characters(self, inputs):
+        """The characters of the inputs `(directions, B, T)`."""
+        text, unknown_words = self.text, self.words.unknown
+        words, index = np.unique(inputs, return_inverse=True)
+        index = index.reshape(inputs.shape).astype(np.int32)
+        known = int(np.searchsorted(words, len(text.vocabulary)))
+        unknown = (words[known:] - len(text.vocabulary)).tolist()
+        # Their ids depend on where reading began; a batch must not, to the last bit of a sum.
+        order = sorted(range(len(unknown)), key=lambda i: unknown_words[unknown[i]])
+        places = np.arange(len(words), dtype=np.int32)
+        places[known + np.array(order, np.int64)] = np.arange(known, len(words))
+        index = places[index]
+        unknown = [unknown[i] for i in order]
+        known_rows = text.vocabulary_characters[words[:known]]
+        rows = np.concatenate([known_rows, self.words.unknown_characters[unknown]])
+        rows = rows.astype(np.int32)
+        if text.widest_filter is not None:
+            rows = trim_characters(rows, text.widest_filter)
+        if not text.distinct_words:
+            return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
+        # Few different sizes, since each is compiled.
+        step = max(16, -(-inputs.size // 32))
+        rows = np.pad(rows, ((0, -len(rows) % step), (0, 0)))
+        indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
+        return {"word_characters": rows, **indices}
+
+
+class ShardWords(dict):
+    """Words to ids: those of the vocabulary, and further ids for the unknown words of a shard.
+
+    Args:
+        text: The `TextBatches`.
+
+    Attributes:
+        unknown: The unknown words met so far, UTF-8, in the order of their ids.
+    """
+
+    def __init__(self, text: TextBatches):
+        super().__init__(text.id_table)
+        self.unknown: list[bytes] = []
+        self._vocabulary: Vocabulary = text.vocabulary
+        self._width = text.max_characters_per_token
+
+    def __missing__(self, word):
+        # A model of whole words needs to know only that a word is unknown.
+        if self._width is None:
+            return self._vocabulary.unknown_id
+        self[word] = new = len(self._vocabulary) + len(self.unknown)
+        self.unknown.append(word)
+        return new
+
+    def read(self, path: str, part: tuple[int, int]) -> "ShardSentences":
+        """The ids of the sentences of a part of a file: see `Packer.load_shard`."""
+        begin, end = self._vocabulary.begin_id, self._vocabulary.end_id
+        ids, stops = [], [0]
+        buffer, get = [], self.__getitem__
+        index, count = part
+        for tokens in itertools.islice(read_sentences(path), index, None, count):
+            buffer.append(begin)
+            buffer.extend(map(get, tokens))
+            buffer.append(end)
+            stops.append(stops[-1] + len(tokens) + 2)
+            if len(buffer) > 100_000:
+                ids.append(np.array(buffer, np.int32))
+                buffer.clear()
+        ids.append(np.array(buffer, np.int32))
+        return ShardSentences(np.concatenate(ids), np.array(stops))
+
+    def translate(self, ids: np.ndarray, unknown: list[bytes]) -> np.ndarray:
+        """Ids in which unknown words were counted in the list `unknown`, to ids of this dict."""
+        num_words = len(self._vocabulary)
+        if not unknown or not (ids >= num_words).any():
+            return ids
+        translated = ids.copy()
+        for before in np.unique(ids[ids >= num_words]).tolist():
+            translated[ids == before] = self[unknown[before - num_words]]
+        return translated
+
+    @functools.cached_property
+    def unknown_characters(self) -> np.ndarray:
+        """Character ids of the unknown words, int16 `(len(unknown), C)`, once all are read."""
+        return encode_sentences([self.unknown], self._width)[0, 1:-1].astype(np.int16)
+
+
+class ShardSentences:
+    """The sentences of a shard in one array of ids: a sequence of int32 arrays."""
+
+    def __init__(self, ids: np.ndarray, stops: np.ndarray):
+        self._ids, self._stops = ids, stops
+
+    def __len__(self):
+        return len(self._stops) - 1
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self._ids[self._stops[index] : self._stops[index + 1]]
+
+
+def prefetched(iterator: Iterable[Any]) -> Iterator[Any]:
+    """Runs an iterator in a thread, a few items ahead; needs no TensorFlow."""
+    items: queue.Queue = queue.Queue(_PREFETCHED)
+    stop, done = threading.Event(), object()
+
+    def put(item):
+        while not stop.is_set():
+            try:
+                items.put(item, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def work():
+        try:
+            for item in iterator:
+                put((item, None))
+                if stop.is_set():
+                    return
+            put((done, None))
+        except BaseException as error:
+            put((None, error))
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while True:
+            item, error = items.get()
+            if error is not None:
+                raise error
+            if item is done:
+                return
+            yield item
+    finally:
+        stop.set()

@@ -1,0 +1,142 @@
+"""Epochs of one `fit`: where a resumed training begins, shorter first and last epochs, states."""
+
+import dataclasses
+import time
+
+import keras
+
+
+@dataclasses.dataclass(frozen=True)
+class EpochPlan:
+    """A training of a number of steps, in epochs of equal length but for the first and the last.
+
+    Args:
+        steps_per_epoch: Steps of a full epoch.
+        total_steps: Steps in all; the last epoch is shorter where they are not full epochs.
+        first_step: Steps done before. A training that was stopped within an epoch is resumed there.
+    """
+
+    steps_per_epoch: int
+    total_steps: int
+    first_step: int = 0
+
+    @property
+    def initial_epoch(self) -> int:
+        """The number of the first epoch."""
+        return self.first_step // self.steps_per_epoch
+
+    @property
+    def end_epoch(self) -> int:
+        """The number behind the last epoch's: Keras' `epochs`."""
+        if self.first_step >= self.total_steps:
+            return self.initial_epoch
+        return -(-self.total_steps // self.steps_per_epoch)
+
+    @property
+    def begins_within_epoch(self) -> bool:
+        """Whether the first epoch was begun before."""
+        return self.first_step % self.steps_per_epoch > 0
+
+    def check_steps_per_execution(self, steps: int) -> None:
+        """Raises ValueError if epochs do not consist of whole executions of several steps."""
+        if self.steps_per_epoch % steps or self.total_steps % steps:
+            raise ValueError(
+                f"Epochs of {self.steps_per_epoch:,} and {self.total_steps:,} steps in all cannot "
+                f"be run {steps} at a time: make steps_per_epoch and total_steps multiples of "
+                f"steps_per_execution={steps}."
+            )
+
+    def begin(self, epoch: int) -> int:
+        """Steps done when an epoch begins or is resumed."""
+        return max(epoch * self.steps_per_epoch, self.first_step)
+
+    def end(self, epoch: int) -> int:
+        """Steps done when an epoch ends."""
+        return min((epoch + 1) * self.steps_per_epoch, self.total_steps)
+
+
+class EpochBegin(keras.callbacks.Callback):
+    """Counts the steps of a training, before all other callbacks.
+
+    Args:
+        plan: The `EpochPlan`.
+
+    Attributes:
+        step: Steps done, counted from the training's first start.
+    """
+
+    def __init__(self, plan: EpochPlan):
+        super().__init__()
+        self.plan = plan
+        self.step = plan.first_step
+        self.cuts_epoch = False
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._begin = self.plan.begin(epoch)
+
+    def on_train_batch_end(self, batch, logs=None):
+        # The number of the last batch: there may have been several at once.
+        self.step = self._begin + batch + 1
+
+    def on_test_begin(self, logs=None):
+        self._go_on()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._go_on()
+
+    def _go_on(self):
+        if self.cuts_epoch:
+            self.model.stop_training = self.cuts_epoch = False
+
+
+class EpochEnd(keras.callbacks.Callback):
+    """Ends an epoch that is shorter than Keras' `steps_per_epoch`, after all other callbacks.
+
+    Keras leaves the loop over batches when a callback asks it to stop, and asks again when the
+    epoch has ended. In between `EpochBegin` withdraws the request, so that the training goes on.
+
+    Args:
+        begin: The `EpochBegin` of the training.
+    """
+
+    def __init__(self, begin: EpochBegin):
+        super().__init__()
+        self._training = begin
+
+    def on_epoch_begin(self, epoch, logs=None):
+        plan = self._training.plan
+        self._end = plan.end(epoch)
+        self._is_short = self._end - plan.begin(epoch) < plan.steps_per_epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._is_short and self._training.step == self._end and not self.model.stop_training:
+            self.model.stop_training = self._training.cuts_epoch = True
+
+
+class CarriedStates(keras.callbacks.Callback):
+    """Starts every epoch and every evaluation from zero states, and adds the speed to the logs.
+
+    Args:
+        tokens_per_step: Tokens of a batch.
+    """
+
+    def __init__(self, tokens_per_step: int):
+        super().__init__()
+        self._tokens_per_step = tokens_per_step
+
+    def on_test_begin(self, logs=None):
+        self.model.reset_evaluation_states()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.model.reset_states()
+        self._started, self._speed = time.monotonic(), 0.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        tokens = self._tokens_per_step * (batch + 1)
+        self._speed = tokens / (time.monotonic() - self._started)
+        if logs is not None:
+            logs["tokens_per_second"] = self._speed
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None:
+            logs["tokens_per_second"] = self._speed

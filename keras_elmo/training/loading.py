@@ -1,0 +1,167 @@
+"""Language models from folders and checkpoints: to evaluate, to export, to start a training."""
+
+import logging
+import os
+from pathlib import Path
+
+from keras_elmo.atomic import atomic_folder
+from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.registry import list_models, model_files
+from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
+from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.training.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    read_checkpoint_state,
+)
+from keras_elmo.training.language_model import BidirectionalLanguageModel
+
+_log = logging.getLogger(__name__)
+
+
+def load_language_model(
+    path: str | os.PathLike, vocabulary: str | os.PathLike | None = None
+) -> tuple[BidirectionalLanguageModel, Vocabulary]:
+    """Loads a language model with its softmax and its vocabulary, to evaluate or to export it.
+
+    Args:
+        path: A folder with options.json, weights.hdf5 and softmax.hdf5, as `export_hdf5` writes
+            it; the folder of a training; or a checkpoint.
+        vocabulary: The vocabulary file; `None` for the vocabulary.txt in the folder.
+
+    Returns:
+        The model and its vocabulary.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if a file is damaged, or the vocabulary is of another size than the model.
+
+    Example:
+
+    >>> model, vocabulary = load_language_model("run")
+    >>> perplexity(model, "heldout.txt", vocabulary).perplexity
+    118.3
+    """
+    path = Path(path)
+    if not (path.is_dir() and (path / "options.json").exists()):
+        checkpoint = _checkpoint_at(path)
+        folder = path if path.is_dir() else path.resolve().parent.parent
+        vocabulary = Vocabulary.from_file(vocabulary or folder / "vocabulary.txt")
+        return _model_of_checkpoint(checkpoint), vocabulary
+    vocabulary = Vocabulary.from_file(vocabulary or path / "vocabulary.txt")
+    model = _plain_model(ElmoConfig.from_json(path / "options.json"), len(vocabulary))
+    if not model.load_hdf5(path):
+        raise FileNotFoundError(
+            f"There is no softmax.hdf5 in {path}: a perplexity needs the softmax. Evaluate the "
+            "checkpoint, or export it with `keras-elmo export`."
+        )
+    return model, vocabulary
+
+
+def export_language_model(
+    checkpoint: str | os.PathLike, folder: str | os.PathLike, overwrite: bool = False
+) -> None:
+    """Writes the files of a language model in training: weights, softmax, options, vocabulary.
+
+    Args:
+        checkpoint: A checkpoint, or the folder of a training.
+        folder: The folder to write, whole or not at all.
+        overwrite: Whether to replace an earlier export.
+
+    Raises:
+        FileExistsError: if the folder exists and is not to be replaced, or holds anything else.
+        FileNotFoundError: if there is no checkpoint.
+        ValueError: if the checkpoint is damaged.
+    """
+    with atomic_folder(folder, overwrite) as partial:
+        model, vocabulary = load_language_model(checkpoint)
+        model.export_hdf5(partial)
+        vocabulary.write(Path(partial) / "vocabulary.txt")
+
+
+def config_of(model: str | os.PathLike) -> ElmoConfig:
+    """The architecture of a model to start from.
+
+    Args:
+        model: As for `start_from`.
+    """
+    if model in list_models():
+        with model_files(model) as (options, _):
+            return ElmoConfig.from_json(options)
+    options = _options_beside(Path(model))
+    if options.exists():
+        return ElmoConfig.from_json(options)
+    state = read_checkpoint_state(_checkpoint_at(Path(model)))
+    return ElmoConfig.from_json(state["model"]["config"])
+
+
+def start_from(
+    model: BidirectionalLanguageModel,
+    source: str | os.PathLike,
+    vocabulary: Vocabulary,
+    source_vocabulary: str | os.PathLike | None = None,
+) -> None:
+    """Takes over the weights of another model, and its softmax where there is one.
+
+    Args:
+        model: The model to be trained.
+        source: A published model's name, a training's folder or checkpoint, a folder with
+            options.json and weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf.
+        vocabulary: The vocabulary of `model`.
+        source_vocabulary: The vocabulary file of the source, if it is not in its folder.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if the architectures differ, or a bilm-tf checkpoint has no vocabulary.
+    """
+    path = Path(source)
+    if find_tf1_checkpoint(path) is not None:
+        if not source_vocabulary:
+            raise ValueError("To start from a bilm-tf checkpoint, give its start_vocabulary.")
+        old_vocabulary = Vocabulary.from_file(source_vocabulary)
+        old = _plain_model(ElmoConfig.from_json(_options_beside(path)), len(old_vocabulary))
+        old.load_tf1_checkpoint(path)
+    elif source in list_models() or (
+        (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
+    ):
+        model.load_hdf5(source)
+        _log.info("Started from %s, with a fresh softmax: there is no softmax.hdf5", source)
+        return
+    else:
+        old, old_vocabulary = load_language_model(path, source_vocabulary)
+    shared = model.start_from(old, vocabulary, old_vocabulary)
+    words = f"{shared:,} of {len(vocabulary):,} words were in its vocabulary"
+    _log.info("Started from %s: %s", path, words)
+
+
+def _options_beside(path):
+    """The options.json of a folder, or beside a file."""
+    folder = path if path.is_dir() else path.parent
+    return folder / "options.json"
+
+
+def _checkpoint_at(path):
+    """A checkpoint by its own path or its training's folder."""
+    found = path if path.is_file() else latest_checkpoint(path / "checkpoints")
+    if found is None:
+        raise FileNotFoundError(
+            f"{path} is neither a checkpoint, nor a training's folder, nor one with options.json."
+        )
+    return found
+
+
+def _model_of_checkpoint(path):
+    model = BidirectionalLanguageModel.from_config(read_checkpoint_state(path)["model"])
+    model.compile("sgd")
+    load_checkpoint(path, model, optimizer=False)
+    return model
+
+
+def _plain_model(config, vocabulary_size):
+    """A language model to be loaded, not trained."""
+    return BidirectionalLanguageModel(
+        config,
+        vocabulary_size,
+        carry_state=False,
+        share_embedding_softmax=bool(config.training_options.get("share_embedding_softmax")),
+    )

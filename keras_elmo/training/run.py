@@ -1,0 +1,417 @@
+"""A whole training of a language model, from its settings: what `keras-elmo train` runs."""
+
+import csv
+import dataclasses
+import importlib.util
+import json
+import logging
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_elmo.atomic import atomic_write
+from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.weight_table import count_parameters
+from keras_elmo.progress import progress_bar
+from keras_elmo.text.reader import find_files
+from keras_elmo.text.vocabulary import Vocabulary, count_words
+from keras_elmo.training.checkpoint import TrainingCheckpoint, remove_partial_files
+from keras_elmo.training.corpus import LanguageModelCorpus
+from keras_elmo.training.distribution import split_batches
+from keras_elmo.training.evaluation import PerplexityReport, perplexity
+from keras_elmo.training.language_model import BidirectionalLanguageModel
+from keras_elmo.training.loading import config_of, start_from
+from keras_elmo.training.optimizer import SLOTS, make_optimizer
+from keras_elmo.training.presets import PRESETS
+from keras_elmo.training.settings import (
+    EXTENDABLE_SCHEDULES,
+    LEARNING_RATES,
+    NOT_RECORDED,
+    TrainingSettings,
+)
+
+_log = logging.getLogger(__name__)
+
+_SETTINGS_FILE = "training.json"
+_BYTES_PER_PARAMETER = 4
+_VOCABULARY_SIZE = 50_000
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """What a training ended with.
+
+    Args:
+        model: The `BidirectionalLanguageModel`.
+        vocabulary: Its `Vocabulary`.
+        folder: Where the model was written, for `ElmoLayer`, bilm-tf and AllenNLP.
+        history: A dict for each report: `epoch`, `step`, the losses and perplexities.
+        report: The `PerplexityReport` of the held-out text, or `None`.
+    """
+
+    model: BidirectionalLanguageModel
+    vocabulary: Vocabulary
+    folder: Path
+    history: list[dict[str, float]]
+    report: PerplexityReport | None
+
+
+def train(
+    settings: TrainingSettings,
+    callbacks: Iterable[keras.callbacks.Callback] = (),
+    *,
+    show_progress: bool | None = False,
+) -> TrainingResult:
+    """Trains a language model, or resumes a training that was stopped.
+
+    All of `keras-elmo train`: counts the corpus, makes the vocabulary, trains with checkpoints and
+    reports, evaluates, and exports the model. Called again with the same settings, it resumes from
+    the last checkpoint and ends with the same weights as a training that was never stopped. What it
+    does is logged as `INFO` of the logger `keras_elmo`.
+
+    Written to `settings.output`: `checkpoints/`, `log.csv` (a row for each report),
+    `vocabulary.txt`, `counts.npz` (how often each word occurs), `training.json` (the settings) and
+    `model/` (options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt).
+
+    Args:
+        settings: The `TrainingSettings`.
+        callbacks: Further Keras callbacks. An epoch of theirs is a report, every
+            `settings.evaluate_every` steps, with `held_out_perplexity` in its logs.
+        show_progress: Whether to show progress bars on standard error; `None` to show them if that
+            is a terminal.
+
+    Returns:
+        A `TrainingResult`.
+
+    Raises:
+        FileNotFoundError: if a text or a model to start from does not exist.
+        ValueError: if the folder was begun with other settings or another vocabulary, or a setting
+            does not fit the corpus.
+
+    Example:
+
+    >>> result = train(TrainingSettings(files="shards/*", output="run", held_out="heldout.txt"))
+    >>> result.report.perplexity
+    118.3
+    >>> elmo = ElmoLayer(result.folder)
+    """
+    if settings.held_out:
+        find_files(settings.held_out)  # to fail now, not at the first report
+    if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise ValueError("tensorboard=True needs TensorBoard: pip install tensorboard")
+    folder = Path(settings.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    for written in (folder, folder / "model"):
+        remove_partial_files(written)
+    config, settings = _resolved(settings)
+    recorded = _recorded(settings, config)
+    _check_begun(folder, recorded)
+    vocabulary, counts, predictions = _vocabulary_and_counts(settings, folder, show_progress)
+    steps_per_epoch = _steps_per_epoch(settings, predictions)
+    num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_epoch))
+    keras.utils.set_random_seed(settings.seed)
+    split = split_batches(settings.batch_size, settings.devices, settings.process, settings.hosts)
+    with split as shard:
+        model = _new_model(settings, config, vocabulary, counts)
+        model.compile(_optimizer(settings, num_steps))
+    corpus = _corpus(settings, config, vocabulary, shard)
+    _log_plan(model, settings, num_steps, steps_per_epoch)
+    _write_json(folder / _SETTINGS_FILE, recorded)
+    checkpoint = TrainingCheckpoint(
+        folder / "checkpoints", every_seconds=settings.checkpoint_seconds, keep=settings.keep
+    )
+    with progress_bar("training", total=num_steps, shown=show_progress) as bar:
+        report = _Report(folder / "log.csv", checkpoint, num_steps, bar)
+        model.fit(
+            corpus,
+            total_steps=num_steps,
+            steps_per_epoch=settings.evaluate_every,
+            verbose=0,
+            callbacks=[*_own_callbacks(settings, vocabulary), *callbacks, checkpoint, report],
+        )
+    model.export_hdf5(folder / "model")
+    vocabulary.write(folder / "model" / "vocabulary.txt")
+    scores = _final_perplexity(model, settings, vocabulary, show_progress)
+    return TrainingResult(model, vocabulary, folder / "model", checkpoint.history, scores)
+
+
+def _resolved(settings):
+    """The architecture, and the settings with a value for each that was left to the options."""
+    if settings.start_from:
+        config = config_of(settings.start_from)
+    elif settings.options:
+        config = ElmoConfig.from_json(settings.options)
+    else:
+        config = PRESETS[settings.preset]
+    options = config.training_options
+    is_sampled = options.get("sample_softmax", True)
+    values = {
+        "batch_size": (options.get("batch_size"), 128),
+        "unroll_steps": (options.get("unroll_steps"), 20),
+        "dropout": (options.get("dropout"), 0.1),
+        "negatives": (options.get("n_negative_samples_batch") if is_sampled else 0, 8192),
+        "learning_rate": (options.get("learning_rate"), LEARNING_RATES[settings.optimizer]),
+        "clip_norm": (options.get("all_clip_norm_val"), 10.0),
+        "share_embedding_softmax": (options.get("share_embedding_softmax"), False),
+    }
+    resolved = {
+        name: next(x for x in (getattr(settings, name), *others) if x is not None)
+        for name, others in values.items()
+    }
+    config = dataclasses.replace(config, training_options={})
+    return config, dataclasses.replace(settings, **resolved)
+
+
+def _recorded(settings, config):
+    """The settings that a folder is begun with, JSON-serializable."""
+    names = [field.name for field in dataclasses.fields(settings)]
+    values = {name: getattr(settings, name) for name in names if name not in NOT_RECORDED}
+    if settings.start_from is not None:
+        values["start_from"] = os.fspath(settings.start_from)
+    return {**values, "options": config.to_dict()}
+
+
+def _check_begun(folder, recorded):
+    """Compares the settings with those that the folder was begun with."""
+    path = folder / _SETTINGS_FILE
+    if not path.exists():
+        return
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainingSettings)}
+    before = {**defaults, **json.loads(path.read_text(encoding="utf-8"))}
+    free = ("epochs", "steps") if recorded["schedule"] in EXTENDABLE_SCHEDULES else ()
+    now = json.loads(json.dumps(recorded))
+    changed = [name for name in now if name not in free and before[name] != now[name]]
+    if changed:
+        raise ValueError(
+            f"The training in {folder} was begun with other settings: "
+            + ", ".join(f"{name} {before[name]!r:.80}" for name in changed)
+            + ". Start it again with the same settings to resume it, or choose another output."
+        )
+
+
+def _write_json(path, value):
+    with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
+        json.dump(value, file, indent=1)
+
+
+def _vocabulary_and_counts(settings, folder, show_progress):
+    """The vocabulary, the counts of its words, and the words to predict in an epoch."""
+    own, cache = folder / "vocabulary.txt", folder / "counts.npz"
+    vocabulary = _begun_vocabulary(settings, own)
+    paths = find_files(settings.files)
+    identity = json.dumps([[path, os.path.getsize(path)] for path in paths])
+    if vocabulary is not None and own.exists() and cache.exists():
+        with np.load(cache) as saved:
+            if saved["files"].item() == identity and len(saved["counts"]) == len(vocabulary):
+                return vocabulary, saved["counts"], int(saved["predictions"])
+    counted = _count(paths, show_progress)
+    if vocabulary is None:
+        vocabulary = Vocabulary.from_counts(counted.counts, size=_VOCABULARY_SIZE)
+    vocabulary.check_order(counted)
+    counts, predictions = vocabulary.counts(counted), counted.report.predictions
+    known = 1 - counts[vocabulary.unknown_id] / max(counted.report.tokens, 1)
+    _log.info("Vocabulary: %s words, %.2f%% of the tokens", f"{len(vocabulary):,}", 100 * known)
+    vocabulary.write(own)
+    with atomic_write(cache) as partial:
+        np.savez(partial, counts=counts, predictions=predictions, files=identity)
+    return vocabulary, counts, predictions
+
+
+def _begun_vocabulary(settings, own):
+    """The vocabulary that is given or that the folder was begun with, or `None`."""
+    if settings.vocabulary is None:
+        return Vocabulary.from_file(own) if own.exists() else None
+    vocabulary = Vocabulary.from_file(settings.vocabulary)
+    if own.exists() and Vocabulary.from_file(own) != vocabulary:
+        raise ValueError(
+            f"The training in {own.parent} was begun with another vocabulary than "
+            f"{settings.vocabulary}: leave it out to resume, or choose another output."
+        )
+    return vocabulary
+
+
+def _count(paths, show_progress):
+    size = sum(map(os.path.getsize, paths))
+    with progress_bar("counting", total=size, shown=show_progress) as bar:
+        counted = count_words(paths, lambda path: bar.advance(os.path.getsize(path)))
+    report = counted.report
+    size = f"{report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
+    _log.info("Corpus: %s", size)
+    for oddity in report.oddities():
+        _log.info("        %s", oddity)
+    return counted
+
+
+def _steps_per_epoch(settings, predictions):
+    words = settings.batch_size * settings.unroll_steps
+    if predictions < words:
+        raise ValueError(
+            f"The corpus has {predictions:,} words to predict, one step {words:,}: make batch_size "
+            "or unroll_steps smaller."
+        )
+    return predictions // words
+
+
+def _new_model(settings, config, vocabulary, counts):
+    model = BidirectionalLanguageModel(
+        config,
+        len(vocabulary),
+        batch_size=settings.batch_size,
+        unroll_steps=settings.unroll_steps,
+        dropout=settings.dropout,
+        num_negative_samples=settings.negatives or None,
+        share_embedding_softmax=settings.share_embedding_softmax,
+        dtype=settings.dtype,
+    )
+    if not settings.uniform_bias:
+        model.initialize_bias(counts)
+    if settings.start_from:
+        start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
+    return model
+
+
+def _optimizer(settings, num_steps):
+    return make_optimizer(
+        settings.optimizer,
+        learning_rate=settings.learning_rate,
+        schedule=settings.schedule,
+        warmup_steps=settings.warmup_steps,
+        num_steps=num_steps,
+        clip_norm=settings.clip_norm or None,
+        unroll_steps=settings.unroll_steps,
+    )
+
+
+def _corpus(settings, config, vocabulary, shard):
+    is_split = settings.devices > 1 or shard[1] > 1
+    return LanguageModelCorpus(
+        settings.files,
+        vocabulary,
+        batch_size=settings.batch_size // shard[1],
+        unroll_steps=settings.unroll_steps,
+        max_characters_per_token=config.max_characters_per_token if config.filters else None,
+        # A batch split over devices has its words place by place, in one shape for all.
+        widest_filter=None if is_split else config.widest_filter,
+        distinct_words=not is_split,
+        bidirectional=config.bidirectional,
+        seed=settings.seed,
+        shard=shard,
+    )
+
+
+def _log_plan(model, settings, num_steps, steps_per_epoch):
+    bilm = count_parameters(model.config)
+    softmax = sum(int(np.prod(v.shape)) for v in model.softmax.trainable_variables)
+    copies = 2 + SLOTS[settings.optimizer]  # values, gradients, slots
+    words = settings.batch_size * settings.unroll_steps
+    compared = settings.negatives if model.is_sampled else model.vocabulary_size
+    logits = 2 * model.config.num_directions * words * compared
+    memory = _BYTES_PER_PARAMETER * (copies * (bilm + softmax) + logits)
+    drawn = f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
+    size = f"{settings.batch_size} x {settings.unroll_steps} words"
+    epochs = f"{num_steps / steps_per_epoch:.2f} epochs of {steps_per_epoch:,}"
+    rows = {
+        "backend": keras.backend.backend(),
+        "parameters": f"{bilm:,} in the biLM, {softmax:,} in the softmax",
+        "softmax": drawn if model.is_sampled else f"all {compared:,} words",
+        "optimizer": f"{settings.optimizer}, learning rate {settings.learning_rate:g}",
+        "memory": f"about {memory / 1e6:,.0f} MB for weights, optimizer and logits",
+        "steps": f"{num_steps:,} of {size}, {epochs}",
+    }
+    for name, value in rows.items():
+        _log.info("%-12s%s", f"{name}:", value)
+
+
+def _own_callbacks(settings, vocabulary):
+    found = []
+    if settings.held_out:
+        found.append(_HeldOut(settings.held_out, vocabulary, settings.evaluate_sentences))
+    if settings.tensorboard:
+        found.append(keras.callbacks.TensorBoard(Path(settings.output) / "tensorboard"))
+    return found
+
+
+def _final_perplexity(model, settings, vocabulary, show_progress):
+    if not settings.held_out:
+        return None
+    with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
+        return perplexity(
+            model, settings.held_out, vocabulary, on_sentence=lambda score: bar.advance()
+        )
+
+
+class _HeldOut(keras.callbacks.Callback):
+    """Adds the perplexity of held-out text to the logs."""
+
+    def __init__(self, files, vocabulary, max_sentences):
+        super().__init__()
+        self._files = files
+        self._vocabulary = vocabulary
+        self._max_sentences = max_sentences
+
+    def on_epoch_end(self, epoch, logs=None):
+        report = perplexity(
+            self.model, self._files, self._vocabulary, max_sentences=self._max_sentences
+        )
+        logs["held_out_perplexity"] = report.perplexity
+        logs["held_out_forward"] = report.forward
+        if report.backward is not None:
+            logs["held_out_backward"] = report.backward
+
+
+class _Report(keras.callbacks.Callback):
+    """Logs and shows how far the training is, and writes log.csv from the checkpoint's history."""
+
+    def __init__(self, path, checkpoint, num_steps, bar):
+        super().__init__()
+        self._path = path
+        self._checkpoint = checkpoint
+        self._num_steps = num_steps
+        self._bar = bar
+
+    def on_train_begin(self, logs=None):
+        self._first = self._checkpoint.step
+        if self._first:
+            _log.info("Resumed after step %s", f"{self._first:,}")
+            self._bar.update(self._first)
+            self._write()  # may have been killed before
+
+    def on_train_batch_end(self, batch, logs=None):
+        done = self._checkpoint.step
+        if done == self._first + 20:
+            # The first steps compile and are slow.
+            self._timed = time.monotonic()
+        if done == self._first + 60:
+            seconds = (time.monotonic() - self._timed) / 40 * (self._num_steps - done)
+            _log.info("About %s to go", _duration(seconds))
+        if self._bar.is_shown:
+            speed = f"{logs['tokens_per_second']:,.0f} tokens/s"
+            self._bar.update(done, f"perplexity {logs['perplexity']:.1f}, {speed}")
+
+    def on_epoch_end(self, epoch, logs=None):
+        shown = [f"step {self._checkpoint.step:,}", f"perplexity {logs['perplexity']:.1f}"]
+        if "held_out_perplexity" in logs:
+            shown.append(f"held-out {logs['held_out_perplexity']:.1f}")
+        shown.append(f"{logs['tokens_per_second']:,.0f} tokens/s")
+        _log.info("%s", ", ".join(shown))
+        self._write()
+
+    def _write(self):
+        history = self._checkpoint.history
+        names = list(dict.fromkeys(name for row in history for name in row))
+        with (
+            atomic_write(self._path) as partial,
+            open(partial, "w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(history)
+
+
+def _duration(seconds):
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

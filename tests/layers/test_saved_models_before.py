@@ -1,0 +1,30 @@
+"""Models saved by an earlier version load and give the same numbers."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import keras_elmo  # noqa: F401 - registers the layers
+from helpers import assert_close, to_numpy
+from training_models import held_out
+
+SAVED = Path(__file__).parents[1] / "golden" / "saved_before"
+
+
+@pytest.mark.parametrize("name", ["elmo_layer", "single_layers", "words"])
+def test_layers(name):
+    model = keras.models.load_model(SAVED / f"{name}.keras")
+    expected = np.load(SAVED / f"{name}.npz")
+    assert_close(to_numpy(model(expected["inputs"])), expected["outputs"])
+
+
+def test_language_model():
+    model = keras.models.load_model(SAVED / "language_model.keras")
+    assert model.optimizer.iterations == 8
+    results = model.evaluate(held_out(), verbose=0, return_dict=True)
+    expected = np.load(SAVED / "language_model.npz")
+    assert set(results) == set(expected)
+    for name, value in results.items():
+        assert value == pytest.approx(float(expected[name]), rel=1e-5)
