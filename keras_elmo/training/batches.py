@@ -1,15 +1,17 @@
 """Windows of words over sentences, packed as bilm-tf packs them, and the batches made of them."""
 
+import dataclasses
 import functools
 import itertools
+import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.characters import distinct, encode_words, pad_words, trim_characters
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import Vocabulary
 
@@ -19,47 +21,41 @@ SUFFIXES = ("", "_reverse")
 _PREFETCHED = 8
 
 Batch = dict[str, np.ndarray]
+Files = str | os.PathLike | Sequence[str | os.PathLike]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class TextBatches:
     """Text files and the settings by which they become batches.
 
     The base of `LanguageModelCorpus` and `EvaluationCorpus`, which describe the arguments.
     """
 
+    files: Files
+    vocabulary: Vocabulary
+    _: dataclasses.KW_ONLY
+    batch_size: int
+    unroll_steps: int
+    max_characters_per_token: int | None = 50
+    widest_filter: int | None = None
+    distinct_words: bool = True
+    bidirectional: bool = True
+    shard: tuple[int, int] = (0, 1)
+
     has_weights = False
     """Whether batches have `weights`."""
 
-    def __init__(
-        self,
-        files,
-        vocabulary,
-        *,
-        batch_size,
-        unroll_steps,
-        max_characters_per_token,
-        widest_filter,
-        distinct_words,
-        bidirectional,
-        shard,
-    ):
-        for name, value in (("batch_size", batch_size), ("unroll_steps", unroll_steps)):
+    def __post_init__(self):
+        for name in ("batch_size", "unroll_steps"):
+            value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-        index, count = shard
+        index, count = self.shard
         if not 0 <= index < count:
             raise ValueError(
-                f"shard must be (index, count) with 0 <= index < count, got {shard!r}."
+                f"shard must be (index, count) with 0 <= index < count, got {self.shard!r}."
             )
-        self.files = find_files(files)
-        self.vocabulary = vocabulary
-        self.batch_size = batch_size
-        self.unroll_steps = unroll_steps
-        self.max_characters_per_token = max_characters_per_token
-        self.widest_filter = widest_filter
-        self.distinct_words = distinct_words
-        self.bidirectional = bidirectional
-        self.shard = (index, count)
+        self.files = find_files(self.files)
 
     @property
     def reads_characters(self) -> bool:
@@ -230,29 +226,27 @@ class Packer:
 
     def _characters(self, inputs):
         """The characters of the inputs `(directions, B, T)`."""
-        text, unknown_words = self.text, self.words.unknown
-        words, index = np.unique(inputs, return_inverse=True)
-        index = index.reshape(inputs.shape).astype(np.int32)
-        known = int(np.searchsorted(words, len(text.vocabulary)))
-        unknown = (words[known:] - len(text.vocabulary)).tolist()
-        # Their ids depend on where reading began; a batch must not, to the last bit of a sum.
-        order = sorted(range(len(unknown)), key=lambda i: unknown_words[unknown[i]])
-        places = np.arange(len(words), dtype=np.int32)
-        places[known + np.array(order, np.int64)] = np.arange(known, len(words))
-        index = places[index]
-        unknown = [unknown[i] for i in order]
-        known_rows = text.vocabulary_characters[words[:known]]
-        rows = np.concatenate([known_rows, self.words.unknown_characters[unknown]])
-        rows = rows.astype(np.int32)
+        text = self.text
+        # In the order of their first place: ids of unknown words depend on where reading began,
+        # and a batch must not, to the last bit of a sum.
+        words, index = distinct(inputs.ravel().tolist())
+        index = index.reshape(inputs.shape)
+        rows = self._rows(np.array(words))
         if text.widest_filter is not None:
             rows = trim_characters(rows, text.widest_filter)
         if not text.distinct_words:
             return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
-        # Few different sizes, since each is compiled.
-        step = max(16, -(-inputs.size // 32))
-        rows = np.pad(rows, ((0, -len(rows) % step), (0, 0)))
+        rows = pad_words(rows, inputs.size)
         indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
         return {"word_characters": rows, **indices}
+
+    def _rows(self, ids):
+        """Character ids int32 `(N, C)` of words."""
+        num_words = len(self.text.vocabulary)
+        known = self.text.vocabulary_characters[np.minimum(ids, num_words - 1)]
+        rows, is_unknown = known.astype(np.int32), ids >= num_words
+        rows[is_unknown] = self.words.unknown_characters[ids[is_unknown] - num_words]
+        return rows
 
 
 class ShardWords(dict):
@@ -309,7 +303,7 @@ class ShardWords(dict):
     @functools.cached_property
     def unknown_characters(self) -> np.ndarray:
         """Character ids of the unknown words, int16 `(len(unknown), C)`, once all are read."""
-        return encode_sentences([self.unknown], self._width)[0, 1:-1].astype(np.int16)
+        return encode_words(self.unknown, self._width).astype(np.int16)
 
 
 class ShardSentences:

@@ -1,6 +1,7 @@
 """The endless stream of batches that a language model is trained on."""
 
 import collections
+import dataclasses
 import functools
 import os
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from keras_elmo.text.vocabulary import Vocabulary
-from keras_elmo.training.batches import Batch, Packer, TextBatches
+from keras_elmo.training.batches import Batch, Files, Packer, TextBatches
 
 _SNAPSHOTS = 64
 
 
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class LanguageModelCorpus(TextBatches):
     """A corpus as an endless stream of batches of word windows, for training.
 
@@ -67,34 +69,13 @@ class LanguageModelCorpus(TextBatches):
     Reference: BILM_TF.md, "Language-model training".
     """
 
-    def __init__(
-        self,
-        files: Any,
-        vocabulary: Vocabulary,
-        *,
-        batch_size: int,
-        unroll_steps: int,
-        max_characters_per_token: int | None = 50,
-        widest_filter: int | None = None,
-        distinct_words: bool = True,
-        bidirectional: bool = True,
-        shuffle: bool = True,
-        seed: int | None = None,
-        shard: tuple[int, int] = (0, 1),
-    ):
-        super().__init__(
-            files,
-            vocabulary,
-            batch_size=batch_size,
-            unroll_steps=unroll_steps,
-            max_characters_per_token=max_characters_per_token,
-            widest_filter=widest_filter,
-            distinct_words=distinct_words,
-            bidirectional=bidirectional,
-            shard=shard,
-        )
-        self.shuffle = shuffle
-        self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    shuffle: bool = True
+    seed: int | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.seed is None:
+            self.seed = int(np.random.SeedSequence().generate_state(1)[0])
         self._stream = _Stream(self)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -191,7 +172,7 @@ class LanguageModelCorpus(TextBatches):
 
 
 def language_model_dataset(
-    files: Any,
+    files: Files,
     vocabulary: Vocabulary,
     *,
     batch_size: int,

@@ -1,19 +1,28 @@
-"""Perplexity of a text: every word scored once, by the full softmax."""
+"""Perplexity of a text: every word is scored once, by the full softmax."""
 
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.characters import (
+    distinct,
+    encode_sentences,
+    pad_words,
+    trim_characters,
+)
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
+from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.training.batches import SUFFIXES
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 
-_WINDOW = 8
-_SORTED_TOGETHER = 1024
+_WINDOW = 8  # words that are scored in one call of the compiled model
+_SORTED_TOGETHER = 1024  # sentences that are sorted by length
 _LOGITS_AT_ONCE = 32_000_000
 
 
@@ -23,18 +32,18 @@ class SentenceScore:
 
     Args:
         tokens: The tokens, `str`, without boundaries.
-        forward: Negative log probabilities in nats, float32 `(len(tokens) + 1,)`: of each token
-            from those before it, and of the sentence's end.
-        backward: Of the sentence's beginning, and of each token from those behind it; in the order
+        forward: Negative log-likelihoods in nats, float32 `(len(tokens) + 1,)`: of each token given
+            those before it, and of the sentence's end.
+        backward: Of the sentence's beginning, and of each token given those after it, in the order
             of the text. `None` for a model of one direction.
     """
 
-    tokens: list
+    tokens: list[str]
     forward: np.ndarray
     backward: np.ndarray | None
 
     @property
-    def perplexity(self):
+    def perplexity(self) -> float:
         """exp of the mean over both directions."""
         means = [x.mean(dtype="float64") for x in (self.forward, self.backward) if x is not None]
         return math.exp(sum(means) / len(means))
@@ -42,10 +51,10 @@ class SentenceScore:
 
 @dataclasses.dataclass(frozen=True)
 class PerplexityReport:
-    """Perplexities of a text.
+    """The perplexities of a text.
 
     Args:
-        perplexity: exp of the mean of both directions' mean negative log probability.
+        perplexity: exp of the mean of both directions' mean negative log-likelihood.
         forward, backward: Of each direction; `backward` is `None` for a model of one.
         sentences, tokens: What was read. Each direction predicts `tokens + sentences` words.
         unknown_tokens: Tokens that are not in the vocabulary, predicted as `<UNK>`.
@@ -61,17 +70,25 @@ class PerplexityReport:
     text: TextReport
 
     @property
-    def unknown_rate(self):
+    def unknown_rate(self) -> float:
         """Share of the tokens that are not in the vocabulary, 0 to 1."""
         return self.unknown_tokens / max(self.tokens, 1)
 
 
-def perplexity(model, files, vocabulary, *, batch_size=64, max_sentences=None, on_sentence=None):
-    """Scores every word of a text once, each sentence for itself, by the full softmax.
+def perplexity(
+    model: keras.Model,
+    files: Any,
+    vocabulary: Vocabulary,
+    *,
+    batch_size: int = 64,
+    max_sentences: int | None = None,
+    on_sentence: Callable[[SentenceScore], Any] | None = None,
+) -> PerplexityReport:
+    """Scores every word of a text once, each sentence on its own, by the full softmax.
 
-    LSTMs start each sentence from zero, as `ElmoLayer` does. So a score depends on its sentence
-    alone, neither on its neighbors nor on the batch size. For the figure of bilm-tf, whose LSTMs
-    go on from sentence to sentence, see `bilm_tf_perplexity`.
+    LSTM states start from zero in each sentence, as in `ElmoLayer`: a score depends on its sentence
+    alone, neither on its neighbors nor on the batch size. For the figure of bilm-tf, which carries
+    the states from sentence to sentence, see `bilm_tf_perplexity`.
 
     Args:
         model: A `BidirectionalLanguageModel`.
@@ -79,14 +96,14 @@ def perplexity(model, files, vocabulary, *, batch_size=64, max_sentences=None, o
         vocabulary: The model's `Vocabulary`.
         batch_size: Sentences scored together.
         max_sentences: Score only so many of the first sentences; `None` for all.
-        on_sentence: Called with a `SentenceScore` for each sentence, in order, or `None`.
+        on_sentence: A function called with the `SentenceScore` of each sentence, in order.
 
     Returns:
         A `PerplexityReport`.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if there is no sentence, or the vocabulary is not of the model's size.
+        ValueError: if there is no sentence, or the vocabulary has another size than the model's.
 
     Example:
 
@@ -127,8 +144,10 @@ def perplexity(model, files, vocabulary, *, batch_size=64, max_sentences=None, o
     )
 
 
-def bilm_tf_perplexity(model, files, vocabulary, *, batch_size=256):
-    """The figure that bilm-tf's own test gives: LSTMs go on from sentence to sentence.
+def bilm_tf_perplexity(
+    model: keras.Model, files: Any, vocabulary: Vocabulary, *, batch_size: int = 256
+) -> tuple[float, int]:
+    """The figure of bilm-tf's own test: LSTM states are carried from sentence to sentence.
 
     It depends on the batch size, and what is left in the other rows when one row runs out of text
     is not scored.
@@ -140,18 +159,18 @@ def bilm_tf_perplexity(model, files, vocabulary, *, batch_size=256):
         batch_size: Rows.
 
     Returns:
-        The perplexity, a float, and the number of steps it is the mean of.
+        The perplexity, and the number of steps it is the mean of.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if the text does not fill one step, or the vocabulary is not of the model's
-            size.
+        ValueError: if the text does not fill one step, or the vocabulary has another size than the
+            model's.
 
     Reference: BILM_TF.md, "Language-model training".
     """
     _check_vocabulary(model, vocabulary)
     scorer = _Scorer(model, batch_size)
-    # bilm-tf moves one word at a time, which decides what row takes which sentence.
+    # bilm-tf moves one word at a time, which decides which row takes which sentence.
     steps = iter(
         EvaluationCorpus(
             files,
@@ -191,45 +210,44 @@ def _score_block(scorer, block, vocabulary):
 
 
 def _score_batch(scorer, sentences, vocabulary):
-    width = _width(scorer.language_model)
-    longest = max(map(len, sentences)) + 1
-    # Every batch has the same shape, whatever is in it: one is compiled.
-    padded = -(-longest // _WINDOW) * _WINDOW
-    ids = np.zeros((scorer.batch_size, padded + 1), np.int32)
-    reverse = np.zeros_like(ids)
-    for row, sentence in enumerate(sentences):
-        line = [vocabulary.begin_id, *vocabulary.ids(sentence), vocabulary.end_id]
-        ids[row, : len(line)] = line
-        reverse[row, : len(line)] = line[::-1]
-    streams = {"": ids, "_reverse": reverse}
-    if width is not None:
-        characters = np.zeros((scorer.batch_size, padded + 1, width), np.int32)
-        rows = encode_sentences(sentences, width)
-        characters[: len(rows), : rows.shape[1]] = rows[:, : padded + 1]
-        backward = np.zeros_like(characters)
-        for row, sentence in enumerate(sentences):
-            length = len(sentence) + 2
-            backward[row, :length] = rows[row, :length][::-1]
-        spelled = {"": characters, "_reverse": backward}
-    shape = (scorer.num_directions, scorer.batch_size, padded)
-    results = np.zeros(shape, np.float32)
+    streams = _streams(scorer, sentences, vocabulary)
+    num_steps = streams["token_ids"].shape[1] - 1
+    results = np.zeros((scorer.num_directions, scorer.batch_size, num_steps), np.float32)
     state = scorer.zero_state()
-    for start in range(0, padded, _WINDOW):
+    for start in range(0, num_steps, _WINDOW):
         stop = start + _WINDOW
-        batch = {}
-        for suffix, stream in streams.items():
-            batch[f"token_ids{suffix}"] = stream[:, start:stop]
-            batch[f"next_token_id{suffix}"] = stream[:, start + 1 : stop + 1]
-            if width is not None:
-                batch[f"tokens_characters{suffix}"] = spelled[suffix][:, start:stop]
-        losses, state = scorer.score(batch, state)
-        results[:, :, start:stop] = losses
-    lengths = [len(sentence) + 1 for sentence in sentences]
-    return [results[:, row, :length] for row, length in enumerate(lengths)]
+        batch = {name: stream[:, start:stop] for name, stream in streams.items()}
+        for suffix in SUFFIXES:
+            targets = streams[f"token_ids{suffix}"][:, start + 1 : stop + 1]
+            batch[f"next_token_id{suffix}"] = targets
+        results[:, :, start:stop], state = scorer.score(batch, state)
+    return [results[:, row, : len(sentence) + 1] for row, sentence in enumerate(sentences)]
+
+
+def _streams(scorer, sentences, vocabulary):
+    """Both streams of a batch of sentences by the names of its arrays, padded to whole windows."""
+    width = _width(scorer.language_model)
+    num_steps = -(-(max(map(len, sentences)) + 1) // _WINDOW) * _WINDOW
+    # Batches of one size, whatever is in them: the model is compiled once.
+    shape = (scorer.batch_size, num_steps + 1)
+    streams = {f"token_ids{suffix}": np.zeros(shape, np.int32) for suffix in SUFFIXES}
+    if width is not None:
+        characters = encode_sentences(sentences, width)
+        for suffix in SUFFIXES:
+            streams[f"tokens_characters{suffix}"] = np.zeros((*shape, width), np.int32)
+    for row, sentence in enumerate(sentences):
+        length = len(sentence) + 2
+        ids = [vocabulary.begin_id, *vocabulary.ids(sentence), vocabulary.end_id]
+        streams["token_ids"][row, :length] = ids
+        streams["token_ids_reverse"][row, :length] = ids[::-1]
+        if width is not None:
+            streams["tokens_characters"][row, :length] = characters[row, :length]
+            streams["tokens_characters_reverse"][row, :length] = characters[row, :length][::-1]
+    return streams
 
 
 class _Scorer(keras.Model):
-    """A language model as a function of a batch and a state, compiled on every backend."""
+    """A language model as a compiled function of a batch and a state."""
 
     def __init__(self, language_model, batch_size):
         super().__init__(dtype=language_model.dtype_policy, name="scorer")
@@ -246,7 +264,7 @@ class _Scorer(keras.Model):
         return {"losses": ops.stack(self._word_losses(inputs, tops)), "h": h, "c": c}
 
     def _word_losses(self, inputs, tops):
-        """In slices of time, since each word of the window has a logit for the whole vocabulary."""
+        """In slices of time, since a word of the window has a logit for each of the vocabulary."""
         model = self.language_model
         num_logits = self.batch_size * _WINDOW * model.vocabulary_size
         num_slices = min(_WINDOW, -(-num_logits // _LOGITS_AT_ONCE))
@@ -258,7 +276,7 @@ class _Scorer(keras.Model):
         return [ops.concatenate(parts, axis=1) for parts in zip(*slices)]
 
     def score(self, batch, state):
-        """Losses (directions, B, T) as an array, and the state after."""
+        """Losses `(directions, B, T)` as an array, and the state after the batch."""
         batch = dict(batch)
         names = [name for name in batch if name.startswith("tokens_characters")]
         if names:
@@ -275,11 +293,10 @@ def _distinct(spelled, widest):
     """Characters of positions (B, T, C), one array a direction, to those of distinct words."""
     shape = spelled[0].shape[:2]
     rows = np.concatenate([one.reshape(-1, one.shape[-1]) for one in spelled])
-    words, index = np.unique(rows, axis=0, return_inverse=True)
-    words = trim_characters(words, widest)
-    step = max(16, len(rows) // 32)
-    words = np.pad(words, ((0, -len(words) % step), (0, 0)))
-    parts = np.split(index.reshape(-1).astype(np.int32), len(spelled))
+    words, index = distinct(row.tobytes() for row in rows)
+    words = np.frombuffer(b"".join(words), rows.dtype).reshape(-1, rows.shape[1])
+    words = pad_words(trim_characters(words, widest), len(rows))
+    parts = np.split(index, len(spelled))
     names = ("word_index", "word_index_reverse")
     return {
         "word_characters": words,
@@ -295,5 +312,5 @@ def _check_vocabulary(model, vocabulary):
     if len(vocabulary) != model.vocabulary_size:
         raise ValueError(
             f"The vocabulary has {len(vocabulary):,} words, the model predicts "
-            f"{model.vocabulary_size:,}. Use the vocabulary that the model was trained with."
+            f"{model.vocabulary_size:,}. Use the vocabulary the model was trained with."
         )

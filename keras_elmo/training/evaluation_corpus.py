@@ -1,17 +1,17 @@
 """Batches of a text that is read once, to evaluate a language model."""
 
+import dataclasses
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import Batch, Packer, TextBatches
 
 _PADDING = -1
 
 
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class EvaluationCorpus(TextBatches):
     """A text as batches of word windows, read once from its beginning to its end.
 
@@ -46,34 +46,12 @@ class EvaluationCorpus(TextBatches):
     Reference: BILM_TF.md, "Language-model training".
     """
 
-    def __init__(
-        self,
-        files: Any,
-        vocabulary: Vocabulary,
-        *,
-        batch_size: int,
-        unroll_steps: int,
-        max_characters_per_token: int | None = 50,
-        widest_filter: int | None = None,
-        distinct_words: bool = True,
-        bidirectional: bool = True,
-        shard: tuple[int, int] = (0, 1),
-        remainder: str = "pad",
-    ):
-        if remainder not in ("pad", "drop"):
-            raise ValueError(f"remainder must be 'pad' or 'drop', got {remainder!r}.")
-        super().__init__(
-            files,
-            vocabulary,
-            batch_size=batch_size,
-            unroll_steps=unroll_steps,
-            max_characters_per_token=max_characters_per_token,
-            widest_filter=widest_filter,
-            distinct_words=distinct_words,
-            bidirectional=bidirectional,
-            shard=shard,
-        )
-        self.remainder = remainder
+    remainder: str = "pad"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.remainder not in ("pad", "drop"):
+            raise ValueError(f"remainder must be 'pad' or 'drop', got {self.remainder!r}.")
 
     @property
     def has_weights(self) -> bool:

@@ -14,16 +14,11 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.builders import make_bilm, make_token_encoder
 from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
-from keras_elmo.pretrained.hdf5 import (
-    export_hdf5,
-    export_softmax,
-    load_hdf5,
-    read_softmax,
-    variables_and_rows,
-)
-from keras_elmo.pretrained.registry import model_files
+from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.hdf5 import load_weights, read_softmax, variables_and_rows, write_model
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
+from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES, prefetched
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
@@ -39,28 +34,28 @@ from keras_elmo.training.word_softmax import WordSoftmax
 class BidirectionalLanguageModel(keras.Model):
     """Predicts each word from the words before it, and from those behind it.
 
-    The layers are those of `ElmoLayer`; a softmax over the vocabulary, shared by both directions,
-    stands on top. Trained on the batches of a `LanguageModelCorpus`: targets are among the inputs
-    and no loss is given to `compile`. The loss is the mean of both directions' mean negative log
-    probability, in nats.
+    The layers are those of `ElmoLayer`, with a softmax over the vocabulary on top, shared by both
+    directions. Trained on the batches of a `LanguageModelCorpus`: targets are among the inputs, and
+    no loss is given to `compile`. The loss is the mean negative log-likelihood of a word over both
+    directions, in nats.
 
     Args:
         config: The architecture, an `ElmoConfig`, or a dict of bilm-tf's options.
         vocabulary_size: Words V that can be predicted, boundaries included.
-        batch_size: Rows B of a batch: how many LSTM states are carried.
+        batch_size: Rows B of a batch, each with an LSTM state that is carried.
         unroll_steps: Words T of a window.
-        dropout: Fraction of the numbers to drop in training, from the input of every LSTM and from
+        dropout: Fraction of the units to drop in training, from the input of every LSTM and from
             the top layer.
-        num_negative_samples: Words drawn for the sampled softmax of the training, for each
-            direction; `None` trains with the full softmax. So does a number that is not below the
-            vocabulary's size. Evaluation is always in full.
+        num_negative_samples: Words drawn for the sampled softmax in training, for each direction;
+            `None`, or a number not below the vocabulary's size, trains with the full softmax.
+            Evaluation always uses the full softmax.
         share_embedding_softmax: Whether the softmax's table is the token encoder's (models that
             read whole words).
-        carry_state: Whether the LSTMs go on from window to window, as bilm-tf's do, or start each
-            window from zero.
+        carry_state: Whether LSTM states are carried from window to window, as in bilm-tf, or each
+            window starts from zero.
 
     Call arguments:
-        inputs: A batch of a `LanguageModelCorpus`.
+        inputs: A batch of a `LanguageModelCorpus` or an `EvaluationCorpus`.
         training: Whether to apply the dropout.
 
     Input shape:
@@ -85,16 +80,16 @@ class BidirectionalLanguageModel(keras.Model):
 
     def __init__(
         self,
-        config,
-        vocabulary_size,
+        config: ElmoConfig | dict[str, Any],
+        vocabulary_size: int,
         *,
-        batch_size=128,
-        unroll_steps=20,
-        dropout=0.1,
-        num_negative_samples=8192,
-        share_embedding_softmax=False,
-        carry_state=True,
-        **kwargs,
+        batch_size: int = 128,
+        unroll_steps: int = 20,
+        dropout: float = 0.1,
+        num_negative_samples: int | None = 8192,
+        share_embedding_softmax: bool = False,
+        carry_state: bool = True,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)
@@ -149,14 +144,14 @@ class BidirectionalLanguageModel(keras.Model):
         ]
 
     @property
-    def is_sampled(self):
+    def is_sampled(self) -> bool:
         """Whether training compares each word with a sample of the others, not with all."""
         n = self.num_negative_samples
         return n is not None and n < self.vocabulary_size
 
     @property
-    def softmax_kernel(self):
-        """The table (V, P) of the softmax: the token encoder's where they share one."""
+    def softmax_kernel(self) -> keras.Variable:
+        """The table `(V, P)` of the softmax: the token encoder's where they share one."""
         if self.share_embedding_softmax:
             return self.token_encoder.embedding
         return self.softmax.kernel
@@ -181,7 +176,7 @@ class BidirectionalLanguageModel(keras.Model):
             variable.assign(all_rows(ops.stop_gradient(ops.cast(one, "float32"))))
         return tops
 
-    def token_vectors(self, inputs):
+    def token_vectors(self, inputs: dict[str, Any]) -> list[Any]:
         """The token vectors of a batch, a list of floats `(B, T, P)`, one for each direction."""
         suffixes = SUFFIXES[: self.config.num_directions]
         if not self.config.reads_characters:
@@ -191,19 +186,21 @@ class BidirectionalLanguageModel(keras.Model):
             return [gather(words, inputs[f"word_index{suffix}"]) for suffix in suffixes]
         return [self.token_encoder(inputs[f"tokens_characters{suffix}"]) for suffix in suffixes]
 
-    def zero_state(self, batch_size):
-        """The state (h, c) of LSTMs that have read nothing."""
+    def zero_state(self, batch_size: int) -> tuple[Any, Any]:
+        """The state (h, c) of LSTMs that have read nothing: zeros `(batch_size, D, L, ...)`."""
         dims = (batch_size, self.config.num_directions, self.config.num_layers)
         return tuple(
             ops.zeros((*dims, n)) for n in (self.config.projection_dim, self.config.lstm_dim)
         )
 
-    def word_losses(self, inputs, tops, sampled=False):
-        """Negative log probabilities of the words that came, in nats.
+    def word_losses(
+        self, inputs: dict[str, Any], tops: list[Any], sampled: bool = False
+    ) -> list[Any]:
+        """The negative log-likelihood of each target word, in nats.
 
         Args:
             inputs: The batch.
-            tops: What `call` gave for it.
+            tops: The outputs of `call` for it.
             sampled: Whether to compare with a sample of the vocabulary.
 
         Returns:
@@ -232,13 +229,18 @@ class BidirectionalLanguageModel(keras.Model):
         total = ops.maximum(ops.sum(weights), 1.0)
         return share(sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total))
 
-    def compile(self, optimizer=None, jit_compile="auto", **kwargs):
-        """Configures the training; without arguments as bilm-tf trains.
+    def compile(
+        self,
+        optimizer: Any = None,
+        jit_compile: bool | str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        """Configures the training; without arguments as bilm-tf's.
 
         Args:
             optimizer: Any Keras optimizer; `None` for `bilm_tf_optimizer(unroll_steps)`.
-            jit_compile: Whether to compile with XLA. `"auto"` does so on JAX, and on TensorFlow
-                where there is a GPU: on a CPU TensorFlow's own graph is faster.
+            jit_compile: Whether to compile with XLA. `"auto"` does on JAX, and on TensorFlow with
+                a GPU: on a CPU TensorFlow's own graph is faster.
             **kwargs: Other arguments of `keras.Model.compile`; no loss is needed.
         """
         if optimizer is None:
@@ -251,21 +253,21 @@ class BidirectionalLanguageModel(keras.Model):
 
     def compile_from_config(self, config):
         """Compiles a loaded model as the saved one was."""
-        # Keras does not call a `compile` of our own.
+        # Keras does not call a `compile` that is overridden.
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
     def fit(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        epochs=1,
-        verbose="auto",
-        callbacks=None,
-        total_steps=None,
-        **kwargs,
-    ):
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: str | int = "auto",
+        callbacks: Any = None,
+        total_steps: int | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Trains on a `LanguageModelCorpus`, or on a dataset of its batches.
 
         With a corpus an epoch is `corpus.batches_per_epoch` batches of its endless stream, unless
@@ -369,19 +371,19 @@ class BidirectionalLanguageModel(keras.Model):
             callbacks = [CarriedStates(self.batch_size * self.unroll_steps), *_as_list(callbacks)]
         return super().evaluate(_evaluation_data(x), *args, callbacks=callbacks, **kwargs)
 
-    def reset_states(self):
+    def reset_states(self) -> None:
         """Sets the LSTM state that training carries from window to window to zero."""
         _set_zero(self.training_state)
 
-    def reset_evaluation_states(self):
+    def reset_evaluation_states(self) -> None:
         """Sets the LSTM state that evaluation carries from window to window to zero."""
         _set_zero(self.evaluation_state)
 
-    def export_hdf5(self, folder):
-        """Writes what `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax beside it.
+    def export_hdf5(self, folder: str | os.PathLike) -> None:
+        """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax.
 
         Args:
-            folder: Where to; made if there is none. Files options.json, weights.hdf5 and
+            folder: Where to write; made if it does not exist. Files options.json, weights.hdf5 and
                 softmax.hdf5 (`softmax/W` (V, P) and `softmax/b` (V,)) are replaced.
 
         Example:
@@ -389,15 +391,12 @@ class BidirectionalLanguageModel(keras.Model):
         >>> model.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        os.makedirs(folder, exist_ok=True)
-        export_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
-        export_softmax(self.softmax_kernel, self.softmax.bias, os.path.join(folder, "softmax.hdf5"))
         config = dataclasses.replace(
             self.config,
             vocabulary_size=self.vocabulary_size,
             training_options={**self.config.training_options, **self._training_options()},
         )
-        config.to_json(os.path.join(folder, "options.json"))
+        write_model(folder, self, config, softmax=(self.softmax_kernel, self.softmax.bias))
 
     def _training_options(self):
         """The settings under the names of bilm-tf."""
@@ -410,7 +409,7 @@ class BidirectionalLanguageModel(keras.Model):
             "share_embedding_softmax": self.share_embedding_softmax,
         }
 
-    def load_hdf5(self, model):
+    def load_hdf5(self, model: Any) -> bool:
         """Loads the weights of a model, and the softmax.hdf5 beside them where there is one.
 
         Args:
@@ -418,7 +417,7 @@ class BidirectionalLanguageModel(keras.Model):
                 of a published model.
 
         Returns:
-            Whether the softmax was loaded too; it stays as it was otherwise.
+            Whether the softmax was loaded too; otherwise it is unchanged.
 
         Raises:
             FileNotFoundError: if a file is missing.
@@ -426,7 +425,7 @@ class BidirectionalLanguageModel(keras.Model):
             ValueError: if the files are of another architecture or vocabulary size.
         """
         with model_files(model) as (_, weights):
-            load_hdf5(self, self.config, weights)
+            load_weights(self, self.config, weights)
             path = Path(weights).with_name("softmax.hdf5")
             if not path.exists():
                 return False
@@ -434,20 +433,20 @@ class BidirectionalLanguageModel(keras.Model):
         if bias.shape != (self.vocabulary_size,):
             raise ValueError(
                 f"{path} is of a vocabulary of {len(bias):,} words, this model predicts "
-                f"{self.vocabulary_size:,}. Load it into a model of that size and take over the "
-                "words they share with `start_from`."
+                f"{self.vocabulary_size:,}. Load it into a model of that size, and take over the "
+                "words in both with `start_from`."
             )
         self._set_softmax(kernel, bias)
         return True
 
-    def load_tf1_checkpoint(self, path):
+    def load_tf1_checkpoint(self, path: str | os.PathLike) -> int:
         """Loads a training checkpoint of bilm-tf: weights, softmax and, when compiled, Adagrad.
 
         Args:
             path: Its prefix such as `"run/model.ckpt-30"`, or its folder.
 
         Returns:
-            The steps that it was trained for.
+            The steps it was trained for.
 
         Raises:
             FileNotFoundError: if there is no such checkpoint.
@@ -484,21 +483,26 @@ class BidirectionalLanguageModel(keras.Model):
             yield self.softmax.kernel, arrays["softmax/W"]
         yield self.softmax.bias, arrays["softmax/b"]
 
-    def start_from(self, other, vocabulary=None, other_vocabulary=None):
-        """Takes over the weights of another language model, to go on or to fine-tune it.
+    def start_from(
+        self,
+        other: "BidirectionalLanguageModel",
+        vocabulary: Vocabulary | None = None,
+        other_vocabulary: Vocabulary | None = None,
+    ) -> int:
+        """Takes over the weights of another language model, to fine-tune it.
 
         Args:
             other: A `BidirectionalLanguageModel` of the same architecture.
             vocabulary, other_vocabulary: The `Vocabulary` of each. Where they differ, the rows of
                 the softmax (and of the embedding of a model that reads whole words) are taken over
-                for the words in both; the others stay as they are.
+                for the words in both; the others are unchanged.
 
         Returns:
             How many words of this model were in the other's vocabulary.
 
         Raises:
-            ValueError: if the architectures differ, or so do the vocabularies' sizes while no
-                vocabularies are given.
+            ValueError: if the architectures differ, or the sizes of the vocabularies do and these
+                are not given.
         """
         own, found = (
             dataclasses.replace(m.config, vocabulary_size=None, training_options={})
@@ -536,11 +540,11 @@ class BidirectionalLanguageModel(keras.Model):
         self.softmax_kernel.assign(kernel)
         self.softmax.bias.assign(bias)
 
-    def initialize_bias(self, counts):
+    def initialize_bias(self, counts: np.ndarray) -> None:
         """Sets the softmax's bias to the log frequency of each word.
 
-        Rare words then start as rare ones: a sampled softmax hardly ever draws them, and takes
-        long to learn even that.
+        Rare words then start out rare: a sampled softmax hardly ever draws them, and takes long to
+        learn even that.
 
         Args:
             counts: How often each word of the vocabulary occurs, `(V,)`; `Vocabulary.counts`.
@@ -548,7 +552,7 @@ class BidirectionalLanguageModel(keras.Model):
         counts = np.asarray(counts, "float64") + 1
         self.softmax.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "config": self.config.to_dict(),
@@ -562,7 +566,7 @@ class BidirectionalLanguageModel(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "BidirectionalLanguageModel":
         return super().from_config(current_names(config))
 
 

@@ -1,5 +1,8 @@
 """Perplexity over batches, for each direction and both."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,7 +11,7 @@ from keras_elmo.layers.renamed import current_names
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class Perplexity(keras.metrics.Metric):
-    """exp of the mean negative log probability of a word, over all batches since the reset.
+    """exp of the mean negative log-likelihood of a word, over all batches since the reset.
 
     Args:
         num_directions: 2 for a result of `perplexity_forward`, `perplexity_backward` and their
@@ -22,19 +25,19 @@ class Perplexity(keras.metrics.Metric):
     4.0
     """
 
-    def __init__(self, num_directions=2, name="perplexity", **kwargs):
+    def __init__(self, num_directions: int = 2, name: str = "perplexity", **kwargs: Any):
         super().__init__(name=name, **kwargs)
         self.num_directions = num_directions
         self.totals = self.add_variable((num_directions,), initializer="zeros", name="totals")
         self.words = self.add_variable((), initializer="zeros", name="words")
 
-    def update_state(self, losses, weights):
+    def update_state(self, losses: Sequence[Any], weights: Any) -> None:
         """Adds a batch: losses `(B, T)` in nats, one for each direction, and weights `(B, T)`."""
         sums = ops.stack([ops.sum(loss * weights) for loss in losses])
         self.totals.assign_add(ops.cast(sums, self.totals.dtype))
         self.words.assign_add(ops.cast(ops.sum(weights), self.words.dtype))
 
-    def result(self):
+    def result(self) -> dict[str, Any]:
         means = self.totals / ops.maximum(self.words, 1.0)
         both = {"perplexity": ops.exp(ops.mean(means))}
         if self.num_directions == 1:
@@ -42,9 +45,9 @@ class Perplexity(keras.metrics.Metric):
         forward, backward = ops.exp(means[0]), ops.exp(means[1])
         return {"perplexity_forward": forward, "perplexity_backward": backward, **both}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_directions": self.num_directions}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "Perplexity":
         return super().from_config(current_names(config))

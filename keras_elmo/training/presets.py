@@ -3,7 +3,7 @@
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.registry import get_model
 
-PRESETS = {
+PRESETS: dict[str, ElmoConfig] = {
     "tiny": ElmoConfig(
         filters=((1, 16), (2, 32), (3, 64), (4, 96), (5, 128)),
         num_highway=1,

@@ -1,5 +1,8 @@
 """The softmax over words, in full or on a sample of them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -8,32 +11,31 @@ from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
 
 _NEVER = -1e30
-"""Logit of a word that is not to be there."""
+"""Logit of a word that must not count."""
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class WordSoftmax(keras.layers.Layer):
-    """The probability of every word of the vocabulary after a context, as losses.
+    """A softmax over the vocabulary, as the loss of each target word.
 
     Args:
         vocabulary_size: Words V, boundaries included.
-        num_negative_samples: Words to draw for a sampled loss; `None` for full losses alone.
-        has_kernel: Whether the layer has a table of its own, or is called with a `kernel`.
+        num_negative_samples: Words to draw for a sampled loss; `None` for full losses only.
+        has_kernel: Whether the layer has its own table, or is called with a `kernel`.
 
     Call arguments:
         inputs: Contexts, the top layer of the biLM.
-        targets: Ids of the words that came.
+        targets: Ids of the target words.
         sampled: Whether to compare each target with one set of drawn words, the same for all
             contexts, instead of all words. Words are drawn by rank, log-uniformly and each once;
-            a target among them does not count; logits are corrected by what is expected to be
-            drawn.
+            a target among them does not count; logits are corrected by the expected counts.
         kernel: The table `(V, P)` where it belongs to the token encoder (tied weights).
 
     Input shape:
         Floats `(N, P)`, targets integers `(N,)`.
 
     Output shape:
-        float32 `(N,)`: the negative log probabilities, in nats.
+        float32 `(N,)`: the negative log-likelihoods, in nats.
 
     Example:
 
@@ -46,7 +48,13 @@ class WordSoftmax(keras.layers.Layer):
     Vocabulary"; Efraimidis and Spirakis 2006 on weighted sampling without replacement.
     """
 
-    def __init__(self, vocabulary_size, num_negative_samples=None, has_kernel=True, **kwargs):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_negative_samples: int | None = None,
+        has_kernel: bool = True,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.num_negative_samples = num_negative_samples
@@ -88,11 +96,12 @@ class WordSoftmax(keras.layers.Layer):
         logits = ops.concatenate([ops.expand_dims(positive, 1), negative], axis=1)
         return ops.logsumexp(logits, axis=1) - positive
 
-    def draw(self, targets):
+    def draw(self, targets: Any) -> tuple[Any, Any, Any]:
         """Draws words log-uniformly by rank, each at most once.
 
-        Each word's first arrival in a Poisson process is exponential with its probability as rate;
-        the earliest are what drawing with repetitions until there are enough would have found.
+        The first arrival of each word in a Poisson process is exponential, with its probability as
+        the rate; the earliest words are those that drawing with repetitions until there are enough
+        distinct ones would give.
 
         Args:
             targets: Integer ids `(N,)`.
@@ -116,10 +125,10 @@ class WordSoftmax(keras.layers.Layer):
 
         return candidates, expected(targets), expected(candidates)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None]:
         return (input_shape[0],)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
@@ -128,5 +137,5 @@ class WordSoftmax(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "WordSoftmax":
         return super().from_config(current_names(config))
