@@ -1,11 +1,13 @@
 """Finding and reading text files."""
 
 import gzip
+import hashlib
+import io
 import lzma
 
 import pytest
 
-from keras_elmo.text.reader import find_files, read_sentences
+from keras_elmo.text.reader import find_files, read_records, read_sentences
 
 
 def test_files_that_are_not_there(tmp_path):
@@ -26,3 +28,24 @@ def test_damaged_files_are_named(tmp_path, ending, compress):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=f"text.{ending} is damaged or truncated"):
             list(read_sentences(path))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_every_line_is_a_record(tmp_path, is_open):
+    content = b"a b\r\n\nc d e"
+    (tmp_path / "text.txt").write_bytes(content)
+    source = io.BytesIO(content) if is_open else tmp_path / "text.txt"
+    found = list(read_records(source, max_line_tokens=2))
+    assert [record.tokens for record in found] == [[b"a", b"b"], [], []]
+    assert [record.error for record in found[:2]] == [None, None]
+    assert found[2].error == "3 tokens, more than max_line_tokens=2"
+    starts = [content[:5], content[:6], content]
+    assert [record.digest for record in found] == [hashlib.sha256(s).hexdigest() for s in starts]
+    assert found[-1].position == (0 if is_open else len(content))
+
+
+def test_json_lines_of_an_open_file_need_a_field():
+    lines = b'{"body": "a b"}\n{"body": ["c d"]}\n{}\n'
+    found = list(read_records(io.BytesIO(lines), field="body"))
+    assert [record.tokens for record in found] == [["a", "b"], ["c d"], []]
+    assert found[2].error == "no field 'body'"
