@@ -101,8 +101,8 @@ def embed_shards(
                 raise ValueError(row["error"])
             if row["error_type"]:
                 raise RuntimeError(
-                    f"Embedding {row['source']} failed with {row['error_type']}: {row['error']}. "
-                    "The same call resumes the job."
+                    f"Embedding {row['source']} failed with {row['error_type']}: {row['error']} "
+                    "(The same call resumes the job.)"
                 )
             report.add(row)
     return report
