@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from keras_elmo.config import ElmoConfig
     from keras_elmo.embedding.embedder import Embedder
     from keras_elmo.embedding.word_cache import WordCache
-    from keras_elmo.export.saved_model import export_onnx, export_saved_model
+    from keras_elmo.export.onnx import export_onnx
+    from keras_elmo.export.saved_model import export_saved_model
     from keras_elmo.layers.bilm_stack import BiLMStack
     from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
     from keras_elmo.layers.elmo_layer import ElmoLayer
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from keras_elmo.layers.word_embedding import WordEmbedding
     from keras_elmo.pretrained.registry import get_model, list_models, register_model
     from keras_elmo.text.characters import encode_sentences
-    from keras_elmo.text.token_ids import encode_token_ids
-    from keras_elmo.text.vocabulary import Vocabulary, count_words
+    from keras_elmo.text.vocabulary import Vocabulary, count_words, encode_token_ids
     from keras_elmo.training.checkpoint import TrainingCheckpoint
     from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
     from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
@@ -93,8 +93,8 @@ _MODULES = {
     "bilm_tf_perplexity": "training.evaluation",
     "count_words": "text.vocabulary",
     "encode_sentences": "text.characters",
-    "encode_token_ids": "text.token_ids",
-    "export_onnx": "export.saved_model",
+    "encode_token_ids": "text.vocabulary",
+    "export_onnx": "export.onnx",
     "export_saved_model": "export.saved_model",
     "get_model": "pretrained.registry",
     "language_model_dataset": "training.corpus",

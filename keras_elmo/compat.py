@@ -1,10 +1,13 @@
 """The helpers of AllenNLP and bilm-tf by their own names, for code that calls them.
 
-Each is a thin layer over what keras_elmo does anyway; its docstring says what new code uses. See
+Each is a thin layer over the rest of keras_elmo; its docstring says what to use in new code. See
 examples/migrate_tf_hub.md.
 """
 
 import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +20,10 @@ from keras_elmo.text.characters import (
     checked_tokens,
     encode_sentences,
 )
-from keras_elmo.text.token_ids import BEGIN, END, id_table, read_words, rows_of_ids
-
-_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}
+from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
 
 
-def batch_to_ids(batch):
+def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
     """AllenNLP's character ids, without rows for the boundaries of sentences.
 
     A token `"<S>"` or `"</S>"` has a boundary's row, as there. In new code use `encode_sentences`,
@@ -49,10 +50,10 @@ def batch_to_ids(batch):
     ids = encode_sentences(batch).astype(np.int64)
     for row, sentence in zip(ids, batch):
         row[len(sentence) + 1] = 0
-    return _with_marks(ids, batch, _MARKS)[:, 1:-1]
+    return _with_marks(ids, batch, BOUNDARY_MARKS)[:, 1:-1]
 
 
-def add_sentence_boundaries(ids):
+def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     """Makes the rows of `encode_sentences` from those of `batch_to_ids`, such as stored ones.
 
     Args:
@@ -78,9 +79,9 @@ def add_sentence_boundaries(ids):
 class ElmoEmbedder:
     """AllenNLP's embedder: every layer's vectors of tokenized sentences.
 
-    In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike AllenNLP's, the
-    LSTMs start afresh with each sentence, so that its vectors do not depend on those before; for
-    state that is carried make an `ElmoLayer(..., output="layers", stateful=True)`. And a token
+    In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike in AllenNLP, the
+    LSTM state starts from zero in each sentence, so that its vectors do not depend on those before;
+    to carry the state, make an `ElmoLayer(..., output="layers", stateful=True)`. And a token
     `"<S>"` is ordinary text.
 
     Args:
@@ -102,13 +103,18 @@ class ElmoEmbedder:
     Reference: AllenNLP 0.9, `allennlp.commands.elmo.ElmoEmbedder`.
     """
 
-    def __init__(self, options_file=None, weight_file=None, cuda_device=-1):
+    def __init__(
+        self,
+        options_file: str | os.PathLike | None = None,
+        weight_file: str | os.PathLike | None = None,
+        cuda_device: int = -1,
+    ):
         if (options_file is None) != (weight_file is None):
             raise ValueError("Give both options_file and weight_file, or neither.")
         model = "original" if options_file is None else (options_file, weight_file)
         self.embedder = Embedder(model, progress=False)
 
-    def embed_sentence(self, sentence):
+    def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
         """All layers of one sentence.
 
         Args:
@@ -119,19 +125,21 @@ class ElmoEmbedder:
         """
         return self.embed_batch([sentence])[0]
 
-    def embed_batch(self, batch):
-        """All layers of some sentences: a list of arrays as of `embed_sentence`.
+    def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[np.ndarray]:
+        """All layers of a batch of sentences: a list of arrays as of `embed_sentence`.
 
         Args:
             batch: List of lists of tokens.
         """
         return self.embedder.embed(batch, output="layers")
 
-    def embed_sentences(self, sentences, batch_size=64):
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int = 64
+    ) -> Iterator[np.ndarray]:
         """All layers of many sentences, one after the other.
 
         Args:
-            sentences: Iterable of lists of tokens; it is read as the vectors are asked for.
+            sentences: Iterable of lists of tokens; it is read lazily.
             batch_size: Sentences to read and embed at once.
 
         Yields:
@@ -164,12 +172,12 @@ class Batcher:
     Reference: bilm-tf, `bilm.Batcher`; BILM_TF.md, "Characters".
     """
 
-    def __init__(self, lm_vocab_file, max_token_length):
+    def __init__(self, lm_vocab_file: str | os.PathLike, max_token_length: int):
         words = set(read_words(lm_vocab_file))
-        self._marks = {mark: row for mark, row in _MARKS.items() if mark in words}
+        self._marks = {mark: row for mark, row in BOUNDARY_MARKS.items() if mark in words}
         self._max_token_length = max_token_length
 
-    def batch_sentences(self, sentences):
+    def batch_sentences(self, sentences: Iterable[Iterable[str]]) -> np.ndarray:
         """Character ids, int64 `(B, T + 2, C)`, of a list of lists of tokens."""
         sentences = list(map(checked_tokens, sentences))
         ids = encode_sentences(sentences, self._max_token_length).astype(np.int64)
@@ -197,18 +205,23 @@ class TokenBatcher:
     Reference: bilm-tf, `bilm.TokenBatcher`.
     """
 
-    def __init__(self, lm_vocab_file):
-        ids = id_table(lm_vocab_file)
-        self._ids = {**ids, **{mark.encode(): ids[mark] for mark in _MARKS}}
+    def __init__(self, lm_vocab_file: str | os.PathLike):
+        ids = id_table(read_words(lm_vocab_file))
+        self._ids = {**ids, **{mark.encode(): ids[mark] for mark in BOUNDARY_MARKS}}
 
-    def batch_sentences(self, sentences):
+    def batch_sentences(self, sentences: Iterable[Iterable[str]]) -> np.ndarray:
         """Token ids, int64 `(B, T + 2)`, of a list of lists of tokens."""
         return rows_of_ids(sentences, self._ids).astype(np.int64)
 
 
 def weight_layers(
-    name, bilm_ops, l2_coef=None, use_top_only=False, do_layer_norm=False, reuse=None
-):
+    name: str,
+    bilm_ops: dict[str, Any],
+    l2_coef: float | None = None,
+    use_top_only: bool = False,
+    do_layer_norm: bool = False,
+    reuse: WeightedLayerSum | None = None,
+) -> dict[str, Any]:
     """bilm-tf's mix of a biLM's layers.
 
     In new code use `ElmoLayer`, which mixes by itself, or `WeightedLayerSum`.
@@ -217,12 +230,12 @@ def weight_layers(
         name: A name for the layer that is made.
         bilm_ops: A dict with `lm_embeddings`, floats `(B, L + 1, T, 2 * P)`, which an
             `ElmoLayer(..., output="layers")` gives; and `mask`, booleans `(B, T)`, unless they
-            come from such a layer, whose mask is known. Tensors, or those of a model being made.
+            come from such a layer, whose mask is known. Tensors, or Keras tensors of a model.
         l2_coef: Weight of the penalty on the raw layer weights, or `None`.
         use_top_only: Whether to take the top layer alone.
         do_layer_norm: Whether to normalize the layers first.
-        reuse: For the same weights again, the `layer` of an earlier result; bilm-tf goes by the
-            name of a variable scope.
+        reuse: To share weights, the `layer` of an earlier result; bilm-tf goes by the name of a
+            variable scope.
 
     Returns:
         A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, for

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+from typing import Any, NoReturn
 
 from keras_elmo.atomic import atomic_write
 
@@ -54,7 +55,7 @@ class ElmoConfig:
         char_embedding_dim: Size of a character's vector.
         activation: `"relu"` or `"tanh"`, after the convolutions.
         max_characters_per_token: Characters of a token, its begin and end marks included. Longer
-            tokens are cut.
+            tokens are truncated.
         num_highway: Highway layers after the convolutions; 0 for none.
         lstm_dim: Units of an LSTM cell.
         projection_dim: Size of a token's vector in one direction. Where it equals `lstm_dim` the
@@ -67,11 +68,11 @@ class ElmoConfig:
         bidirectional: Whether there is a backward direction too.
         vocabulary_size: Words in the vocabulary, boundaries included; needed by models that read
             whole words.
-        training_options: What else options.json holds (bilm-tf keeps the settings of the training
-            there). Kept and written again, not interpreted.
+        training_options: The other fields of options.json (bilm-tf keeps the settings of the
+            training there). Kept and written back, not interpreted.
 
     Raises:
-        ValueError: if a field has a value that it cannot have, or contradicts another one.
+        ValueError: if a field's value is invalid, or contradicts another field's.
 
     Example:
 
@@ -98,7 +99,7 @@ class ElmoConfig:
     vocabulary_size: int | None = None
     training_options: dict = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.filters is not None:
             object.__setattr__(self, "filters", _checked_filters(self.filters))
         _check_integer("char_embedding_dim", self.char_embedding_dim, 1)
@@ -120,12 +121,7 @@ class ElmoConfig:
             _check_integer("vocabulary_size", self.vocabulary_size, 1)
         if not isinstance(self.training_options, dict):
             _fail("training_options", self.training_options, "a dict")
-        self._check_together()
-
-    def _check_together(self):
-        if self.filters is None:
-            return
-        if self.widest_filter > self.max_characters_per_token:
+        if self.filters is not None and self.widest_filter > self.max_characters_per_token:
             _fail(
                 "filters",
                 list(map(list, self.filters)),
@@ -133,7 +129,7 @@ class ElmoConfig:
             )
 
     @classmethod
-    def from_json(cls, path_or_dict):
+    def from_json(cls, path_or_dict: str | os.PathLike | dict) -> "ElmoConfig":
         """Reads the options of bilm-tf.
 
         Args:
@@ -144,8 +140,8 @@ class ElmoConfig:
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if the file is no JSON object, or a field is missing, unknown or bad; the
-                message names the field, its value and what is allowed.
+            ValueError: if the file is not a JSON object, or a field is missing, unknown or invalid;
+                the message names the field, its value and what is allowed.
 
         Example:
 
@@ -173,7 +169,7 @@ class ElmoConfig:
             fields.update(_character_fields(_section(options, "char_cnn", _CHAR_CNN_KEYS)))
         return cls(**fields, training_options=options)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The options of bilm-tf as a dict, as an inference file has them (`n_characters` 262)."""
         options = {}
         if not self.bidirectional:
@@ -199,7 +195,7 @@ class ElmoConfig:
             options["n_tokens_vocab"] = self.vocabulary_size
         return {**options, **self.training_options}
 
-    def to_json(self, path):
+    def to_json(self, path: str | os.PathLike) -> None:
         """Writes an options.json that bilm-tf and AllenNLP read, whole or not at all.
 
         Args:
@@ -213,31 +209,31 @@ class ElmoConfig:
             file.write("\n")
 
     @property
-    def reads_characters(self):
+    def reads_characters(self) -> bool:
         """Whether the model reads the characters of a token; else it reads whole words."""
         return self.filters is not None
 
     @property
-    def num_filters(self):
+    def num_filters(self) -> int:
         """Convolution filters over characters, of all widths together."""
         return sum(number for _, number in self.filters or ())
 
     @property
-    def widest_filter(self):
+    def widest_filter(self) -> int | None:
         """Characters under the widest convolution; `None` for a model that reads whole words."""
         return max((width for width, _ in self.filters or ()), default=None)
 
     @property
-    def num_directions(self):
+    def num_directions(self) -> int:
         """2 for forward and backward, 1 for forward alone."""
         return 2 if self.bidirectional else 1
 
     @property
-    def output_dim(self):
+    def output_dim(self) -> int:
         """Size of a token's vector: `projection_dim` for each direction."""
         return self.num_directions * self.projection_dim
 
-    def with_word_input(self, vocabulary_size):
+    def with_word_input(self, vocabulary_size: int) -> "ElmoConfig":
         """The same biLM without its character encoder, reading `vocabulary_size` whole words."""
         return dataclasses.replace(self, filters=None, vocabulary_size=int(vocabulary_size))
 
@@ -322,6 +318,6 @@ def _is_integer(value):
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _fail(field, value, allowed):
+def _fail(field: str, value: Any, allowed: str) -> NoReturn:
     named = f" ({_BILM_TF_NAMES[field]} in options.json)" if field in _BILM_TF_NAMES else ""
     raise ValueError(f"Bad option {field}{named} = {value!r}: expected {allowed}.")

@@ -20,7 +20,7 @@ def add_command(commands, common):
 
 def _dump_words(arguments, _):
     from keras_elmo.embedding.embedder import Embedder
-    from keras_elmo.text.token_ids import read_words
+    from keras_elmo.text.vocabulary import read_words
 
     words = read_words(arguments.vocabulary)
     Embedder(arguments.model, word_cache=0).dump_words(words, arguments.output)

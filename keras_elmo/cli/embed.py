@@ -205,7 +205,7 @@ def _embed_to_file(arguments, parser):
 def _tell_what_is_kept(path):
     from keras_elmo.embedding.writers import stored_lines
 
-    num_lines = stored_lines(path)
+    num_lines = 0 if os.path.exists(path) else stored_lines(path)
     if num_lines:
         print(
             f"keras-elmo: the vectors of {num_lines:,} lines are kept; the same command with "

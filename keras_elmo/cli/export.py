@@ -1,9 +1,11 @@
 """The command `keras-elmo export`."""
 
+import importlib
+
 from keras_elmo.cli.common import A_MODEL
 
-_FORMATS = {"hdf5": "export_hdf5", "saved-model": "export_saved_model", "onnx": "export_onnx"}
-"""The function of `export.saved_model` for each format."""
+_MODULES = {"hdf5": "bilm_tf", "saved-model": "saved_model", "onnx": "onnx"}
+"""The module of `export` for each format, which has a function `export_<module>`."""
 
 
 def add_command(commands, common):
@@ -22,7 +24,7 @@ def add_command(commands, common):
     command.add_argument("--model", help=A_MODEL)
     command.add_argument(
         "--format",
-        choices=tuple(_FORMATS),
+        choices=tuple(_MODULES),
         default="hdf5",
         help="hdf5: options.json and weights.hdf5, as bilm-tf and AllenNLP read them; saved-model: "
         "for TensorFlow Serving and tf.saved_model.load, with the signatures of the TF-Hub ELMo "
@@ -56,10 +58,10 @@ def _export(arguments, _):
         export_language_model(arguments.checkpoint, output, arguments.overwrite)
         print(f"Wrote the model to {output}: ElmoLayer({output!r})")
         return
-    from keras_elmo.export import saved_model
     from keras_elmo.layers.elmo_layer import ElmoLayer
 
-    export = getattr(saved_model, _FORMATS[arguments.format])
+    name = _MODULES[arguments.format]
+    export = getattr(importlib.import_module(f"keras_elmo.export.{name}"), f"export_{name}")
     differences = export(ElmoLayer(arguments.model), output, arguments.overwrite)
     print(f"Wrote {output}. Read back, its largest differences from the Keras layer are")
     for name, difference in differences.items():

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from keras_elmo.cli.common import MODEL_HELP, print_table
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.registry import get_model, list_models, model_files
+from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
 
 _BYTES_PER_PARAMETER = 4

@@ -1,8 +1,13 @@
-"""Parts of an `ElmoLayer` as functions of arrays, compiled as each backend does it."""
+"""Parts of an `ElmoLayer` as compiled functions of arrays, on each backend."""
+
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
+
+from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 
 _FEWEST_WORDS = 8
 
@@ -10,7 +15,7 @@ _FEWEST_WORDS = 8
 class CompiledWords(keras.Model):
     """Ids to token vectors: the token encoder of an `ElmoLayer`."""
 
-    def __init__(self, layer):
+    def __init__(self, layer: ElmoLayer):
         super().__init__(dtype=layer.bilm_dtype_policy, name="words")
         self.token_encoder = layer.token_encoder
         self.jit_compile = keras.backend.backend() == "jax"
@@ -19,7 +24,7 @@ class CompiledWords(keras.Model):
     def call(self, inputs):
         return ops.cast(self.token_encoder(inputs), "float32")
 
-    def run(self, ids):
+    def run(self, ids: np.ndarray) -> np.ndarray:
         """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
         num_words, rows = len(ids), _FEWEST_WORDS
         while rows < num_words:
@@ -29,14 +34,15 @@ class CompiledWords(keras.Model):
 
 
 class CompiledSentences(keras.Model):
-    """Token vectors to what an `Embedder` is asked for, by a `BiLMStack` and a mix."""
+    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` and a mix."""
 
-    def __init__(self, bilm, mix, output):
+    def __init__(self, bilm: Any, mix: WeightedLayerSum | None, output: str):
         super().__init__(dtype=bilm.dtype_policy, name=f"sentences_{output}")
         self.bilm = bilm
         self.mix = mix
         self.output_kind = output
         self.jit_compile = keras.backend.backend() == "jax"
+        self.run_eagerly = getattr(bilm, "is_compiled", False)  # a `QuantizedBiLM` may be
         self.built = True
 
     def call(self, inputs):
@@ -53,30 +59,26 @@ class CompiledSentences(keras.Model):
             layers = ops.mean(layers, axis=1)
         return ops.cast(layers, "float32")
 
-    def run(self, tokens, lengths):
+    def run(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Vectors of token vectors `(B, T, P)` with boundaries; `lengths` `(B,)` count those."""
         num_rows, num_steps = tokens.shape[:2]
         rows = padded(num_rows)
-        # A step more is as much to do as any other; XLA compiles for each number of steps.
+        # Each padded step costs as much as any other; but XLA recompiles for each number of steps.
         steps = padded(num_steps) if keras.backend.backend() == "jax" else num_steps
         if (rows, steps) != (num_rows, num_steps):
             tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
             lengths = np.pad(lengths, (0, rows - num_rows))
         inputs = {"tokens": tokens}
-        if (lengths < steps).any():  # without a mask there is less to do
+        if (lengths < steps).any():  # it is faster without a mask
             inputs["lengths"] = lengths
         return self.predict_on_batch(inputs)[:num_rows]
 
 
-def padded(count, up=True):
-    """The size to run for a number of rows: few different ones, and near to it.
+def padded(count: int, up: bool = True) -> int:
+    """The bucket for a number of rows: the next size up, or down.
 
-    XLA compiles for each size, and oneDNN, which TensorFlow and PyTorch use, keeps code and memory
-    for each.
-
-    Args:
-        count: The number of rows.
-        up: Whether the size is to be at least, or at most, the number.
+    XLA recompiles for each size, and oneDNN, which TensorFlow and PyTorch use, keeps code and
+    memory for each.
     """
     step = 1 << max(0, count.bit_length() - 4)
     if keras.backend.backend() == "jax" and count > 1:

@@ -1,27 +1,40 @@
 """Many sentences to word vectors, fast."""
 
-import contextlib
 import itertools
-import sys
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO
 
 import numpy as np
 
+from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
-from keras_elmo.embedding.file_job import embed_file
-from keras_elmo.embedding.word_cache import WordCache, write_token_embeddings
+from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
+from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.ops.quantization import Int8BiLM
+from keras_elmo.layers.quantized_bilm import QuantizedBiLM
+from keras_elmo.pretrained.download import ModelSource
+from keras_elmo.pretrained.hdf5 import write_token_embeddings
+from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import (
-    BEGIN_SENTENCE,
-    END_SENTENCE,
-    boundary_row,
     checked_tokens,
-    encode_sentences,
+    delimited_rows,
+    distinct,
     split_tokens,
     token_bytes,
     trim_characters,
 )
-from keras_elmo.text.token_ids import BEGIN, END, UNKNOWN, id_table, read_words
+from keras_elmo.text.vocabulary import (
+    BEGIN,
+    END,
+    UNKNOWN_KEY,
+    encode_vocabulary,
+    id_table,
+    read_words,
+)
+
+Sentences = Iterable[str | bytes | Sequence[str | bytes]]
+"""Sentences: lists of tokens, or strings to be split at white space."""
 
 _OUTPUTS = ("mix", "layers", "top", "average")
 _POOLINGS = (None, "mean", "max")
@@ -33,30 +46,38 @@ _OUT_OF_MEMORY = (
     *("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory"),
     *("not enough memory", "can't allocate memory", "failed to allocate"),
 )
-"""How the backends say that memory did not suffice, in small letters."""
+"""How the backends report that memory is exhausted, in lower case."""
 
 
 class Embedder:
     """Sentences in, word vectors out, as fast as the machine allows.
 
-    Each distinct word is read by the character encoder once and then remembered; sentences are
-    sorted by length and run in batches of about as many tokens. Vectors do not depend on what else
+    Each distinct word is encoded from its characters once and then cached; sentences are sorted by
+    length and run in batches of about the same number of tokens. Vectors do not depend on what else
     is embedded: they are those of `ElmoLayer`, to a few units in the last place.
 
     Args:
         model: What to embed with: as for `ElmoLayer`, or an `ElmoLayer`, whose mix is then used.
-        batch_tokens: Tokens in a batch, boundaries and padding included.
-        word_cache: How many words' vectors to remember, or a `WordCache`; 0 for none.
-        max_tokens: Longest piece to embed at once. Longer texts are cut into pieces that overlap.
+        batch_tokens: Tokens in a batch, boundaries and padding included. Halved when memory is
+            exhausted.
+        word_cache: How many words' vectors to cache, or a `WordCache`; 0 for none.
+        max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
         overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
-            that each word has seen at least `overlap // 2` tokens to either side.
+            that each word has seen at least `overlap // 2` tokens on either side.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            rounds the LSTMs' products to 8 bits (see `Int8BiLM`). Vectors come out in float32 in
-            any case. An `ElmoLayer` has a dtype of its own and allows only `"int8"`.
+            quantizes the LSTMs' products to 8 bits (see `QuantizedBiLM`), which pays from some
+            2,000 tokens on. Vectors come out in float32 in any case. An `ElmoLayer` has a dtype of
+            its own and allows only `"int8"`.
         vocabulary: For models that read whole words: a path or list of the words, in the order of
             the rows of their table.
-        progress: Whether to show a progress bar on the standard error; `None` for when that is a
+        progress: Whether to show a progress bar on standard error; `None` shows it if that is a
             terminal.
+
+    Attributes:
+        layer: The `ElmoLayer`.
+        config: Its `ElmoConfig`.
+        dim: Size of a word's vector.
+        block_tokens: Tokens that are sorted and embedded together.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -73,15 +94,15 @@ class Embedder:
 
     def __init__(
         self,
-        model="default",
+        model: ModelSource | ElmoLayer = "default",
         *,
-        batch_tokens=2048,
-        word_cache=30_000,
-        max_tokens=1024,
-        overlap=128,
-        dtype=None,
-        vocabulary=None,
-        progress=None,
+        batch_tokens: int = 2048,
+        word_cache: int | WordCache | None = 30_000,
+        max_tokens: int = 1024,
+        overlap: int = 128,
+        dtype: str | None = None,
+        vocabulary: str | os.PathLike | Sequence[str] | None = None,
+        progress: bool | None = None,
     ):
         _check_arguments(batch_tokens, max_tokens, overlap)
         if not isinstance(model, ElmoLayer):
@@ -91,8 +112,7 @@ class Embedder:
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
         self.dtype = "int8" if dtype == "int8" else self.layer.bilm_dtype_policy.name
-        self._bilm = Int8BiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
-        self.config = self.layer.config
+        self.config: ElmoConfig = self.layer.config
         self.batch_tokens = batch_tokens
         self.max_tokens = max_tokens
         self.overlap = overlap
@@ -104,32 +124,46 @@ class Embedder:
                 "table's rows."
             )
         self._ids = None if self.config.reads_characters else id_table(self.vocabulary)
+        self._words = CompiledWords(self.layer)
+        self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
+        self._sentences = {}
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache
-        self._words = CompiledWords(self.layer)
-        self._sentences = {}
         if word_cache:
             word_cache.rename(self._vocabulary_key)
             self._check_cache()
 
-    def embed(self, sentences, output="mix", pooling=None):
+    @property
+    def dim(self) -> int:
+        """Size of a word's vector."""
+        return self.config.output_dim
+
+    @property
+    def block_tokens(self) -> int:
+        """Tokens, boundaries included, that are sorted and embedded together."""
+        return _BATCHES_TOGETHER * self.batch_tokens
+
+    def embed(
+        self, sentences: Sentences, output: str = "mix", pooling: str | None = None
+    ) -> list[np.ndarray]:
         """Embeds sentences.
 
         Args:
             sentences: Iterable of sentences: lists of tokens, or strings to be split at white
-                space. Of any lengths, empty ones too.
-            output: `"mix"` for the layer's weighted sum, which is the average unless trained;
-                `"layers"` for all layers, `"top"` for the last, `"average"` for their mean.
+                space. Of any length, empty ones too.
+            output: `"mix"` for the layer's weighted sum, by the weights that an `ElmoLayer` was
+                trained to, and the mean of all layers otherwise; `"average"` for that mean in any
+                case, `"top"` for the last layer, `"layers"` for all of them.
             pooling: `None` for a vector for each word; `"mean"` or `"max"` over the words for one
                 for each sentence. An empty sentence has zeros.
 
         Returns:
             List of float32 arrays in the order given: for a sentence of T tokens `(T, 2 * P)`, or
-            `(L + 1, T, 2 * P)` for `"layers"`; without T where pooled.
+            `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled.
 
         Raises:
-            ValueError: if an argument is bad, or what is given is no sentence.
+            ValueError: if an argument is bad, or what is given is not a sentence.
             MemoryError: if even one sentence does not fit.
 
         Example:
@@ -141,7 +175,13 @@ class Embedder:
         sentences = list(sentences)
         return list(self._arrays(sentences, output, pooling, len(sentences)))
 
-    def stream(self, sentences, output="mix", pooling=None, num_sentences=None):
+    def stream(
+        self,
+        sentences: Sentences,
+        output: str = "mix",
+        pooling: str | None = None,
+        num_sentences: int | None = None,
+    ) -> Iterator[np.ndarray]:
         """Embeds sentences one after the other, in memory that does not grow with their number.
 
         Args:
@@ -149,51 +189,112 @@ class Embedder:
             num_sentences: Their number, for the progress bar, if it is known.
 
         Returns:
-            Iterator over what `embed` lists.
+            Iterator over what `embed` lists. It reads `block_tokens` tokens at a time.
         """
         self._check_request(sentences, output, pooling)
         return self._arrays(sentences, output, pooling, num_sentences)
 
-    @property
-    def block_tokens(self) -> int:
-        """Tokens, boundaries included, of the sentences that are sorted together."""
-        return _BATCHES_TOGETHER * self.batch_tokens
-
-    def embed_block(self, sentences, output="mix", pooling=None):
-        """Embeds sentences that are sorted together, without a progress bar.
-
-        Args:
-            sentences, output, pooling: As for `embed`; some `block_tokens` tokens at most.
-
-        Returns:
-            As `embed`.
-        """
+    def embed_block(
+        self, sentences: Sentences, output: str = "mix", pooling: str | None = None
+    ) -> list[np.ndarray]:
+        """As `embed`, of about `block_tokens` tokens at once and without a progress bar."""
         self._check_request(sentences, output, pooling)
         return self._embed_block(list(map(_tokens, sentences)), output, pooling)
 
     def _arrays(self, sentences, output, pooling, num_sentences):
-        with self._progress(num_sentences) as advance:
-            sentences = map(_tokens, sentences)
+        sentences = map(_tokens, sentences)
+        with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
             while block := self._next_block(sentences):
-                arrays = self._embed_block(block, output, pooling)
-                yield from arrays
-                advance(len(arrays))
-                del arrays  # or two blocks would be in memory while the next is made
+                yield from self._embed_block(block, output, pooling)
+                bar.advance(len(block))
+
+    def _next_block(self, sentences):
+        """The sentences that are sorted and embedded together."""
+        block, num_tokens = [], 0
+        for sentence in sentences:
+            block.append(sentence)
+            num_tokens += len(sentence) + 2
+            if num_tokens >= self.block_tokens:
+                break
+        return block
+
+    def _embed_block(self, block, output, pooling):
+        """Arrays of sentences, in their order."""
+        table, sentences = self._word_table(block)
+        pieces = [
+            (number, rows[start : start + self.max_tokens])
+            for number, rows in enumerate(sentences)
+            for start in _starts(len(rows), self.max_tokens, self.overlap)
+        ]
+        vectors = [None] * len(pieces)
+        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][1]))
+        while order:
+            taken = self._take_batch(order, pieces)
+            for i, array in zip(taken, self._run([pieces[i][1] for i in taken], table, output)):
+                vectors[i] = array
+        by_sentence = itertools.groupby(zip(pieces, vectors), key=lambda pair: pair[0][0])
+        arrays = [_joined([array for _, array in group], self.overlap) for _, group in by_sentence]
+        return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
+
+    def _word_table(self, block):
+        """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
+        tokens, index = distinct(itertools.chain.from_iterable(block))
+        # Several tokens may have one key: `str` and `bytes`, or long ones that begin alike.
+        keys, rows = distinct([BEGIN, END, UNKNOWN_KEY, *map(self._key, tokens)])
+        ends = np.cumsum(list(map(len, block)))
+        return self._word_vectors(keys), np.split(rows[3:][index], ends[:-1])
+
+    def _take_batch(self, order, pieces):
+        """Takes the longest pieces that are left, as many as fill a batch."""
+        width = len(pieces[order[-1]][1]) + 2
+        count = padded(max(1, self.batch_tokens // width), up=False)
+        taken = order[-count:]
+        del order[-count:]
+        return taken
+
+    def _run(self, batch, table, output):
+        """Arrays of the pieces of a batch, given as rows of the table."""
+        lengths = np.array([len(rows) for rows in batch], np.int32)
+        # The first rows of the table are the boundaries; what pads is masked, whatever it is.
+        index = delimited_rows(lengths, np.concatenate(batch), begin=0, end=1)
+        try:
+            vectors = self._compiled(output).run(table[index], lengths + 2)
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                raise MemoryError(
+                    f"Not enough memory for a piece of {lengths[0]} tokens: make the Embedder "
+                    "with a smaller max_tokens."
+                ) from error
+            half = len(batch) // 2
+            self.batch_tokens = half * index.shape[1]
+            return [
+                a for part in (batch[:half], batch[half:]) for a in self._run(part, table, output)
+            ]
+        # Copies: a view would keep the whole batch in memory.
+        return [array[..., : len(rows), :].copy() for array, rows in zip(vectors, batch)]
+
+    def _compiled(self, output):
+        if output not in self._sentences:
+            mix = self.layer.mixes[0] if output == "mix" else None
+            self._sentences[output] = CompiledSentences(self._bilm, mix, output)
+        return self._sentences[output]
 
     def embed_file(
         self,
-        source,
-        target,
-        output="mix",
-        pooling=None,
+        source: str | os.PathLike | IO[bytes],
+        target: str | os.PathLike,
+        output: str = "mix",
+        pooling: str | None = None,
         *,
-        field=None,
-        max_line_tokens=100_000,
-        dtype="float32",
-        compression=None,
-        resume=False,
-        overwrite=False,
-    ):
+        field: str | None = None,
+        max_line_tokens: int = 100_000,
+        dtype: str = "float32",
+        compression: str | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+    ) -> EmbeddedFile:
         """Embeds a text file of one tokenized sentence a line, in memory that hardly grows with it.
 
         The target appears, or is replaced, when it is complete. Until then its vectors are in parts
@@ -245,33 +346,24 @@ class Embedder:
             overwrite=overwrite,
         )
 
-    def encode_words(self, words):
-        """Token vectors of single words, by the character encoder: what the LSTMs read.
+    def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
+        """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
+        keys, index = distinct(map(self._key, words))
+        return self._word_vectors(keys)[index]
+
+    def remember_words(self, words: str | os.PathLike | Sequence[str]) -> None:
+        """Encodes and caches words in advance, such as those of a vocabulary.
 
         Args:
-            words: List of words, `str` or UTF-8 `bytes`.
-
-        Returns:
-            float32 `(len(words), P)`.
-        """
-        keys = list(map(self._key, words))
-        distinct = list(dict.fromkeys(keys))
-        places = {key: i for i, key in enumerate(distinct)}
-        return self._word_vectors(distinct)[[places[key] for key in keys]]
-
-    def remember_words(self, words):
-        """Encodes words before they are met, such as those of a vocabulary.
-
-        Args:
-            words: List of words, or the path of a file with one a line; `<S>` and `</S>` stand for
-                a sentence's boundaries.
+            words: List of words, or the path of a file with one a line; `<S>` and `</S>` are a
+                sentence's boundaries.
 
         Raises:
-            ValueError: if this embedder does not remember so many words.
+            ValueError: if the cache is too small for that many words.
         """
         words = map(self._vocabulary_key, read_words(words))
         # Each sentence has the boundaries, and a file of the cache an unknown word too.
-        keys = list(dict.fromkeys([BEGIN, END, UNKNOWN, *words]))
+        keys, _ = distinct([BEGIN, END, UNKNOWN_KEY, *words])
         room = 0 if self.word_cache is None else self.word_cache.max_words
         if len(keys) > room:
             raise ValueError(
@@ -281,7 +373,9 @@ class Embedder:
         for start in range(0, len(keys), 16 * _WORDS_AT_ONCE):
             self.word_cache.fetch(keys[start : start + 16 * _WORDS_AT_ONCE], self._encode)
 
-    def dump_words(self, vocabulary, path):
+    def dump_words(
+        self, vocabulary: str | os.PathLike | Sequence[str], path: str | os.PathLike
+    ) -> None:
         """Writes the token vectors of a vocabulary as bilm-tf's `dump_token_embeddings` does.
 
         Args:
@@ -291,6 +385,41 @@ class Embedder:
         """
         keys = list(map(self._vocabulary_key, read_words(vocabulary)))
         write_token_embeddings(path, self._encode(keys))
+
+    def _key(self, token):
+        """What a word is cached under: UTF-8 with at least the bytes that the encoder reads.
+
+        That is two less than its width. Three more are kept: a character that is truncated loses
+        up to three bytes.
+        """
+        key = token_bytes(token)
+        if not self.config.reads_characters or len(key) <= self.config.max_characters_per_token:
+            return key
+        return token_bytes(key[: self.config.max_characters_per_token + 1])
+
+    def _vocabulary_key(self, word):
+        """The key of a line of a vocabulary, or of a word in a cache."""
+        return word if word in (BEGIN, END) else self._key(word)
+
+    def _word_vectors(self, keys):
+        if self.word_cache is None:
+            return self._encode(keys)
+        return self.word_cache.fetch(keys, self._encode)
+
+    def _encode(self, keys: Sequence[Key]) -> np.ndarray:
+        """Token vectors float32 `(n, P)` of distinct words, by the model."""
+        if not self.config.reads_characters:
+            ids = [self._ids.get(key, self._ids[UNKNOWN_KEY]) for key in keys]
+            return self._words.run(np.array(ids, np.int32) + 1)
+        width = self.config.max_characters_per_token
+        vectors = np.empty((len(keys), self.config.projection_dim), np.float32)
+        # Words of similar lengths together: their characters are trimmed to the longest.
+        order = sorted(range(len(keys)), key=lambda i: len(keys[i]))
+        for start in range(0, len(order), _WORDS_AT_ONCE):
+            places = order[start : start + _WORDS_AT_ONCE]
+            ids = encode_vocabulary([keys[i] for i in places], width)
+            vectors[places] = self._words.run(trim_characters(ids, self.config.widest_filter))
+        return vectors
 
     def _check_request(self, sentences, output, pooling):
         if isinstance(sentences, (str, bytes)):
@@ -309,136 +438,6 @@ class Embedder:
                 "The ElmoLayer's mix has layer_norm, which depends on the batch. Take "
                 "output='layers' and mix them yourself."
             )
-
-    @contextlib.contextmanager
-    def _progress(self, total):
-        shown = sys.stderr.isatty() if self.progress is None else self.progress
-        if not shown:
-            yield lambda count: None
-            return
-        from rich.console import Console
-        from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-        columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as progress:
-            task = progress.add_task("embedding", total=total)
-            yield lambda count: progress.advance(task, count)
-
-    def _next_block(self, sentences):
-        """The sentences that are sorted and encoded together."""
-        block, num_tokens = [], 0
-        for sentence in sentences:
-            block.append(sentence)
-            num_tokens += len(sentence) + 2
-            if num_tokens >= self.block_tokens:
-                break
-        return block
-
-    def _embed_block(self, block, output, pooling):
-        """Arrays of sentences, in their order."""
-        table, index = self._word_table(block)
-        pieces = [
-            (number, index[number][start : start + self.max_tokens])
-            for number, sentence in enumerate(block)
-            for start in _starts(len(sentence), self.max_tokens, self.overlap)
-        ]
-        vectors = [None] * len(pieces)
-        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][1]))
-        while order:
-            taken = self._take_batch(order, pieces)
-            for i, array in zip(taken, self._run([pieces[i][1] for i in taken], table, output)):
-                vectors[i] = array
-        joined = itertools.groupby(zip(pieces, vectors), key=lambda pair: pair[0][0])
-        arrays = [_joined([array for _, array in group], self.overlap) for _, group in joined]
-        return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
-
-    def _take_batch(self, order, pieces):
-        """Takes the longest pieces that are left, as many as fill a batch."""
-        width = len(pieces[order[-1]][1]) + 2
-        count = padded(max(1, self.batch_tokens // width), up=False)
-        taken = order[-count:]
-        del order[-count:]
-        return taken
-
-    def _word_table(self, block):
-        """Vectors of the block's words, its boundaries first, and each sentence as rows of it."""
-        keys = {token: self._key(token) for token in dict.fromkeys(itertools.chain(*block))}
-        distinct = dict.fromkeys([UNKNOWN, *keys.values()])
-        places = {key: i for i, key in enumerate(distinct, start=2)}
-        rows = {token: places[key] for token, key in keys.items()}
-        index = [np.array([rows[token] for token in sentence], np.int32) for sentence in block]
-        return self._word_vectors([BEGIN, END, *places]), index
-
-    def _key(self, token):
-        """What a word is remembered by: UTF-8 with all the bytes that the character encoder reads.
-
-        It reads two less than its width. Three more are kept, for a character cut in two falls
-        away with up to three bytes.
-        """
-        key = token_bytes(token)
-        if not self.config.reads_characters or len(key) <= self.config.max_characters_per_token:
-            return key
-        return token_bytes(key[: self.config.max_characters_per_token + 1])
-
-    def _vocabulary_key(self, word):
-        """The key of a line of a vocabulary, or of a word in a cache."""
-        return word if word in (BEGIN, END) else self._key(word)
-
-    def _word_vectors(self, keys):
-        if self.word_cache is None:
-            return self._encode(keys)
-        return self.word_cache.fetch(keys, self._encode)
-
-    def _encode(self, keys):
-        """Token vectors float32 `(n, P)` of distinct words, by the model."""
-        if not self.config.reads_characters:
-            return self._look_up(keys)
-        width = self.config.max_characters_per_token
-        vectors = np.empty((len(keys), self.config.projection_dim), np.float32)
-        # Words of like lengths together: their characters are cut to the longest.
-        order = sorted(range(len(keys)), key=lambda i: len(keys[i]))
-        for start in range(0, len(order), _WORDS_AT_ONCE):
-            places = order[start : start + _WORDS_AT_ONCE]
-            plain = [b"" if keys[i] in (BEGIN, END) else keys[i] for i in places]
-            ids = encode_sentences([plain], width)[0, 1:-1]
-            for row, i in enumerate(places):
-                if keys[i] in (BEGIN, END):
-                    mark = BEGIN_SENTENCE if keys[i] == BEGIN else END_SENTENCE
-                    ids[row] = boundary_row(mark, width)
-            vectors[places] = self._words.run(trim_characters(ids, self.config.widest_filter))
-        return vectors
-
-    def _look_up(self, keys):
-        ids = [self._ids.get(key, self._ids[UNKNOWN]) for key in keys]
-        return self._words.run(np.array(ids, np.int32))
-
-    def _run(self, batch, table, output):
-        """Arrays of the pieces of a batch, given as rows of the table."""
-        longest = max(map(len, batch)) + 2
-        index = np.zeros((len(batch), longest), np.int32)
-        lengths = np.array([len(rows) + 2 for rows in batch], np.int32)
-        for row, rows in zip(index, batch):
-            row[1 : len(rows) + 1] = rows
-            row[len(rows) + 1] = 1
-        if output not in self._sentences:
-            mix = self.layer.mixes[0] if output == "mix" else None
-            self._sentences[output] = CompiledSentences(self._bilm, mix, output)
-        try:
-            vectors = self._sentences[output].run(table[index], lengths)
-        except Exception as error:
-            if not _is_out_of_memory(error):
-                raise
-            if len(batch) == 1:
-                raise MemoryError(
-                    f"Not enough memory for a piece of {len(batch[0])} tokens: make the Embedder "
-                    "with a smaller max_tokens."
-                ) from error
-            self.batch_tokens = max(1, len(batch) // 2) * longest
-            half = len(batch) // 2
-            parts = batch[:half], batch[half:]
-            return [array for part in parts for array in self._run(part, table, output)]
-        # Copies: a view would keep the whole batch in memory.
-        return [array[..., : len(rows), :].copy() for array, rows in zip(vectors, batch)]
 
     def _check_cache(self):
         """Raises ValueError unless the cache's vectors are this model's."""
@@ -491,7 +490,7 @@ def _tokens(sentence):
 
 
 def _is_out_of_memory(error):
-    """Whether an error of any backend says that memory did not suffice."""
+    """Whether an error of any backend says that memory is exhausted."""
     if isinstance(error, MemoryError):
         return True
     text = f"{type(error).__name__} {error}".lower()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from keras_elmo.embedding.writers import open_writer
+from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, read_records
 
@@ -51,19 +51,20 @@ class EmbeddedFile:
 
 def embed_file(
     embedder: "Embedder",
-    source: str | os.PathLike | BinaryIO,
-    target: str | os.PathLike,
+    source: str | os.PathLike[str] | BinaryIO,
+    target: str | os.PathLike[str],
     *,
     output: str,
     pooling: str | None,
     field: str | None,
     max_line_tokens: int,
-    dtype: str,
-    compression: str | None,
-    resume: bool,
-    overwrite: bool,
+    **writer_options,
 ) -> EmbeddedFile:
-    """Embeds a text file of one tokenized sentence a line: see `Embedder.embed_file`."""
+    """Embeds a text file of one tokenized sentence a line: see `Embedder.embed_file`.
+
+    Args:
+        **writer_options: `dtype`, `compression`, `resume` and `overwrite` of `open_writer`.
+    """
     settings = {
         "model": fingerprint(embedder),
         "output": output,
@@ -73,14 +74,13 @@ def embed_file(
         "field": field,
         "max_line_tokens": max_line_tokens,
     }
-    options = {"dtype": dtype, "compression": compression}
-    num_bytes = None if hasattr(source, "read") else os.path.getsize(source)
+    num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
     with (
-        open_writer(target, settings, **options, resume=resume, overwrite=overwrite) as writer,
+        open_writer(target, settings, **writer_options) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,
     ):
         records = read_records(source, field, max_line_tokens)
-        _skip(records, writer, source)
+        _skip(records, writer, "The text" if num_bytes is None else source)
         report = EmbeddedFile(lines=writer.num_lines)
         start = time.monotonic()
         for block in _blocks(records, embedder.block_tokens):
@@ -88,7 +88,7 @@ def embed_file(
             writer.write(block, embedder.embed_block(tokens, output, pooling))
             for record in block:
                 report.add(record)
-            rate = report.tokens / (time.monotonic() - start)
+            rate = report.tokens / max(time.monotonic() - start, 1e-9)
             bar.update(block[-1].position, f"{report.lines:,} lines, {rate:,.0f} tokens/s")
             _release_memory()
         if not report.lines:
@@ -106,16 +106,15 @@ def fingerprint(embedder: "Embedder") -> str:
     return digest.hexdigest()[:32]
 
 
-def _skip(records: Iterator[Record], writer, source):
+def _skip(records: Iterator[Record], writer: VectorWriter, source):
     """Reads the lines that were embedded before, and checks that they are the same."""
     digest = None
     for record in itertools.islice(records, writer.num_lines):
         digest = record.digest
     if digest != writer.digest:
-        name = "The text" if hasattr(source, "read") else os.fspath(source)
         raise ValueError(
-            f"{name} does not begin with the {writer.num_lines:,} lines that {writer.path} holds: "
-            "resume with the same text, or write to another name."
+            f"{source} does not begin with the {writer.num_lines:,} lines that {writer.path} "
+            "holds: resume with the same text, or write to another name."
         )
 
 

@@ -3,24 +3,29 @@
 import collections
 import itertools
 import os
+from collections.abc import Callable
 
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME, read_token_embeddings
-from keras_elmo.text.token_ids import BEGIN, END, UNKNOWN, read_words
+from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_token_embeddings
+from keras_elmo.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN_KEY, read_words
+
+Key = bytes | str
+"""What a word is stored under: its UTF-8; or `BEGIN` or `END`, a sentence's boundaries."""
 
 _FIRST_CAPACITY = 1024
+_SPECIAL_KEYS = [BEGIN, END, UNKNOWN_KEY]
 
 
 class WordCache:
-    """Token vectors by word, the latest used ones, in bounded memory.
+    """Token vectors by word: a least-recently-used cache.
 
     An `Embedder` fills one as it meets words. A file of bilm-tf's `dump_token_embeddings` fills it
     at once; words that are not in it go through the character encoder as they come.
 
     Args:
-        max_words: Most words to keep. The ones not used for longest go first.
+        max_words: Maximum number of words to keep. The least recently used are evicted first.
 
     Raises:
         ValueError: if `max_words` is not a positive integer.
@@ -32,7 +37,7 @@ class WordCache:
     Reference: BILM_TF.md, "Files" (`dump_token_embeddings`).
     """
 
-    def __init__(self, max_words=30_000):
+    def __init__(self, max_words: int = 30_000):
         if not isinstance(max_words, int) or max_words < 1:
             raise ValueError(f"max_words must be an integer of at least 1, got {max_words!r}.")
         self.max_words = max_words
@@ -41,18 +46,23 @@ class WordCache:
         self._rows = {}  # in the order of their last use
         self._vectors = None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._rows)
 
     @classmethod
-    def from_files(cls, embeddings, vocabulary, max_words=None):
+    def from_files(
+        cls,
+        embeddings: str | os.PathLike,
+        vocabulary: str | os.PathLike,
+        max_words: int | None = None,
+    ) -> "WordCache":
         """Reads the token vectors of bilm-tf's `dump_token_embeddings`, or of `save`.
 
         Args:
             embeddings: The path of an hdf5 file with the array `embedding` (num_words, P).
             vocabulary: The path of the words, one a line, in the order of the rows; `<S>` and
-                `</S>` stand for a sentence's boundaries. The first ones count as used last, for
-                vocabularies go by falling count.
+                `</S>` are a sentence's boundaries. The first ones count as the most recently used,
+                since vocabularies are sorted by descending count.
             max_words: As for the class; by default twice the words in the file.
 
         Returns:
@@ -77,11 +87,11 @@ class WordCache:
         cache.store(keys[: cache.max_words][::-1], vectors[: cache.max_words][::-1])
         return cache
 
-    def save(self, embeddings, vocabulary):
+    def save(self, embeddings: str | os.PathLike, vocabulary: str | os.PathLike) -> None:
         """Writes the words and their vectors as bilm-tf's `dump_token_embeddings` does.
 
-        The words used last come first. Those that a text file of one word a line cannot hold are
-        left out.
+        The most recently used words come first. Those that a text file of one word a line cannot
+        hold are left out.
 
         Args:
             embeddings: The hdf5 file to write.
@@ -90,23 +100,21 @@ class WordCache:
         Raises:
             ValueError: if nothing was embedded yet.
         """
-        special = [BEGIN, END, UNKNOWN]
-        if not all(key in self._rows for key in special):
+        if not all(key in self._rows for key in _SPECIAL_KEYS):
             raise ValueError("The cache lacks <S>, </S> or <UNK>: embed some sentences first.")
-        names = [BEGIN.encode(), END.encode(), UNKNOWN]
+        names = [special.encode() for special in SPECIALS]
         words = [key for key in reversed(self._rows) if key not in (BEGIN, END, *names)]
         words = [key for key in words if key.split() == [key]]
-        rows = [self._rows[key] for key in special + words]
-        write_token_embeddings(embeddings, self._vectors[rows])
+        rows = [self._rows[key] for key in _SPECIAL_KEYS + words]
         with atomic_write(vocabulary) as partial, open(partial, "wb") as file:
-            for key in names + words:
-                file.write(key + b"\n")
+            file.writelines(key + b"\n" for key in names + words)
+            write_token_embeddings(embeddings, self._vectors[rows])
 
-    def fetch(self, keys, encode):
-        """Vectors of words, those that are not at hand by a call of `encode`.
+    def fetch(self, keys: list[Key], encode: Callable[[list[Key]], np.ndarray]) -> np.ndarray:
+        """Vectors of words; those that are not in the cache are encoded and stored.
 
         Args:
-            keys: List of distinct words, UTF-8 `bytes`; or `BEGIN` or `END`.
+            keys: Distinct words.
             encode: A function from such a list to float32 `(n, P)`.
 
         Returns:
@@ -131,8 +139,8 @@ class WordCache:
         self.store([keys[i] for i in kept], vectors[kept])
         return vectors
 
-    def store(self, keys, vectors):
-        """Keeps the vectors of words that it does not have, in the place of older ones if need be.
+    def store(self, keys: list[Key], vectors: np.ndarray) -> None:
+        """Adds the vectors of new words, in the place of the least recently used if need be.
 
         Args:
             keys: List of at most `max_words` words.
@@ -146,12 +154,12 @@ class WordCache:
         self._rows.update(zip(keys, rows))
         self._vectors[rows] = vectors
 
-    def latest(self, count):
-        """The keys used last, most `count` of them, and their vectors `(n, P)`."""
+    def latest(self, count: int) -> tuple[list[Key], np.ndarray]:
+        """The most recently used keys, at most `count`, and their vectors `(n, P)`."""
         keys = list(itertools.islice(reversed(self._rows), count))
         return keys, self._vectors[[self._rows[key] for key in keys]]
 
-    def rename(self, key_of):
+    def rename(self, key_of: Callable[[Key], Key]) -> None:
         """Gives words other keys; where the new one is another word's, the old one stays.
 
         Args:
@@ -172,19 +180,5 @@ class WordCache:
         if self._vectors is None:
             self._vectors = np.empty((capacity, dim), np.float32)
         else:
-            # In place: a copy would be two tables in memory for a moment.
+            # In place: a copy would hold two tables in memory for a moment.
             self._vectors.resize((capacity, dim), refcheck=False)
-
-
-def write_token_embeddings(path, vectors):
-    """Writes token vectors as bilm-tf's `dump_token_embeddings` does, whole or not at all.
-
-    Args:
-        path: The hdf5 file; an existing one is replaced.
-        vectors: float32 `(num_words, P)`, in the order of a vocabulary file.
-    """
-    with atomic_write(os.fspath(path)) as partial:
-        import h5py
-
-        with h5py.File(partial, "w") as file:
-            file.create_dataset(TOKEN_EMBEDDINGS_NAME, data=vectors)

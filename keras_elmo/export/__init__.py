@@ -1,1 +1,1 @@
-"""Models for programs without keras_elmo."""
+"""Models for programs without keras_elmo: each export is read back and verified."""

@@ -1,6 +1,8 @@
 """The bidirectional language model: token vectors to every layer's vectors."""
 
 import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -8,6 +10,7 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.projected_lstm import ProjectedLSTM
 from keras_elmo.layers.renamed import current_names
+from keras_elmo.ops.lstm import masked
 
 _ORIGINAL = ElmoConfig()
 
@@ -60,16 +63,16 @@ class BiLMStack(keras.layers.Layer):
 
     def __init__(
         self,
-        lstm_dim=_ORIGINAL.lstm_dim,
-        projection_dim=_ORIGINAL.projection_dim,
-        num_layers=_ORIGINAL.num_layers,
-        cell_clip=_ORIGINAL.cell_clip,
-        proj_clip=_ORIGINAL.proj_clip,
-        use_skip_connections=_ORIGINAL.use_skip_connections,
-        bidirectional=_ORIGINAL.bidirectional,
-        dropout=0.0,
-        **kwargs,
-    ):
+        lstm_dim: int = _ORIGINAL.lstm_dim,
+        projection_dim: int = _ORIGINAL.projection_dim,
+        num_layers: int = _ORIGINAL.num_layers,
+        cell_clip: float | None = _ORIGINAL.cell_clip,
+        proj_clip: float | None = _ORIGINAL.proj_clip,
+        use_skip_connections: bool = _ORIGINAL.use_skip_connections,
+        bidirectional: bool = _ORIGINAL.bidirectional,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}.")
@@ -113,40 +116,39 @@ class BiLMStack(keras.layers.Layer):
         ]
 
     @property
-    def directions(self):
-        """The LSTM layers of each direction, a list of lists: forward, then backward."""
+    def directions(self) -> list[list[ProjectedLSTM]]:
+        """The LSTM layers of each direction: forward, then backward."""
         return [list(lstms) for lstms in (self.forward_lstms, self.backward_lstms) if lstms]
 
-    def build(self, input_shape):
+    @property
+    def num_directions(self) -> int:
+        """2 for forward and backward, 1 for forward alone."""
+        return 2 if self.bidirectional else 1
+
+    def build(self, input_shape: tuple) -> None:
         for lstms in self.directions:
             for lstm in lstms:
                 lstm.build((None, None, self.projection_dim))
 
     def call(
         self,
-        inputs,
-        mask=None,
-        initial_state=None,
-        return_state=False,
-        training=None,
-        inputs_mask=None,
-    ):
+        inputs: Any,
+        mask: Any = None,
+        initial_state: tuple | None = None,
+        return_state: bool = False,
+        training: bool | None = None,
+        inputs_mask: Any = None,
+    ) -> Any:
         self._check_inputs(inputs)
         mask = inputs_mask if mask is None else mask
-        if mask is not None:
-            valid = ops.expand_dims(ops.cast(mask, "bool"), -1)
-            inputs = ops.where(valid, inputs, ops.zeros_like(inputs))
-        layers, states = [], []
-        for d, lstms in enumerate(self.directions):
-            outputs, state = self._run(lstms, inputs, mask, initial_state, d, training)
-            layers.append(outputs)
-            states.append(state)
-        outputs = ops.stack([ops.concatenate(layer, axis=-1) for layer in zip(*layers)], axis=1)
-        if not return_state:
-            return outputs
-        return outputs, _stack_states([_stack_states(state) for state in states])
+        inputs = mask_tokens(inputs, mask)
+        layers, state = self._run([inputs] * self.num_directions, mask, initial_state, training)
+        outputs = stack_directions(layers)
+        return (outputs, state) if return_state else outputs
 
-    def read_streams(self, streams, initial_state, training=False):
+    def read_streams(
+        self, streams: Sequence, initial_state: tuple, training: bool = False
+    ) -> tuple[list, tuple]:
         """Runs each direction over words of its own, as a language model is trained.
 
         The backward direction reads a stream of reversed sentences, both from first to last, so
@@ -163,34 +165,24 @@ class BiLMStack(keras.layers.Layer):
 
         Reference: BILM_TF.md, "Language-model training".
         """
-        tops, states = [], []
-        for d, (lstms, x) in enumerate(zip(self.directions, streams)):
-            # A backward LSTM runs from the last place to the first.
-            x = ops.flip(x, axis=1) if lstms[0].reverse else x
-            outputs, state = self._run(lstms, x, None, initial_state, d, training)
-            tops.append(ops.flip(outputs[-1], axis=1) if lstms[0].reverse else outputs[-1])
-            states.append(state)
-        return tops, _stack_states([_stack_states(state) for state in states])
+        layers, state = self._run(_flip_backward(streams), None, initial_state, training)
+        return _flip_backward([outputs[-1] for outputs in layers]), state
 
-    def _run(self, lstms, x, mask, initial_state, direction, training):
-        """One direction: the vectors of every layer, and the final (h, c) of every LSTM."""
-        outputs, states = [x], []
-        for layer, lstm in enumerate(lstms):
-            x = self._drop(x, training)
-            state = None
-            if initial_state is not None:
-                state = tuple(part[:, direction, layer] for part in initial_state)
-            y, state = lstm(x, mask=mask, initial_state=state, return_state=True)
-            x = y + x if layer > 0 and self.use_skip_connections else y
-            outputs.append(x)
-            states.append(state)
-        outputs[-1] = self._drop(x, training)
-        return outputs, states
+    def _run(self, inputs, mask, initial_state, training):
+        """Each direction on inputs of its own: the vectors of every layer, and the state after."""
 
-    def _drop(self, x, training):
-        if not training or not self.dropout:
-            return x
-        return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
+        def drop(x):
+            if not training or not self.dropout:
+                return x
+            return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
+
+        layers, states = [], []
+        for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
+            state = None if initial_state is None else [part[:, d] for part in initial_state]
+            outputs, state = run_direction(lstms, x, mask, state, self.use_skip_connections, drop)
+            layers.append(outputs)
+            states.append(state)
+        return layers, _stack_states(states)
 
     def _check_inputs(self, inputs):
         if len(inputs.shape) != 3 or inputs.shape[-1] != self.projection_dim:
@@ -199,13 +191,13 @@ class BiLMStack(keras.layers.Layer):
                 f"{tuple(inputs.shape)}."
             )
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return mask
 
-    def compute_output_shape(self, input_shape):
-        num_directions = 2 if self.bidirectional else 1
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         batch_size, num_tokens = input_shape[:2]
-        return (batch_size, self.num_layers + 1, num_tokens, num_directions * self.projection_dim)
+        dim = self.num_directions * self.projection_dim
+        return (batch_size, self.num_layers + 1, num_tokens, dim)
 
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
     # tensor too, and as `mask` without one.
@@ -222,13 +214,13 @@ class BiLMStack(keras.layers.Layer):
         outputs = keras.KerasTensor(shape, self.compute_dtype)
         if not return_state:
             return outputs
-        dims = (shape[0], 2 if self.bidirectional else 1, self.num_layers)
+        dims = (shape[0], self.num_directions, self.num_layers)
         dtype = self.forward_lstms[0].state_dtype
         h = keras.KerasTensor((*dims, self.projection_dim), dtype)
         c = keras.KerasTensor((*dims, self.lstm_dim), dtype)
         return outputs, (h, c)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "lstm_dim": self.lstm_dim,
@@ -242,8 +234,58 @@ class BiLMStack(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "BiLMStack":
         return super().from_config(current_names(config))
+
+
+def run_direction(
+    lstms: Sequence[Callable],
+    x: Any,
+    mask: Any = None,
+    initial_state: Sequence | None = None,
+    use_skip_connections: bool = True,
+    drop: Callable = lambda x: x,
+) -> tuple[list, tuple]:
+    """Runs the LSTMs of one direction on top of each other.
+
+    Args:
+        lstms: The L `ProjectedLSTM`, or what is called like them.
+        x: Token vectors `(B, T, P)`.
+        mask: Booleans `(B, T)`, or `None`.
+        initial_state: `(h, c)` of floats `(B, L, ...)`; zeros where `None`.
+        use_skip_connections: Whether layers after the first add their input to their output.
+        drop: Applied to the input of every LSTM, and to the top layer.
+
+    Returns:
+        The L + 1 layers' vectors `(B, T, P)`, and the state `(h, c)` after, `(B, L, ...)`.
+    """
+    outputs, states = [x], []
+    for layer, lstm in enumerate(lstms):
+        x = drop(x)
+        state = None
+        if initial_state is not None:
+            state = tuple(part[:, layer] for part in initial_state)
+        y, state = lstm(x, mask=mask, initial_state=state, return_state=True)
+        x = y + x if layer > 0 and use_skip_connections else y
+        outputs.append(x)
+        states.append(state)
+    outputs[-1] = drop(x)
+    return outputs, _stack_states(states)
+
+
+def mask_tokens(tokens: Any, mask: Any) -> Any:
+    """Token vectors `(B, T, P)` with zeros where the mask `(B, T)`, if there is one, is `False`."""
+    return tokens if mask is None else masked(tokens, ops.expand_dims(ops.cast(mask, "bool"), -1))
+
+
+def stack_directions(layers: Iterable[list]) -> Any:
+    """The vectors of every layer, a list for each direction, to one `(B, L + 1, T, D * P)`."""
+    return ops.stack([ops.concatenate(layer, axis=-1) for layer in zip(*layers)], axis=1)
+
+
+def _flip_backward(streams):
+    """Turns the second stream, if there is one, round: a backward LSTM runs from last to first."""
+    return [*streams[:1], *(ops.flip(x, axis=1) for x in streams[1:])]
 
 
 def _stack_states(states):

@@ -1,11 +1,14 @@
-"""The parts of a biLM made from its architecture, for the layer and the language model alike."""
+"""Makes the parts of a biLM from its architecture, for `ElmoLayer` and the language model."""
 
+from typing import Any
+
+from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.word_embedding import WordEmbedding
 
 
-def make_token_encoder(config, dtype):
+def make_token_encoder(config: ElmoConfig, dtype: Any) -> CharCNNEmbedding | WordEmbedding:
     """The layer from the ids of characters, or of whole words, to token vectors.
 
     Args:
@@ -30,7 +33,7 @@ def make_token_encoder(config, dtype):
     )
 
 
-def make_bilm(config, dtype, dropout=0.0):
+def make_bilm(config: ElmoConfig, dtype: Any, dropout: float = 0.0) -> BiLMStack:
     """The LSTMs over token vectors.
 
     Args:

@@ -1,5 +1,8 @@
 """The token encoder: character ids to one vector a token, whatever its sentence."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -34,7 +37,7 @@ class CharCNNEmbedding(keras.layers.Layer):
         Floats `(..., projection_dim)`. The vectors of padding are not zero; the mask marks them.
 
     Raises:
-        ValueError: if the arguments are bad, the ids are no integers or C is too small.
+        ValueError: if an argument is invalid, the ids are not integers or C is too small.
 
     Example:
 
@@ -47,13 +50,13 @@ class CharCNNEmbedding(keras.layers.Layer):
 
     def __init__(
         self,
-        filters=_ORIGINAL.filters,
-        char_embedding_dim=_ORIGINAL.char_embedding_dim,
-        activation=_ORIGINAL.activation,
-        num_highway=_ORIGINAL.num_highway,
-        projection_dim=_ORIGINAL.projection_dim,
-        **kwargs,
-    ):
+        filters: Sequence = _ORIGINAL.filters,
+        char_embedding_dim: int = _ORIGINAL.char_embedding_dim,
+        activation: str = _ORIGINAL.activation,
+        num_highway: int = _ORIGINAL.num_highway,
+        projection_dim: int = _ORIGINAL.projection_dim,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         config = ElmoConfig(
             filters=filters,
@@ -102,7 +105,7 @@ class CharCNNEmbedding(keras.layers.Layer):
             name=f"convolution_{i}",
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         # The padding of a sentence, id 0, has the zero vector and no row of its own.
         self.char_embedding = self.add_weight(
             shape=(NUM_CHARACTERS, self.char_embedding_dim),
@@ -117,7 +120,7 @@ class CharCNNEmbedding(keras.layers.Layer):
         if self.projection is not None:
             self.projection.build((None, num_filters))
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         self._check_inputs(inputs)
         characters = ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
         table = ops.cast(self.char_embedding, self.compute_dtype)
@@ -145,13 +148,13 @@ class CharCNNEmbedding(keras.layers.Layer):
                 f"{widest}, the widest filter; got shape {tuple(inputs.shape)}."
             )
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.any(ops.not_equal(inputs, 0), axis=-1) if mask is None else mask
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "filters": self.filters,
@@ -162,5 +165,5 @@ class CharCNNEmbedding(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "CharCNNEmbedding":
         return super().from_config(current_names(config))

@@ -1,6 +1,7 @@
 """ELMo as one layer: sentences in, contextual word vectors out."""
 
 import os
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,9 +17,9 @@ from keras_elmo.layers.unicode_char_encoder import (
 )
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
-from keras_elmo.pretrained.hdf5 import export_hdf5, load_hdf5, read_token_embeddings
-from keras_elmo.pretrained.registry import model_files
-from keras_elmo.text.characters import encode_sentences
+from keras_elmo.pretrained.download import ModelSource, model_files
+from keras_elmo.pretrained.hdf5 import load_weights, read_token_embeddings, write_model
+from keras_elmo.text.characters import DistinctWords, encode_distinct, pad_words, trim_characters
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -26,9 +27,9 @@ class ElmoLayer(keras.layers.Layer):
     """ELMo: gives every word a vector that depends on its whole sentence.
 
     Characters are encoded by a `CharCNNEmbedding`, read by a `BiLMStack` and its layers mixed by
-    one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. The
-    same sentence gets the same vectors whatever else is in the batch, unless `stateful` or
-    `layer_norm`.
+    one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. Each
+    distinct word of a batch of strings is encoded once. The same sentence gets the same vectors
+    whatever else is in the batch, unless `stateful` or `layer_norm`.
 
     In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
     layer takes strings there; for character ids begin it with
@@ -43,12 +44,12 @@ class ElmoLayer(keras.layers.Layer):
         use_top_only: Whether a mix is the top layer alone, times gamma.
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
-        dropout: Fraction of a mix's numbers to drop in training.
-        trainable_bilm: Whether the biLM is trained too; the mixes are in any case. Can be set
-            later. Setting `trainable = True` leaves a frozen biLM frozen.
-        stateful: Whether the LSTMs go on from where the batch before ended, row by row, as bilm-tf
+        dropout: Fraction of a mix's output to drop in training.
+        trainable_bilm: Whether the biLM is trained too; the mixes always are. Can be set later.
+            Setting `trainable = True` leaves a frozen biLM frozen.
+        stateful: Whether the LSTM state is carried from batch to batch, row by row, as bilm-tf
             does. See `reset_states`.
-        max_batch_size: With `stateful`, the most sentences in a batch.
+        max_batch_size: With `stateful`, the maximum number of sentences in a batch.
         token_embeddings: Stored token vectors to use instead of the character encoder: the path of
             a file of bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs
             are then token ids of `encode_token_ids`.
@@ -94,21 +95,21 @@ class ElmoLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        model="default",
+        model: ModelSource | None = "default",
         *,
-        config=None,
-        output="mix",
-        num_mixes=1,
-        use_top_only=False,
-        layer_norm=False,
-        l2=None,
-        dropout=0.0,
-        trainable_bilm=False,
-        stateful=False,
-        max_batch_size=128,
-        token_embeddings=None,
-        dtype=None,
-        **kwargs,
+        config: ElmoConfig | dict | None = None,
+        output: str = "mix",
+        num_mixes: int = 1,
+        use_top_only: bool = False,
+        layer_norm: bool = False,
+        l2: float | None = None,
+        dropout: float = 0.0,
+        trainable_bilm: bool = False,
+        stateful: bool = False,
+        max_batch_size: int = 128,
+        token_embeddings: str | os.PathLike | np.ndarray | None = None,
+        dtype: str | keras.dtype_policies.DTypePolicy | None = None,
+        **kwargs: Any,
     ):
         # A Sequential model takes its input's dtype from here; the parts compute in another one.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
@@ -136,7 +137,7 @@ class ElmoLayer(keras.layers.Layer):
             with model_files(model) as (options, weights):
                 self._set_up(ElmoConfig.from_json(options), token_embeddings)
                 lstms_alone = token_embeddings is not None
-                load_hdf5(self, self.config, weights, without_token_encoder=lstms_alone)
+                load_weights(self, self.config, weights, without_token_encoder=lstms_alone)
         self.trainable_bilm = trainable_bilm
 
     def _set_up(self, config, token_embeddings):
@@ -190,12 +191,12 @@ class ElmoLayer(keras.layers.Layer):
         )
 
     @property
-    def trainable_bilm(self):
+    def trainable_bilm(self) -> bool:
         """Whether the biLM, token encoder included, is trained. Kept when a model is saved."""
         return self._trainable_bilm
 
     @trainable_bilm.setter
-    def trainable_bilm(self, value):
+    def trainable_bilm(self, value: bool) -> None:
         self._trainable_bilm = bool(value)
         self._freeze_or_thaw_bilm()
 
@@ -210,14 +211,33 @@ class ElmoLayer(keras.layers.Layer):
             part.trainable = self._trainable_bilm and self.trainable
 
     def __call__(self, inputs, *args, **kwargs):
+        return super().__call__(self._prepared(inputs), *args, **kwargs)
+
+    def _prepared(self, inputs):
+        """Inputs as `call` takes them: the `DistinctWords` of strings, or ids; both are checked."""
+        if isinstance(inputs, DistinctWords):
+            return inputs
         if _is_foreign_string_tensor(inputs):
             inputs = inputs.numpy()
         if is_python_strings(inputs):
-            inputs = self._encode(inputs)
-        elif isinstance(inputs, (list, tuple)):
+            return self._distinct_words(token_lists(inputs))
+        if isinstance(inputs, (list, tuple)):
             inputs = np.asarray(inputs)
-        self._check_inputs(inputs)
-        return super().__call__(inputs, *args, **kwargs)
+        self._check_tensor(inputs)
+        if _is_string(inputs) and not isinstance(inputs, keras.KerasTensor):
+            return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
+        return inputs
+
+    def _distinct_words(self, sentences):
+        """`DistinctWords` of lists of tokens; few different shapes, for backends that compile."""
+        if not self.config.reads_characters:
+            raise ValueError(
+                "This ElmoLayer reads token ids (B, T + 2), not strings. Make them with "
+                "keras_elmo.encode_token_ids(sentences, vocabulary)."
+            )
+        rows, index = encode_distinct(sentences, self.config.max_characters_per_token)
+        rows = pad_words(trim_characters(rows, self.config.widest_filter), index.size)
+        return DistinctWords(ops.convert_to_tensor(rows), ops.convert_to_tensor(index))
 
     def call(self, inputs, training=None):
         layers, mask = self.every_layer(inputs)
@@ -226,32 +246,35 @@ class ElmoLayer(keras.layers.Layer):
         mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
         return mixed[0] if self.num_mixes == 1 else mixed
 
-    def every_layer(self, inputs):
+    def every_layer(self, inputs: Any) -> tuple[Any, Any]:
         """What the mixes are made of, whatever the layer's own output.
 
         Args:
-            inputs: Tensors, as for a call of the layer.
+            inputs: As for a call of the layer.
 
         Returns:
             The vectors `(B, L + 1, T, 2 * P)`, 0 where masked, and the mask `(B, T)`.
         """
-        tokens, mask = self._token_vectors(inputs)
-        layers = self._run_bilm(tokens, mask)
-        # Sentence boundaries go: the begin is at the first position, the end at the last valid one.
+        inputs = self._prepared(inputs)
+        mask = self._mask_with_boundaries(inputs)
+        layers = self._run_bilm(self._token_vectors(inputs), mask)
+        # The begin of a sentence is at the first position, the end at the last valid one.
         mask = mask[:, 2:]
         valid = ops.expand_dims(ops.expand_dims(mask, 1), -1)
         layers = layers[:, :, 1:-1]
         return ops.where(valid, layers, ops.zeros_like(layers)), mask
 
     def _token_vectors(self, inputs):
-        """Token vectors (B, T + 2, P), and the mask (B, T + 2)."""
-        if _is_string(inputs):
-            words, index, mask = self.char_encoder.encode_distinct(
-                inputs, self.config.widest_filter
-            )
-            return gather(self.token_encoder(words), index), mask
-        ids = ops.cast(inputs, "int32")
-        return self.token_encoder(ids), self._mask_with_boundaries(ids)
+        """Token vectors (B, T + 2, P)."""
+        if isinstance(inputs, DistinctWords):
+            return gather(self.token_encoder(inputs.rows), inputs.index)
+        return self.token_encoder(ops.cast(inputs, "int32"))
+
+    def _mask_with_boundaries(self, inputs):
+        """Which positions (B, T + 2) are no padding."""
+        if isinstance(inputs, DistinctWords):
+            return inputs.index != 0
+        return ops.any(inputs != 0, axis=-1) if self.config.reads_characters else inputs != 0
 
     def _run_bilm(self, tokens, mask):
         if not self.stateful:
@@ -276,7 +299,7 @@ class ElmoLayer(keras.layers.Layer):
             variable.assign(ops.concatenate([state, old[batch_size:]]))
         return layers
 
-    def reset_states(self):
+    def reset_states(self) -> None:
         """Sets the state that a stateful layer carries from batch to batch to zero.
 
         Raises:
@@ -287,36 +310,28 @@ class ElmoLayer(keras.layers.Layer):
         for state in (self.hidden_state, self.cell_state):
             state.assign(ops.zeros(state.shape, state.dtype))
 
-    def export_hdf5(self, folder):
+    def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-        The mixes belong to the model around them and are not part of these files.
+        The mixes belong to the model around them and are not part of these files. See
+        `keras_elmo.export.bilm_tf.export_bilm_tf` for an export that is read back and compared.
 
         Args:
-            folder: Where to; made if there is none. Files of those names are replaced.
+            folder: Where to; made if there is none. Files of those names are replaced atomically.
 
         Example:
 
         >>> elmo.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        os.makedirs(folder, exist_ok=True)
-        export_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
-        self.config.to_json(os.path.join(folder, "options.json"))
+        write_model(folder, self, self.config)
 
     def compute_mask(self, inputs, mask=None):
         if isinstance(inputs, keras.KerasTensor):
             return None  # strings have no symbolic operations; the mask comes with the data
-        if _is_string(inputs):
-            mask = self.char_encoder.compute_mask(inputs)
-        else:
-            mask = self._mask_with_boundaries(inputs)
-        mask = mask[:, 2:]
+        mask = self._mask_with_boundaries(self._prepared(inputs))[:, 2:]
         num_outputs = self.num_mixes if self.output_kind == "mix" else 1
         return mask if num_outputs == 1 else [mask] * num_outputs
-
-    def _mask_with_boundaries(self, ids):
-        return ops.any(ids != 0, axis=-1) if self.config.reads_characters else ids != 0
 
     def compute_output_shape(self, input_shape):
         is_string = self.config.reads_characters and len(input_shape) < 3
@@ -337,46 +352,30 @@ class ElmoLayer(keras.layers.Layer):
         shape = self.compute_output_shape(inputs.shape)
         return [spec(one) for one in shape] if isinstance(shape, list) else spec(shape)
 
-    def _encode(self, strings):
-        if not self.config.reads_characters:
-            raise ValueError(
-                "This ElmoLayer reads token ids (B, T + 2), not strings. Make them with "
-                "keras_elmo.encode_token_ids(sentences, vocabulary)."
-            )
-        ids = encode_sentences(token_lists(strings), self.config.max_characters_per_token)
-        return ops.convert_to_tensor(ids)
-
-    def _check_inputs(self, inputs):
+    def _check_tensor(self, inputs):
         shape, dtype = getattr(inputs, "shape", None), getattr(inputs, "dtype", None)
         if shape is None or dtype is None:
             raise ValueError(
                 f"{self._expected_inputs()}; got {type(inputs).__name__}. In fit and predict, wrap "
                 "lists of strings in tf.constant."
             )
-        if _is_string(inputs) and self.config.reads_characters:
-            if len(shape) == 3:
-                raise ValueError(
-                    f"{self._expected_inputs()}; got strings of shape {tuple(shape)}. A Sequential "
-                    "model on character ids must begin with keras.Input((None, "
-                    f"{self.config.max_characters_per_token}), dtype='int32')."
-                )
-            check_string_tensor(inputs, "ElmoLayer")
-            return
-        if not self._is_ids(inputs):
+        if not _is_string(inputs) or not self.config.reads_characters:
+            self._check_ids(inputs)
+        elif len(shape) == 3:
             raise ValueError(
-                f"{self._expected_inputs()}; got dtype {keras.backend.standardize_dtype(dtype)} "
-                f"and shape {tuple(shape)}."
+                f"{self._expected_inputs()}; got strings of shape {tuple(shape)}. A Sequential "
+                "model on character ids must begin with keras.Input((None, "
+                f"{self.config.max_characters_per_token}), dtype='int32')."
             )
+        else:
+            check_string_tensor(inputs, "ElmoLayer")
 
-    def _is_ids(self, inputs):
-        shape = inputs.shape
-        if _is_string(inputs) or not keras.backend.is_int_dtype(inputs.dtype):
-            return False
-        if len(shape) != (3 if self.config.reads_characters else 2):
-            return False
-        if self.config.reads_characters and shape[2] != self.config.max_characters_per_token:
-            return False
-        return shape[1] is None or shape[1] >= 2
+    def _check_ids(self, inputs):
+        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
+        row = (self.config.max_characters_per_token,) if self.config.reads_characters else ()
+        is_ids = keras.backend.is_int_dtype(dtype) and len(shape) == 2 + len(row)
+        if not is_ids or shape[2:] != row or shape[1] in (0, 1):
+            raise ValueError(f"{self._expected_inputs()}; got dtype {dtype} and shape {shape}.")
 
     def _expected_inputs(self):
         if not self.config.reads_characters:

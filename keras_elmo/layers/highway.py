@@ -1,11 +1,13 @@
 """The highway layer of the character encoder."""
 
+from typing import Any
+
 import keras
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class Highway(keras.layers.Layer):
-    """Lets each number of a vector through, or replaces it by a transformed one.
+    """Passes each number of a vector on unchanged, transformed, or as a mix of both.
 
     `y = g * relu(x W_t + b_t) + (1 - g) * x` with the gate `g = sigmoid(x W_c + b_c)`. bilm-tf
     calls the gate's weights "carry"; their bias starts at -2, so that a fresh layer mostly copies.
@@ -24,11 +26,11 @@ class Highway(keras.layers.Layer):
     Reference: BILM_TF.md, "Token encoder"; Srivastava et al. 2015, "Highway Networks".
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         dim = input_shape[-1]
         self.transform = self._dense(dim, "relu", "zeros", "transform")
         self.gate = self._dense(dim, "sigmoid", keras.initializers.Constant(-2.0), "gate")
@@ -45,9 +47,9 @@ class Highway(keras.layers.Layer):
             name=name,
         )
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         gate = self.gate(inputs)
         return gate * self.transform(inputs) + (1 - gate) * inputs
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape

@@ -1,10 +1,12 @@
 """One direction of one LSTM layer, with projection and clips, over a whole sequence."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.ops.lstm import LSTMRecurrence, product_over_time
+from keras_elmo.ops.lstm import LSTMSpec, lstm, product_over_time
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -15,7 +17,7 @@ class ProjectedLSTM(keras.layers.Layer):
     `c' = clip(sigmoid(f + 1) * c + sigmoid(i) * tanh(j), cell_clip)` and
     `h' = clip(W_P (sigmoid(o) * tanh(c')), proj_clip)`. The 1 is added when running and not stored.
     W `(4 * units, D)`, R `(4 * units, projection_dim)` and W_P `(projection_dim, units)` stand at
-    the left of their products, which is faster (see `LSTMRecurrence`).
+    the left of their products, which is faster (see `keras_elmo.ops.lstm`).
 
     The product `W x + b` is taken for all time steps at once, before the loop. Under mixed
     precision the products run in the compute dtype, while gates and cell are kept in float32.
@@ -51,13 +53,13 @@ class ProjectedLSTM(keras.layers.Layer):
 
     def __init__(
         self,
-        units,
-        projection_dim,
-        cell_clip=None,
-        proj_clip=None,
-        reverse=False,
-        **kwargs,
-    ):
+        units: int,
+        projection_dim: int,
+        cell_clip: float | None = None,
+        proj_clip: float | None = None,
+        reverse: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.units = units
         self.projection_dim = projection_dim
@@ -67,7 +69,7 @@ class ProjectedLSTM(keras.layers.Layer):
         self.supports_masking = True
         self._is_projected = units != projection_dim
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         input_dim, gates = input_shape[-1], 4 * self.units
         # The file has both kernels in one array: glorot's bound is that of the whole.
         limit = (6.0 / (input_dim + self.projection_dim + gates)) ** 0.5
@@ -90,37 +92,40 @@ class ProjectedLSTM(keras.layers.Layer):
                 name="projection_kernel",
             )
 
-    def call(self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None):
+    def call(
+        self,
+        inputs: Any,
+        mask: Any = None,
+        initial_state: tuple | None = None,
+        return_state: bool = False,
+        inputs_mask: Any = None,
+    ) -> Any:
         mask = inputs_mask if mask is None else mask
-        batch_size = ops.shape(inputs)[0]
         if initial_state is None:
-            initial_state = self._zero_state(batch_size)
-        state = tuple(ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
+            initial_state = self._zero_state(ops.shape(inputs)[0])
+        state = (ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
         bias = ops.cast(self.running_bias(), self.compute_dtype)
-        kernel = ops.convert_to_tensor(self.kernel, self.compute_dtype)
+        kernel, *recurrent_kernels = (
+            None if kernel is None else ops.convert_to_tensor(kernel, self.compute_dtype)
+            for kernel in (self.kernel, self.recurrent_kernel, self.projection_kernel)
+        )
         z = product_over_time(kernel, ops.transpose(inputs, (1, 0, 2)), bias)
         valid = None
         if mask is not None:
             valid = ops.expand_dims(ops.transpose(ops.cast(mask, "bool")), 1)
-        kernels = (self.recurrent_kernel, self.projection_kernel)
-        kernels = (
-            None if kernel is None else ops.convert_to_tensor(kernel, self.compute_dtype)
-            for kernel in kernels
-        )
-        outputs, h, c = self.recurrence()(z, valid, *state, *kernels)
+        outputs, h, c = lstm(self.spec, z, valid, *state, *recurrent_kernels)
         outputs = ops.transpose(ops.cast(outputs, self.compute_dtype), (2, 0, 1))
         return (outputs, (ops.transpose(h), ops.transpose(c))) if return_state else outputs
 
-    def running_bias(self):
+    def running_bias(self) -> Any:
         """The stored bias, with the 1 of the forget gate, `(4 * units,)`."""
         forget = np.repeat([0.0, 0.0, 1.0, 0.0], self.units)
         return self.bias + ops.convert_to_tensor(forget, self.bias.dtype)
 
-    def recurrence(self):
-        """What runs after the products with the inputs, an `LSTMRecurrence`."""
-        return LSTMRecurrence(
-            units=self.units,
-            projection_dim=self.projection_dim,
+    @property
+    def spec(self) -> LSTMSpec:
+        """What describes the recurrence beside the weights."""
+        return LSTMSpec(
             cell_clip=self.cell_clip,
             proj_clip=self.proj_clip,
             reverse=self.reverse,
@@ -135,16 +140,16 @@ class ProjectedLSTM(keras.layers.Layer):
         )
 
     @property
-    def state_dtype(self):
+    def state_dtype(self) -> str:
         """Dtype of the state: the compute dtype, but no less than float32."""
         # A cell sums over the whole sentence: half precision would lose what it adds.
         half = self.compute_dtype in ("float16", "bfloat16")
         return "float32" if half else self.compute_dtype
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return mask
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
 
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
@@ -160,7 +165,7 @@ class ProjectedLSTM(keras.layers.Layer):
         c = keras.KerasTensor((shape[0], self.units), self.state_dtype)
         return outputs, (h, c)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "units": self.units,

@@ -1,5 +1,7 @@
 """Arguments that had other names when a model was saved."""
 
+from typing import Any
+
 _NAMES = {
     "n_directions": "num_directions",
     "n_highway": "num_highway",
@@ -9,6 +11,6 @@ _NAMES = {
 }
 
 
-def current_names(config):
-    """The config of a saved layer with the names that its arguments have today."""
+def current_names(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of a saved layer, with the current names of its arguments."""
     return {_NAMES.get(name, name): value for name, value in config.items()}

@@ -1,19 +1,20 @@
 """Strings to character ids inside a TensorFlow graph or a tf.data pipeline."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
 from keras_elmo.text.characters import (
-    BEGIN_SENTENCE,
     BEGIN_WORD,
     BYTE_OFFSET,
-    END_SENTENCE,
     END_WORD,
     WORD_PADDING,
-    boundary_row,
+    DistinctWords,
     encode_sentences,
+    special_rows,
     split_tokens,
 )
 
@@ -40,7 +41,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         int32 `(B, T + 2, C)`, with T the tokens of the longest sentence, or of the input.
 
     Raises:
-        ValueError: if the inputs are no strings, of another rank, or strings in a model on a
+        ValueError: if the inputs are not strings, of another rank, or strings in a model on a
             backend other than TensorFlow.
 
     Example:
@@ -52,7 +53,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
     Reference: BILM_TF.md, "Characters".
     """
 
-    def __init__(self, max_characters_per_token=50, **kwargs):
+    def __init__(self, max_characters_per_token: int = 50, **kwargs: Any):
         # A Sequential model takes its input's dtype from here.
         kwargs["dtype"] = "string"
         super().__init__(autocast=False, **kwargs)
@@ -81,57 +82,47 @@ class UnicodeCharEncoder(keras.layers.Layer):
     def call(self, inputs):
         import tensorflow as tf
 
-        tokens, lengths = _tokens_and_lengths(inputs)
-        num_tokens = tf.shape(tokens)[1]
-        rows = tf.reshape(
-            self._token_rows(tf.reshape(tokens, [-1])),
-            [-1, num_tokens, self.max_characters_per_token],
-        )
-        rows = tf.pad(rows, [[0, 0], [1, 1], [0, 0]])
-        position = tf.range(num_tokens + 2)[None, :, None]
-        last = lengths[:, None, None] + 1
-        width = self.max_characters_per_token
-        rows = tf.where(position == 0, boundary_row(BEGIN_SENTENCE, width), rows)
-        rows = tf.where(position == last, boundary_row(END_SENTENCE, width), rows)
-        rows = tf.where(position > last, 0, rows)
-        return tf.ensure_shape(rows, self.compute_output_shape(inputs.shape))
+        ids = tf.gather(*self.encode_distinct(inputs))
+        return tf.ensure_shape(ids, self.compute_output_shape(inputs.shape))
 
-    def encode_distinct(self, inputs, widest_filter):
-        """Encodes each distinct word once, which saves most of the work behind.
+    def encode_distinct(self, inputs: Any, widest_filter: int | None = None) -> DistinctWords:
+        """What `keras_elmo.text.characters.encode_distinct` makes, as tensors of TensorFlow.
 
         Args:
-            inputs: As for `call`, inside TensorFlow.
-            widest_filter: Width of the widest convolution that is to read them. Characters are cut
-                to the longest word and so much more, which changes no result of its maximum.
-
-        Returns:
-            Character ids int32 `(U + 2, C')` of the sentence's boundaries and U distinct words,
-            the place of each position's word among them, int32 `(B, T + 2)`, and the mask
-            `(B, T + 2)`.
+            inputs: As for a call of the layer, tensors of TensorFlow.
+            widest_filter: Width of the widest convolution that is to read the rows, which are
+                truncated as far as no result of its maximum changes; `None` for whole rows.
         """
         import tensorflow as tf
 
-        tokens, lengths = _tokens_and_lengths(inputs)
-        num_tokens = tf.shape(tokens)[1]
-        words, index = tf.unique(tf.reshape(tokens, [-1]))
-        width = self.max_characters_per_token
-        marks = (BEGIN_SENTENCE, END_SENTENCE)
-        boundaries = np.stack([boundary_row(mark, width) for mark in marks])
-        rows = tf.concat([boundaries, self._token_rows(words)], axis=0)
-        longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows != WORD_PADDING, tf.int32), axis=1))
-        rows = rows[:, : tf.minimum(longest + widest_filter, width)]
-        index = tf.pad(tf.reshape(index, [-1, num_tokens]) + 2, [[0, 0], [1, 1]])
-        position = tf.range(num_tokens + 2)[None]
-        index = tf.where(position == lengths[:, None] + 1, 1, index)
-        index = tf.ensure_shape(index, self.compute_output_shape(inputs.shape)[:2])
-        return rows, index, tf.sequence_mask(lengths + 2, num_tokens + 2)
+        tokens = _ragged_tokens(inputs)
+        words, places = tf.unique(tokens.flat_values)
+        special = special_rows(self.max_characters_per_token)
+        rows = tf.concat([special, self._word_rows(words)], axis=0)
+        if widest_filter is not None:
+            inside = (rows != WORD_PADDING) & (rows != 0)
+            longest = tf.reduce_max(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1))
+            rows = rows[:, : longest + widest_filter]
+        begin = tf.fill([tokens.nrows(), 1], 1)
+        index = tf.concat(
+            [begin, tokens.with_flat_values(places + len(special)), begin + 1], axis=1
+        )
+        # Rows of tokens keep their width, however much of it is padding.
+        is_sentences = len(inputs.shape) == 1
+        num_tokens = (
+            tokens.bounding_shape(1, out_type=tf.int32) if is_sentences else tf.shape(inputs)[1]
+        )
+        index = index.to_tensor(shape=tf.stack([-1, num_tokens + 2]))
+        return DistinctWords(
+            rows, tf.ensure_shape(index, self.compute_output_shape(inputs.shape)[:2])
+        )
 
-    def _token_rows(self, tokens):
-        """Rows `(N, C)` of flat tokens `(N,)`."""
+    def _word_rows(self, words):
+        """Rows `(N, C)` of words `(N,)`."""
         import tensorflow as tf
 
         room = self.max_characters_per_token - 2
-        text = tf.strings.unicode_transcode(tokens, "UTF-8", "UTF-8", errors="ignore")
+        text = tf.strings.unicode_transcode(words, "UTF-8", "UTF-8", errors="ignore")
         length = tf.minimum(tf.strings.length(text), room)[:, None]
         ids = tf.cast(tf.io.decode_raw(text, tf.uint8, fixed_length=room), tf.int32) + BYTE_OFFSET
         ids = tf.pad(ids, [[0, 0], [1, 1]])
@@ -143,10 +134,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
     def compute_mask(self, inputs, mask=None):
         if isinstance(inputs, keras.KerasTensor):
             return None  # strings have no symbolic operations; the mask comes with the data
-        import tensorflow as tf
-
-        tokens, lengths = _tokens_and_lengths(inputs)
-        return tf.sequence_mask(lengths + 2, tf.shape(tokens)[1] + 2)
+        return self.encode_distinct(inputs).index != 0
 
     def compute_output_shape(self, input_shape):
         num_tokens = input_shape[1] if len(input_shape) == 2 else None
@@ -168,7 +156,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return config
 
 
-def is_python_strings(inputs):
+def is_python_strings(inputs: Any) -> bool:
     """Whether `inputs` are strings outside any framework: `str`, lists or NumPy arrays of them."""
     if isinstance(inputs, np.ndarray):
         return inputs.dtype.kind in "SUT" or (
@@ -179,7 +167,7 @@ def is_python_strings(inputs):
     return isinstance(inputs, (str, bytes))
 
 
-def token_lists(strings):
+def token_lists(strings: Any) -> list[list[str | bytes]]:
     """Lists of tokens from Python or NumPy strings, under the rules for string tensors."""
     if isinstance(strings, (str, bytes)):
         raise ValueError(
@@ -190,13 +178,13 @@ def token_lists(strings):
     if not strings:
         raise ValueError("Expected at least one sentence, got an empty list.")
     if all(isinstance(sentence, (str, bytes)) for sentence in strings):
-        return [split_tokens(sentence) for sentence in strings]
+        return list(map(split_tokens, strings))
     if not all(isinstance(sentence, (list, tuple)) for sentence in strings):
         raise ValueError(
             "Expected either sentences, a list of strings, or tokens, a list of lists of strings; "
             f"got {strings[:3]!r}."
         )
-    return [_without_padding(sentence) for sentence in strings]
+    return list(map(_without_padding, strings))
 
 
 def _without_padding(tokens):
@@ -206,7 +194,7 @@ def _without_padding(tokens):
     return tokens
 
 
-def check_string_tensor(inputs, name):
+def check_string_tensor(inputs: Any, name: str) -> None:
     """Raises ValueError unless `inputs` is a string tensor of rank 1 or 2 that can be read here."""
     dtype = str(getattr(getattr(inputs, "dtype", None), "name", getattr(inputs, "dtype", "")))
     rank = len(inputs.shape) if getattr(inputs, "shape", None) is not None else None
@@ -229,13 +217,13 @@ def _described(inputs, dtype):
     return f"dtype {dtype} and shape {tuple(inputs.shape)}"
 
 
-def _tokens_and_lengths(strings):
-    """Tokens `(B, T)`, padded with empty strings, and the number of tokens in each row `(B,)`."""
+def _ragged_tokens(strings):
+    """The tokens of each sentence, a ragged tensor `(B, None)`."""
     import tensorflow as tf
 
     if len(strings.shape) == 1:
-        ragged = tf.strings.split(strings)
-        return ragged.to_tensor(), tf.cast(ragged.row_lengths(), tf.int32)
+        return tf.strings.split(strings)
     position = tf.range(1, tf.shape(strings)[1] + 1)
     lengths = tf.reduce_max(tf.where(strings != "", position, 0), axis=1)
-    return strings, tf.maximum(lengths, 0)  # the maximum of no tokens at all is no zero
+    # The maximum of no tokens at all is not 0.
+    return tf.RaggedTensor.from_tensor(strings, tf.maximum(lengths, 0), row_splits_dtype=tf.int32)

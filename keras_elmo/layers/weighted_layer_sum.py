@@ -1,6 +1,9 @@
 """The learned weighted sum of a biLM's layers."""
 
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
 # bilm-tf's epsilon, far below half precision: the normalization runs in float32.
@@ -13,7 +16,7 @@ class WeightedLayerSum(keras.layers.Layer):
 
     Args:
         use_top_only: Whether to take the top layer alone, times gamma.
-        layer_norm: Whether to bring every layer to mean 0 and variance 1 first, taken over all
+        layer_norm: Whether to normalize every layer first, to mean 0 and variance 1 over all
             unmasked tokens of the batch. Vectors then depend on the rest of the batch.
         l2: Weight of the penalty `l2 * sum(w ** 2)` on the raw layer weights, added to the model's
             losses; `None` for none. The paper's lambda.
@@ -44,7 +47,14 @@ class WeightedLayerSum(keras.layers.Layer):
     Reference: Peters et al. 2018, equation 1; BILM_TF.md, "Layers and mix".
     """
 
-    def __init__(self, use_top_only=False, layer_norm=False, l2=None, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        use_top_only: bool = False,
+        layer_norm: bool = False,
+        l2: float | None = None,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if l2 is not None and not l2 >= 0:
             raise ValueError(f"l2 must be a number of at least 0, or None; got {l2!r}.")
@@ -57,7 +67,7 @@ class WeightedLayerSum(keras.layers.Layer):
         self.supports_masking = True
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         if len(input_shape) != 4 or input_shape[1] is None:
             raise ValueError(
                 "WeightedLayerSum expects the layers of a biLM, (B, L + 1, T, D) with a known "
@@ -75,7 +85,7 @@ class WeightedLayerSum(keras.layers.Layer):
         self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma")
         self.dropout_layer.build((input_shape[0], *input_shape[2:]))
 
-    def call(self, inputs, mask=None, training=None):
+    def call(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
         valid = None if mask is None else ops.expand_dims(ops.cast(mask, "bool"), -1)
         if self.use_top_only:
             mixed = self._normalized(inputs[:, -1:], valid)[:, 0]
@@ -87,7 +97,7 @@ class WeightedLayerSum(keras.layers.Layer):
 
     def _softmax(self):
         weights = ops.cast(self.layer_weights, "float32")
-        # bilm-tf's 1/n: the softmax does not feel it, its rounding does.
+        # bilm-tf adds 1/n. It cancels in the softmax, but changes the rounding.
         return ops.softmax(weights + 1.0 / self.num_mixed_layers)
 
     def _normalized(self, inputs, valid):
@@ -105,19 +115,19 @@ class WeightedLayerSum(keras.layers.Layer):
         return ops.cast((x - mean) * ops.rsqrt(variance + _LAYER_NORM_EPSILON), inputs.dtype)
 
     @property
-    def normalized_weights(self):
+    def normalized_weights(self) -> np.ndarray:
         """The share of each layer in the mix, a NumPy array `(L + 1,)` that sums to 1."""
         if self.use_top_only:
-            return keras.ops.convert_to_numpy(ops.eye(self.num_mixed_layers)[-1])
-        return keras.ops.convert_to_numpy(self._softmax())
+            return ops.convert_to_numpy(ops.eye(self.num_mixed_layers)[-1])
+        return ops.convert_to_numpy(self._softmax())
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return mask
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], *input_shape[2:])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "use_top_only": self.use_top_only,

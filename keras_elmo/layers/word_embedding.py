@@ -1,5 +1,7 @@
 """A table of whole-word vectors in the place of the character encoder."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -26,7 +28,7 @@ class WordEmbedding(keras.layers.Layer):
         Floats `(B, T, projection_dim)`.
 
     Raises:
-        ValueError: if the number of words is not known, or the ids are no integers.
+        ValueError: if the number of words is not known, or the ids are not integers.
 
     Example:
 
@@ -36,7 +38,7 @@ class WordEmbedding(keras.layers.Layer):
     Reference: BILM_TF.md, "Files" (`dump_token_embeddings`); bilm-tf `TokenBatcher`.
     """
 
-    def __init__(self, vocabulary_size, projection_dim, **kwargs):
+    def __init__(self, vocabulary_size: int, projection_dim: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if vocabulary_size is None:
             raise ValueError(
@@ -48,32 +50,32 @@ class WordEmbedding(keras.layers.Layer):
         self.supports_masking = True
         self.autocast = False
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: tuple | None = None) -> None:
         self.embedding = self.add_weight(
             shape=(self.vocabulary_size, self.projection_dim),
             initializer=keras.initializers.RandomUniform(-1.0, 1.0),
             name="embedding",
         )
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         if not keras.backend.is_int_dtype(inputs.dtype):
             raise ValueError(
                 "WordEmbedding expects integer token ids, got dtype "
                 f"{keras.backend.standardize_dtype(inputs.dtype)}. Make them with "
                 "keras_elmo.encode_token_ids."
             )
-        # The table is large: padding is blanked afterwards rather than given a row before it.
+        # Padding is masked afterwards: a row of its own would copy the table, which is large.
         x = gather(self.embedding, ops.maximum(inputs - 1, 0))
         x = ops.cast(x, self.compute_dtype)
         return ops.where(ops.expand_dims(inputs > 0, -1), x, ops.zeros_like(x))
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.not_equal(inputs, 0) if mask is None else mask
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape, self.projection_dim)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
@@ -81,5 +83,5 @@ class WordEmbedding(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "WordEmbedding":
         return super().from_config(current_names(config))

@@ -1,41 +1,50 @@
-"""Functions that bring their own gradient, on every backend."""
+"""Functions with a custom gradient, on every backend."""
 
 import functools
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import keras
 
 
-def call_with_gradient(function, *args):
-    """Calls a function of tensors that knows its gradient.
+def call_with_gradient(
+    forward: Callable, backward: Callable, spec: Hashable, *args: Any
+) -> tuple[Any, ...]:
+    """Calls a function of tensors that has a custom gradient.
 
     `keras.ops.custom_gradient` calls the gradient differently on each backend, and on PyTorch
     allows one output only.
 
     Args:
-        function: An object, hashable by value, with `forward(*args) -> (outputs, saved)` and
-            `backward(saved, upstream) -> gradients`, one for each of the arguments, `None` for what
-            is not to be differentiated.
+        forward: `(spec, *args) -> (outputs, saved)`, two tuples of tensors; `saved` may hold `None`
+            too.
+        backward: `(spec, saved, upstream) -> gradients`, one for each of the arguments, `None` for
+            what is not differentiated.
+        spec: Settings of both functions.
         *args: Tensors, or `None`.
 
     Returns:
         The outputs, a tuple of tensors.
     """
     backend = keras.backend.backend()
-    call = {"tensorflow": _tensorflow_call, "torch": _torch_call}.get(backend, _jax_call)
-    return call(function, args)
+    if backend == "jax":
+        return _jax_function()(forward, backward, spec, *args)
+    if backend == "torch":
+        return _torch_function().apply(forward, backward, spec, *args)
+    return _tensorflow_call(forward, backward, spec, args)
 
 
-def _tensorflow_call(function, args):
+def _tensorflow_call(forward, backward, spec, args):
     import tensorflow as tf
 
     present = [i for i, arg in enumerate(args) if arg is not None]
 
     @tf.custom_gradient
     def call(*tensors):
-        outputs, saved = function.forward(*_filled(len(args), present, tensors))
+        outputs, saved = forward(spec, *_filled(len(args), present, tensors))
 
         def gradient(*upstream):
-            gradients = function.backward(saved, upstream)
+            gradients = backward(spec, saved, upstream)
             return [gradients[i] for i in present]
 
         return outputs, gradient
@@ -44,24 +53,19 @@ def _tensorflow_call(function, args):
     return call(*(tf.convert_to_tensor(args[i]) for i in present))
 
 
-def _jax_call(function, args):
-    return _jax_function()(function, *args)
-
-
 @functools.cache
 def _jax_function():
     import jax
 
-    @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-    def call(function, *args):
-        return function.forward(*args)[0]
+    @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+    def call(forward, backward, spec, *args):
+        return forward(spec, *args)[0]
 
-    call.defvjp(lambda function, *args: function.forward(*args), lambda f, *rest: f.backward(*rest))
+    call.defvjp(
+        lambda forward, backward, spec, *args: forward(spec, *args),
+        lambda forward, backward, spec, saved, upstream: backward(spec, saved, upstream),
+    )
     return call
-
-
-def _torch_call(function, args):
-    return _torch_function().apply(function, *args)
 
 
 @functools.cache
@@ -70,18 +74,18 @@ def _torch_function():
 
     class Call(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, function, *args):
-            outputs, saved = function.forward(*args)
-            ctx.function = function
-            ctx.present = [i for i, x in enumerate(saved) if x is not None]
+        def forward(ctx, forward, backward, spec, *args):
+            outputs, saved = forward(spec, *args)
+            ctx.spec, ctx.gradient = spec, backward
             ctx.num_saved = len(saved)
+            ctx.present = [i for i, x in enumerate(saved) if x is not None]
             ctx.save_for_backward(*(saved[i] for i in ctx.present))
             return outputs
 
         @staticmethod
         def backward(ctx, *upstream):
             saved = _filled(ctx.num_saved, ctx.present, ctx.saved_tensors)
-            return (None, *ctx.function.backward(saved, upstream))
+            return (None, None, None, *ctx.gradient(ctx.spec, saved, upstream))
 
     return Call
 

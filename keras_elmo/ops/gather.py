@@ -1,14 +1,23 @@
-"""Looking up rows of a table, with a gradient that any optimizer reads rightly."""
+"""Rows of a table, with a dense gradient."""
+
+from typing import Any
 
 import keras
 from keras import ops
 
 
-def gather(table, ids):
-    """Rows `(..., D)` of a table `(N, D)` at integer ids `(...)`.
+def gather(table: Any, ids: Any) -> Any:
+    """Rows of a table at integer ids, with a gradient that every optimizer handles correctly.
 
     The gradient is dense. TensorFlow's own is a list of rows that may repeat: clipping by norm and
-    Adagrad's squares would take each repetition for itself instead of their sum.
+    Adagrad's squares would take each repetition by itself instead of their sum.
+
+    Args:
+        table: Tensor or variable `(N, D)`.
+        ids: Integers `(...)`.
+
+    Returns:
+        Tensor `(..., D)`.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.take(table, ids, axis=0)

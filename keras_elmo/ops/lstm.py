@@ -1,177 +1,114 @@
-"""The recurrent part of an LSTM with projection and clips, and its gradient."""
+"""The recurrence of an LSTM with projection and clips, and its gradient.
 
-import dataclasses
+Tensors have the batch last: the weights times the state, `R h`, is a product of a large matrix at
+the left with a narrow one, which libraries do up to twice as fast as `h R` (they copy what stands
+at the right), and the gates are slices of whole rows.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from keras import ops
 
 from keras_elmo.ops.custom_gradient import call_with_gradient
 from keras_elmo.ops.scan import scan
 
+Tensor = Any
 
-@dataclasses.dataclass(frozen=True)
-class LSTMRecurrence:
-    """What is left of an LSTM when the products with its inputs have been taken.
 
-    Everything lies with the sentences of the batch last: the weights times the state, `R h`, is a
-    product of a large matrix at the left with a narrow one, which libraries do up to twice as fast
-    as `h R` (they copy what stands at the right), and the gates are slices of whole rows.
-
-    The gradient needs no more than the outputs and cells: it takes the products with all outputs at
-    once again, and the gradients of the kernels are one product each, where going back through the
-    loop would add them up step by step.
+class LSTMSpec(NamedTuple):
+    """What describes an LSTM beside its weights.
 
     Args:
-        units: Size of the cell.
-        projection_dim: Size of the output.
         cell_clip: Bound on the cell's values, or `None`.
-        proj_clip: Bound on the projected output, or `None`; there is none without projection.
+        proj_clip: Bound on the projected output, or `None`; without projection it is not used.
         reverse: Whether to run from the last step to the first.
         compute_dtype: Dtype of the products.
         state_dtype: Dtype of everything else.
+    """
+
+    cell_clip: float | None = None
+    proj_clip: float | None = None
+    reverse: bool = False
+    compute_dtype: str = "float32"
+    state_dtype: str = "float32"
+
+
+def lstm(
+    spec: LSTMSpec,
+    z: Tensor,
+    valid: Tensor | None,
+    h: Tensor,
+    c: Tensor,
+    recurrent_kernel: Tensor,
+    projection_kernel: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Runs an LSTM of U units, projected to P, on the products with its inputs.
+
+    The gradient needs no more than the outputs and cells: it takes the recurrent products with all
+    outputs at once again, and the gradients of the kernels are one product each, where
+    differentiating the loop would add them up step by step.
+
+    Args:
+        spec: What describes the LSTM.
+        z: `W x + b`, floats `(T, 4 * U, B)`, gates i, j, f, o; with the 1 of the forget gate.
+        valid: Booleans `(T, 1, B)`, or `None`. Where `False` the output is 0 and the state stays.
+        h: The output before, `(P, B)`.
+        c: The cell before, `(U, B)`.
+        recurrent_kernel: `(4 * U, P)`.
+        projection_kernel: `(P, U)`, or `None`.
+
+    Returns:
+        Outputs `(T, P, B)`, and the state after, `h` and `c`.
 
     Reference: BILM_TF.md, "LSTM with projection".
     """
-
-    units: int
-    projection_dim: int
-    cell_clip: float | None
-    proj_clip: float | None
-    reverse: bool
-    compute_dtype: str
-    state_dtype: str
-
-    def __call__(self, z, valid, h, c, recurrent_kernel, projection_kernel):
-        """Runs the LSTM.
-
-        Args:
-            z: `W x + b`, floats `(T, 4 * units, B)`, time first, gates i, j, f, o; with the 1 of
-                the forget gate.
-            valid: Booleans `(T, 1, B)`, or `None`. Elsewhere the output is 0 and the state stays.
-            h, c: The state before, `(projection_dim, B)` and `(units, B)`.
-            recurrent_kernel: `(4 * units, projection_dim)`.
-            projection_kernel: `(projection_dim, units)`, or `None`.
-
-        Returns:
-            Outputs `(T, projection_dim, B)`, and the state `(h, c)` after.
-        """
-        return call_with_gradient(self, z, valid, h, c, recurrent_kernel, projection_kernel)
-
-    def forward(self, z, valid, h, c, recurrent_kernel, projection_kernel):
-        step = ForwardStep(**dataclasses.asdict(self))
-        kernels = tuple(x for x in (recurrent_kernel, projection_kernel) if x is not None)
-        inputs = (z,) if valid is None else (z, valid)
-        (last_h, last_c), (all_h, all_c) = scan(step, (h, c), inputs, kernels, self.reverse)
-        outputs = all_h if valid is None else ops.where(valid, all_h, ops.zeros_like(all_h))
-        saved = (z, valid, h, c, recurrent_kernel, projection_kernel, all_h, all_c)
-        return (outputs, last_h, last_c), saved
-
-    def backward(self, saved, upstream):
-        z, valid, h, c, recurrent_kernel, projection_kernel, all_h, all_c = saved
-        d_outputs, d_h, d_c = upstream
-        before_h, before_c = self._before(h, all_h), self._before(c, all_c)
-        before_h = ops.transpose(ops.cast(before_h, self.compute_dtype), (0, 2, 1))
-        gates = ops.cast(z + product_over_time(recurrent_kernel, before_h), self.state_dtype)
-        inputs = (ops.cast(d_outputs, self.state_dtype), gates, before_c, all_c, all_h)
-        kernels = (ops.transpose(recurrent_kernel),)
-        if projection_kernel is not None:
-            kernels = (*kernels, ops.transpose(projection_kernel))
-        (d_h, d_c), (d_z, d_projected, m) = scan(
-            _BackwardStep(**dataclasses.asdict(self)),
-            (ops.cast(d_h, self.state_dtype), ops.cast(d_c, self.state_dtype)),
-            inputs if valid is None else (*inputs, valid),
-            kernels,
-            not self.reverse,
-        )
-        d_z = ops.cast(d_z, self.compute_dtype)
-        d_recurrent = self._kernel_gradient(d_z, before_h)
-        d_projection = None
-        if projection_kernel is not None:
-            d_projection = self._kernel_gradient(d_projected, ops.transpose(m, (0, 2, 1)))
-        return d_z, None, d_h, d_c, d_recurrent, d_projection
-
-    def _before(self, first, states):
-        """The state before each step, from that after each."""
-        first = ops.expand_dims(first, 0)
-        if self.reverse:
-            return ops.concatenate([states[1:], first])
-        return ops.concatenate([first, states[:-1]])
-
-    def _kernel_gradient(self, d_outputs, inputs):
-        """Of a product over all steps, from outputs `(T, M, B)` and inputs `(T, B, N)`."""
-        d_outputs = ops.transpose(ops.cast(d_outputs, self.compute_dtype), (1, 0, 2))
-        return ops.matmul(
-            ops.reshape(d_outputs, (d_outputs.shape[0], -1)),
-            ops.reshape(ops.cast(inputs, self.compute_dtype), (-1, inputs.shape[-1])),
-        )
+    kernels = (recurrent_kernel, projection_kernel)
+    return call_with_gradient(_forward, _backward, spec, z, valid, h, c, *kernels)
 
 
-class ForwardStep(LSTMRecurrence):
-    """One time step: `((h, c), (z,) or (z, valid), kernels) -> (new state, outputs)`."""
+def lstm_step(
+    spec: LSTMSpec,
+    state: tuple[Tensor, Tensor],
+    inputs: tuple[Tensor, Tensor | None],
+    kernels: tuple,
+    product: Callable | None = None,
+    gates_axis: int = 0,
+) -> tuple[tuple, tuple]:
+    """One step of an LSTM, for `scan`.
 
-    gates_axis = 0
+    Args:
+        spec: What describes the LSTM.
+        state: `(h, c)`.
+        inputs: `z` and `valid` of one time, see `lstm`.
+        kernels: The recurrent kernel, and the projection kernel or `None`.
+        product: `(spec, kernel, x) -> kernel @ x`; `None` for that of matrices.
+        gates_axis: The axis of the gates: 0, or 1 where tensors have the batch first.
 
-    def output_shapes(self, carry):
-        return [x.shape for x in carry]
-
-    def product(self, kernel, x):
-        return ops.matmul(kernel, ops.cast(x, self.compute_dtype))
-
-    def __call__(self, state, inputs, kernels):
-        (h, c), (z, *valid) = state, inputs
-        recurrent_kernel, *projection_kernel = kernels
-        z = z + self.product(recurrent_kernel, h)
-        i, j, f, o = _gates(ops.cast(z, self.state_dtype), self.gates_axis)
-        new_c = _clip(f * c + i * j, self.cell_clip)
-        new_h = o * ops.tanh(new_c)
-        if projection_kernel:
-            new_h = self.product(projection_kernel[0], new_h)
-            new_h = _clip(ops.cast(new_h, self.state_dtype), self.proj_clip)
-        if valid:
-            new_h, new_c = ops.where(valid[0], new_h, h), ops.where(valid[0], new_c, c)
-        return (new_h, new_c), (new_h, new_c)
-
-
-class _BackwardStep(LSTMRecurrence):
-    """One time step of the gradient."""
-
-    def output_shapes(self, carry):
-        batch_size = carry[0].shape[1]
-        dims = 4 * self.units, self.projection_dim, self.units
-        return [(dim, batch_size) for dim in dims]
-
-    def __call__(self, carry, inputs, kernels):
-        (d_h, d_c), (d_output, z, before_c, c, h, *valid) = carry, inputs
-        recurrent_kernel, *projection_kernel = kernels
-        i, j, f, o = _gates(z, axis=0)
-        tanh_c = ops.tanh(c)
-        d_projected = d_m = d_h + d_output
-        if projection_kernel:
-            d_projected = _inside(h, self.proj_clip, d_projected)
-            d_m = self._product(projection_kernel[0], d_projected)
-        d_cell = _inside(c, self.cell_clip, d_c + d_m * (o * (1 - tanh_c * tanh_c)))
-        d_gates = (
-            d_cell * (j * i * (1 - i)),
-            d_cell * (i * (1 - j * j)),
-            d_cell * (before_c * f * (1 - f)),
-            d_m * (tanh_c * o * (1 - o)),
-        )
-        d_z = ops.concatenate(d_gates, axis=0)
-        if valid:
-            # Where nothing was read the state's gradient goes through, and nothing else does.
-            d_z = ops.where(valid[0], d_z, ops.zeros_like(d_z))
-            d_projected = ops.where(valid[0], d_projected, ops.zeros_like(d_projected))
-        before_d_h, before_d_c = self._product(recurrent_kernel, d_z), d_cell * f
-        if valid:
-            before_d_h = ops.where(valid[0], before_d_h, d_h)
-            before_d_c = ops.where(valid[0], before_d_c, d_c)
-        return (before_d_h, before_d_c), (d_z, d_projected, o * tanh_c)
-
-    def _product(self, kernel, x):
-        product = ops.matmul(kernel, ops.cast(x, self.compute_dtype))
-        return ops.cast(product, self.state_dtype)
+    Returns:
+        The new state, and as outputs the same.
+    """
+    product = product or _product
+    (h, c), (z, valid), (recurrent_kernel, projection_kernel) = state, inputs, kernels
+    z = ops.cast(z + product(spec, recurrent_kernel, h), spec.state_dtype)
+    i, j, f, o = _gates(z, gates_axis)
+    new_c = _clip(f * c + i * j, spec.cell_clip)
+    new_h = o * ops.tanh(new_c)
+    if projection_kernel is not None:
+        new_h = product(spec, projection_kernel, new_h)
+        new_h = _clip(ops.cast(new_h, spec.state_dtype), spec.proj_clip)
+    new_state = masked(new_h, valid, h), masked(new_c, valid, c)
+    return new_state, new_state
 
 
-def product_over_time(kernel, inputs, bias=0.0):
+def masked(x: Tensor, valid: Tensor | None, otherwise: Tensor | None = None) -> Tensor:
+    """`x` where valid, and `otherwise`, or zeros, elsewhere; `x` where `valid` is `None`."""
+    if valid is None:
+        return x
+    return ops.where(valid, x, ops.zeros_like(x) if otherwise is None else otherwise)
+
+
+def product_over_time(kernel: Tensor, inputs: Tensor, bias: Tensor) -> Tensor:
     """`kernel @ inputs + bias` for all time steps in one product.
 
     Args:
@@ -188,6 +125,87 @@ def product_over_time(kernel, inputs, bias=0.0):
     return ops.transpose(ops.reshape(rows, (num_steps, batch_size, kernel.shape[0])), (0, 2, 1))
 
 
+def _forward(spec, z, valid, h, c, *kernels):
+    (last_h, last_c), (all_h, all_c) = scan(
+        lstm_step, spec, (h, c), (z, valid), kernels, reverse=spec.reverse
+    )
+    saved = (z, valid, h, c, *kernels, all_h, all_c)
+    return (masked(all_h, valid), last_h, last_c), saved
+
+
+def _backward(spec, saved, upstream):
+    z, valid, h, c, recurrent_kernel, projection_kernel, all_h, all_c = saved
+    d_outputs, d_h, d_c = (ops.cast(x, spec.state_dtype) for x in upstream)
+    before_h, before_c = _states_before(spec, h, all_h), _states_before(spec, c, all_c)
+    before_h = ops.transpose(ops.cast(before_h, spec.compute_dtype), (0, 2, 1))
+    products = product_over_time(recurrent_kernel, before_h, 0.0)
+    gates = ops.cast(z + products, spec.state_dtype)
+    (d_h, d_c), (d_z, d_projected, m) = scan(
+        _backward_step,
+        spec,
+        (d_h, d_c),
+        (d_outputs, gates, before_c, all_c, all_h, valid),
+        tuple(k if k is None else ops.transpose(k) for k in (recurrent_kernel, projection_kernel)),
+        output_shapes=(z.shape[1:], h.shape, c.shape),
+        reverse=not spec.reverse,
+    )
+    d_z = ops.cast(d_z, spec.compute_dtype)
+    d_recurrent = _kernel_gradient(spec, d_z, before_h)
+    d_projection = None
+    if projection_kernel is not None:
+        d_projection = _kernel_gradient(spec, d_projected, ops.transpose(m, (0, 2, 1)))
+    return d_z, None, d_h, d_c, d_recurrent, d_projection
+
+
+def _backward_step(spec, carry, inputs, kernels):
+    """One step of the gradient: `(d_h, d_c)`, and `d_z`, `d_projected` and the projection's input.
+
+    The kernels are transposed.
+    """
+    (d_h, d_c), (d_output, z, before_c, c, h, valid) = carry, inputs
+    recurrent_kernel, projection_kernel = kernels
+    i, j, f, o = _gates(z, axis=0)
+    tanh_c = ops.tanh(c)
+    d_projected = d_m = d_h + d_output
+    if projection_kernel is not None:
+        d_projected = _clip_gradient(d_projected, h, spec.proj_clip)
+        d_m = ops.cast(_product(spec, projection_kernel, d_projected), spec.state_dtype)
+    d_cell = _clip_gradient(d_c + d_m * (o * (1 - tanh_c * tanh_c)), c, spec.cell_clip)
+    d_gates = (
+        d_cell * (j * i * (1 - i)),
+        d_cell * (i * (1 - j * j)),
+        d_cell * (before_c * f * (1 - f)),
+        d_m * (tanh_c * o * (1 - o)),
+    )
+    # Where the mask is False the state's gradient passes through, and nothing else does.
+    d_z = masked(ops.concatenate(d_gates, axis=0), valid)
+    d_projected = masked(d_projected, valid)
+    before_d_h = ops.cast(_product(spec, recurrent_kernel, d_z), spec.state_dtype)
+    before = masked(before_d_h, valid, d_h), masked(d_cell * f, valid, d_c)
+    return before, (d_z, d_projected, o * tanh_c)
+
+
+def _states_before(spec, first, states):
+    """The state before each step, from that after each."""
+    first = ops.expand_dims(first, 0)
+    if spec.reverse:
+        return ops.concatenate([states[1:], first])
+    return ops.concatenate([first, states[:-1]])
+
+
+def _kernel_gradient(spec, d_outputs, inputs):
+    """Of a product over all steps, from outputs `(T, M, B)` and inputs `(T, B, N)`."""
+    d_outputs = ops.transpose(ops.cast(d_outputs, spec.compute_dtype), (1, 0, 2))
+    return ops.matmul(
+        ops.reshape(d_outputs, (d_outputs.shape[0], -1)),
+        ops.reshape(ops.cast(inputs, spec.compute_dtype), (-1, inputs.shape[-1])),
+    )
+
+
+def _product(spec, kernel, x):
+    return ops.matmul(kernel, ops.cast(x, spec.compute_dtype))
+
+
 def _gates(z, axis):
     # One sigmoid of all is faster than three of parts.
     i, _, f, o = ops.split(ops.sigmoid(z), 4, axis=axis)
@@ -198,8 +216,6 @@ def _clip(x, bound):
     return x if bound is None else ops.clip(x, -bound, bound)
 
 
-def _inside(x, bound, gradient):
-    """The gradient where clipping left `x`, its result, as it was; else 0."""
-    if bound is None:
-        return gradient
-    return ops.where(ops.abs(x) < bound, gradient, ops.zeros_like(gradient))
+def _clip_gradient(gradient, clipped, bound):
+    """The gradient where clipping changed nothing, else 0; `clipped` is its result."""
+    return gradient if bound is None else masked(gradient, ops.abs(clipped) < bound)

@@ -1,45 +1,67 @@
-"""One loop over time steps for every backend: the heart of the LSTM."""
+"""The loop over time steps, once for each backend."""
 
 import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import keras
 
 
-def scan(step, carry, inputs, constants, reverse=False):
-    """Runs `step` over the time axis of `inputs`, the first one.
+def scan(
+    step: Callable,
+    spec: Hashable,
+    carry: tuple,
+    inputs: tuple,
+    constants: tuple,
+    output_shapes: Sequence[tuple] | None = None,
+    reverse: bool = False,
+) -> tuple[tuple, tuple]:
+    """Runs `step` over the first axis of `inputs`, which is time.
 
     `keras.ops.scan` wants outputs shaped like the carry on TensorFlow, hence this one.
 
     Args:
-        step: `(carry, inputs at one time, constants) -> (new carry, outputs)`, with tuples of
-            tensors `(N, B)`. Has a method `output_shapes(carry)`, the static shapes of its outputs,
-            whose dtype is that of the first carry. Hashable by value, for JAX keeps what it
-            compiled for an equal one.
+        step: Function `(spec, carry, inputs at one time, constants) -> (new carry, outputs)`, with
+            tuples of tensors.
+        spec: Settings of the step. JAX compiles once for each step and spec that are equal.
         carry: Tuple of tensors, the carry before the first step.
-        inputs: Tuple of tensors `(T, N, B)`.
+        inputs: Tuple of tensors `(T, ...)`. Items may be `None`, here and in `constants`.
         constants: Tuple of tensors that are the same at all times.
+        output_shapes: Static shapes of a step's outputs; `None` for those of the carry. Their dtype
+            is that of the first carry.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.
 
     Returns:
-        The last carry, and a tuple of the outputs `(T, N, B)`.
+        The last carry, and a tuple of the outputs `(T, ...)`.
     """
     backend = keras.backend.backend()
-    loop = {"tensorflow": _tensorflow_loop, "jax": _jax_loop}.get(backend, _python_loop)
-    return loop(step, tuple(carry), tuple(inputs), tuple(constants), reverse)
+    if backend == "jax":
+        return _compiled_jax_scan()(step, spec, carry, inputs, constants, reverse)
+    shapes = output_shapes or [x.shape for x in carry]
+    loop = _tensorflow_scan if backend == "tensorflow" else _python_scan
+    return loop(
+        lambda carry, time: step(spec, carry, _at(inputs, time), constants),
+        tuple(carry),
+        inputs[0],
+        shapes,
+        reverse,
+    )
 
 
-def _tensorflow_loop(step, carry, inputs, constants, reverse):
+def _at(inputs: tuple, time: Any) -> tuple:
+    return tuple(None if x is None else x[time] for x in inputs)
+
+
+def _tensorflow_scan(step, carry, inputs, shapes, reverse):
     import tensorflow as tf
 
-    num_steps = tf.shape(inputs[0])[0]
-    shapes = step.output_shapes(carry)
+    num_steps = tf.shape(inputs)[0]
     outputs = tuple(
         tf.TensorArray(carry[0].dtype, num_steps, element_shape=shape) for shape in shapes
     )
 
     def body(i, carry, outputs):
-        time = num_steps - 1 - i if reverse else i
-        carry, new = step(carry, tuple(x[time] for x in inputs), constants)
+        carry, new = step(carry, num_steps - 1 - i if reverse else i)
         # Written in the order of the loop: converters to ONNX take that for granted.
         return i + 1, carry, tuple(array.write(i, x) for array, x in zip(outputs, new))
 
@@ -50,35 +72,29 @@ def _tensorflow_loop(step, carry, inputs, constants, reverse):
     if reverse:
         stacked = [tf.reverse(x, axis=[0]) for x in stacked]
     return carry, tuple(
-        tf.ensure_shape(x, [inputs[0].shape[0], *shape]) for x, shape in zip(stacked, shapes)
+        tf.ensure_shape(x, [inputs.shape[0], *shape]) for x, shape in zip(stacked, shapes)
     )
 
 
-def _jax_loop(step, carry, inputs, constants, reverse):
-    return _compiled_jax_loop()(step, carry, inputs, constants, reverse)
-
-
 @functools.cache
-def _compiled_jax_loop():
+def _compiled_jax_scan():
     import jax
 
-    # Without a jit of its own a loop outside a model would be compiled anew at every call.
-    @functools.partial(jax.jit, static_argnames=("step", "reverse"))
-    def loop(step, carry, inputs, constants, reverse):
+    # Without a jit of its own a loop outside a model would be compiled at every call.
+    @functools.partial(jax.jit, static_argnames=("step", "spec", "reverse"))
+    def compiled(step, spec, carry, inputs, constants, reverse):
         return jax.lax.scan(
-            lambda carry, x: step(carry, x, constants), carry, inputs, reverse=reverse
+            lambda carry, x: step(spec, carry, x, constants), carry, inputs, reverse=reverse
         )
 
-    return loop
+    return compiled
 
 
-def _python_loop(step, carry, inputs, constants, reverse):
-    num_steps = inputs[0].shape[0]
+def _python_scan(step, carry, inputs, shapes, reverse):
+    num_steps = len(inputs)
+    if not num_steps:
+        return carry, tuple(keras.ops.zeros((0, *shape), carry[0].dtype) for shape in shapes)
     outputs = [None] * num_steps
     for time in reversed(range(num_steps)) if reverse else range(num_steps):
-        carry, outputs[time] = step(carry, tuple(x[time] for x in inputs), constants)
-    if not num_steps:
-        return carry, tuple(
-            keras.ops.zeros((0, *shape), carry[0].dtype) for shape in step.output_shapes(carry)
-        )
+        carry, outputs[time] = step(carry, time)
     return carry, tuple(keras.ops.stack(x) for x in zip(*outputs))

@@ -1,20 +1,25 @@
-"""Loading and exporting the weights files of bilm-tf."""
+"""The weights files of bilm-tf: reading, checking and writing them."""
 
 import contextlib
 import functools
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.pretrained.weight_table import weight_table
+from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.weight_table import WeightEntry, weight_table
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 
 
-def load_hdf5(owner, config, path, without_token_encoder=False):
-    """Loads the weights of a biLM from a bilm-tf hdf5 file.
+def load_weights(
+    owner: Any, config: ElmoConfig, path: str | os.PathLike, without_token_encoder: bool = False
+) -> None:
+    """Loads the weights of a biLM from a bilm-tf hdf5 file, which `open_hdf5` opens.
 
     The file is opened once and read array by array. All names and shapes are checked before the
     first variable changes.
@@ -23,16 +28,11 @@ def load_hdf5(owner, config, path, without_token_encoder=False):
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
         path: The weights file. Arrays of any floating-point type.
-        without_token_encoder: Whether to leave the token encoder as it is and load the LSTMs alone.
+        without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not an hdf5 file or is cut off, or an array is missing, unknown,
-            misshapen or not of numbers; the message lists all of them.
-
-    Example:
-
-    >>> load_hdf5(elmo, elmo.config, "weights.hdf5")
+        ValueError: if an array is missing, unknown, misshapen or not of numbers; the message lists
+            all of them.
 
     Reference: BILM_TF.md, "Files".
     """
@@ -49,54 +49,43 @@ def load_hdf5(owner, config, path, without_token_encoder=False):
                 variable.assign(entry.part_of(part, variable.shape))
 
 
-def export_hdf5(owner, config, path):
-    """Writes the weights of a biLM to a file that bilm-tf and AllenNLP read, whole or not at all.
+def write_model(
+    folder: str | os.PathLike,
+    owner: Any,
+    config: ElmoConfig,
+    softmax: tuple[Any, Any] | None = None,
+) -> None:
+    """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
+
+    None of the files takes its name before all are written.
 
     Args:
+        folder: Where to; made if there is none. Files of those names are replaced.
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
-        path: The file to write; an existing one is replaced.
+        softmax: Kernel `(V, P)` and bias `(V,)` of a language model's softmax, to be written to
+            softmax.hdf5. bilm-tf has no such file; the names in it are those of its checkpoints.
     """
-    with atomic_write(path) as partial:
-        import h5py
+    os.makedirs(folder, exist_ok=True)
+    with contextlib.ExitStack() as stack:
 
-        with h5py.File(partial, "w") as file:
-            for entry in weight_table(config):
-                values = [_to_float32(variable_at(owner, name)) for name in entry.variables]
-                file.create_dataset(entry.name, data=entry.joined(values))
+        def partial(name):
+            return stack.enter_context(atomic_write(os.path.join(folder, name)))
 
-
-def export_softmax(kernel, bias, path):
-    """Writes the softmax of a language model, whole or not at all.
-
-    bilm-tf has no such file; the names are those of its training checkpoints.
-
-    Args:
-        kernel: Variable `(V, P)`.
-        bias: Variable `(V,)`.
-        path: The file to write; an existing one is replaced.
-    """
-    with atomic_write(path) as partial:
-        import h5py
-
-        with h5py.File(partial, "w") as file:
-            file.create_dataset(SOFTMAX_NAMES[0], data=_to_float32(kernel))
-            file.create_dataset(SOFTMAX_NAMES[1], data=_to_float32(bias))
+        config.to_json(partial("options.json"))
+        _write_arrays(partial("weights.hdf5"), _arrays(owner, config))
+        if softmax is not None:
+            _write_arrays(partial("softmax.hdf5"), zip(SOFTMAX_NAMES, map(_to_float32, softmax)))
 
 
-def read_softmax(path):
-    """Reads a file of `export_softmax`.
+def _arrays(owner, config):
+    for entry in weight_table(config):
+        values = [_to_float32(variable_at(owner, name)) for name in entry.variables]
+        yield entry.name, entry.joined(values)
 
-    Args:
-        path: The file.
 
-    Returns:
-        float32 arrays: the kernel `(V, P)` and the bias `(V,)`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not an hdf5 file, or has no such arrays.
-    """
+def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
+    """Reads kernel `(V, P)` and bias `(V,)`, float32, from the softmax.hdf5 of `write_model`."""
     with open_hdf5(path) as file:
         found = _datasets(file)
         arrays = [found.get(name) for name in SOFTMAX_NAMES]
@@ -108,19 +97,10 @@ def read_softmax(path):
         return tuple(map(_as_float32, arrays))
 
 
-def read_token_embeddings(path, projection_dim=None):
-    """Reads the token vectors that bilm-tf's `dump_token_embeddings` wrote.
+def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = None) -> np.ndarray:
+    """Reads the token vectors, float32 `(num_words, P)`, of bilm-tf's `dump_token_embeddings`.
 
-    Args:
-        path: An hdf5 file with the array `embedding`.
-        projection_dim: Size of a token's vector in the model that is to use them; any if `None`.
-
-    Returns:
-        float32 array `(num_words, projection_dim)`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not an hdf5 file, or has no such array of that width.
+    Raises ValueError if P is not `projection_dim`, where that is given.
     """
     with open_hdf5(path) as file:
         found = _datasets(file)
@@ -136,9 +116,27 @@ def read_token_embeddings(path, projection_dim=None):
         return _as_float32(dataset)
 
 
+def write_token_embeddings(path: str | os.PathLike, vectors: np.ndarray) -> None:
+    """Writes token vectors `(num_words, P)` as bilm-tf's `dump_token_embeddings` does."""
+    _write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, vectors)])
+
+
+def _write_arrays(path, arrays):
+    import h5py
+
+    with atomic_write(path) as partial, h5py.File(partial, "w") as file:
+        for name, array in arrays:
+            file.create_dataset(name, data=array)
+
+
 @contextlib.contextmanager
-def open_hdf5(path):
-    """Opens an hdf5 file for reading, with errors that say what is wrong with it."""
+def open_hdf5(path: str | os.PathLike) -> Iterator[Any]:
+    """Opens an `h5py.File` for reading.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not an hdf5 file, or is truncated.
+    """
     import h5py
 
     path = os.fspath(path)
@@ -149,8 +147,8 @@ def open_hdf5(path):
     except OSError as error:
         size = os.path.getsize(path)
         raise ValueError(
-            f"{path} ({size:,} bytes) is not a complete hdf5 file: it is cut off, damaged or of "
-            f"another kind. Fetch or copy it again. ({error})"
+            f"{path} ({size:,} bytes) is not a complete hdf5 file: it is truncated, damaged or "
+            f"of another kind. Download or copy it again. ({error})"
         ) from None
     with file:
         yield file
@@ -204,19 +202,15 @@ def _as_float32(dataset, rows=...):
     except OSError as error:
         raise ValueError(
             f"The array {dataset.name} in {dataset.file.filename} cannot be read: the file is "
-            f"damaged. Fetch or copy it again. ({error})"
+            f"damaged. Download or copy it again. ({error})"
         ) from None
 
 
-def variables_and_rows(owner, entry):
-    """Where an array of the weight table goes.
-
-    Args:
-        owner: Object with the built layers `token_encoder` and `bilm`.
-        entry: A `WeightEntry`.
+def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, Any]]:
+    """The variables that an array of the weight table is loaded into.
 
     Yields:
-        Pairs of a variable and the index of its rows of the array; see `WeightEntry.part_of`.
+        Pairs of a variable of the owner and the index of its rows; see `WeightEntry.part_of`.
     """
     variables = [variable_at(owner, name) for name in entry.variables]
     if len(variables) == 1:
@@ -228,7 +222,9 @@ def variables_and_rows(owner, entry):
         yield variable, slice(start, stop)
 
 
-def variable_at(owner, path):
+def variable_at(owner: Any, path: str) -> Any:
+    """A variable by its path in the weight table, such as `"bilm.forward_lstms.0.bias"`."""
+
     def step(item, name):
         return item[int(name)] if name.isdigit() else getattr(item, name)
 

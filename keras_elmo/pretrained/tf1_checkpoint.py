@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.weight_table import weight_table
 
 _LSTM_PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
 
 
-def find_tf1_checkpoint(path):
+def find_tf1_checkpoint(path: str | os.PathLike) -> str | None:
     """The prefix of a TensorFlow 1 checkpoint, from itself, its index file or its folder.
 
     Args:
@@ -23,7 +24,7 @@ def find_tf1_checkpoint(path):
     """
     path = Path(path)
     if path.is_dir():
-        # The folder's own note of the latest may name a place where the files were made.
+        # The folder's own `checkpoint` file may name the place where the files were made.
         found = sorted(path.glob("*.index"), key=_step)
         return str(found[-1])[: -len(".index")] if found else None
     prefix = str(path).removesuffix(".index")
@@ -35,7 +36,9 @@ def _step(path):
     return int(number[1]) if number else -1
 
 
-def read_tf1_checkpoint(config, path):
+def read_tf1_checkpoint(
+    config: ElmoConfig, path: str | os.PathLike
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
     """Reads a training checkpoint of bilm-tf; needs TensorFlow.
 
     Args:

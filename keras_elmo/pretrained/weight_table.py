@@ -1,10 +1,12 @@
-"""The one table of a biLM's arrays: where each stands in a file and in the layers."""
+"""The one table of a biLM's arrays: where each is in a file and in the layers."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from keras_elmo.config import NUM_CHARACTERS
+from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,29 +22,26 @@ class WeightEntry:
     """
 
     name: str
-    shape: tuple
-    variables: tuple
+    shape: tuple[int, ...]
+    variables: tuple[str, ...]
     is_transposed: bool = False
 
     @property
-    def size(self):
-        """Numbers in the array."""
-        size = 1
-        for dim in self.shape:
-            size *= dim
-        return size
+    def size(self) -> int:
+        """Number of elements of the array."""
+        return math.prod(self.shape)
 
-    def part_of(self, rows, shape):
+    def part_of(self, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """A variable's value of that shape, from its rows of the array."""
         return (rows.T if self.is_transposed else rows).reshape(shape)
 
-    def joined(self, values):
+    def joined(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """The array, from the values of its variables."""
         rows = [value.T if self.is_transposed else value for value in values]
         return (np.concatenate(rows) if len(rows) > 1 else rows[0]).reshape(self.shape)
 
 
-def weight_table(config):
+def weight_table(config: ElmoConfig) -> list[WeightEntry]:
     """Every array of a biLM, in the order of the network.
 
     Args:
@@ -57,8 +56,8 @@ def weight_table(config):
     return encoder + _lstm_entries(config)
 
 
-def count_parameters(config):
-    """Numbers in the weights of a biLM; its softmax, which is not stored, is not counted."""
+def count_parameters(config: ElmoConfig) -> int:
+    """Number of parameters of a biLM, without the softmax, which is not stored with it."""
     return sum(entry.size for entry in weight_table(config))
 
 
@@ -91,8 +90,8 @@ def _dense_entries(group, part, shape, layer):
 def _word_entry(config):
     if config.vocabulary_size is None:
         raise ValueError(
-            "The options have no n_tokens_vocab: the size of a model that reads whole words is not "
-            "known without it."
+            "The options have no n_tokens_vocab: it is the vocabulary size of a model that reads "
+            "whole words."
         )
     shape = (config.vocabulary_size, config.projection_dim)
     return WeightEntry("embedding", shape, ("token_encoder.embedding",))
@@ -105,7 +104,7 @@ def _lstm_entries(config):
         for i in range(config.num_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
             lstm = f"bilm.{direction}_lstms.{i}"
-            # The file joins the kernels of input and of h; gates are in the same order, i j f o.
+            # The file joins the kernels of input and h; gates are in the same order, i j f o.
             kernels = (f"{lstm}.kernel", f"{lstm}.recurrent_kernel")
             entries += [
                 WeightEntry(f"{cell}/W_0", (2 * dim, 4 * units), kernels, is_transposed=True),

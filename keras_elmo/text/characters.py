@@ -1,5 +1,9 @@
 """Tokens to character ids in NumPy: bilm-tf's byte rules (BILM_TF.md, 'Characters')."""
 
+import itertools
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
@@ -13,12 +17,27 @@ END_WORD = 260
 WORD_PADDING = 261
 
 
-def encode_sentences(sentences, max_characters_per_token=50):
+class DistinctWords(NamedTuple):
+    """A batch of sentences as its distinct words and their places.
+
+    Args:
+        rows: int32 `(U + 3, C)`: the character ids of padding (all 0), of a sentence's beginning,
+            of its end, and of U distinct words. `rows[index]` is what `encode_sentences` returns.
+        index: int32 `(B, T + 2)`: the row of each position; 0 is padding.
+    """
+
+    rows: Any
+    index: Any
+
+
+def encode_sentences(
+    sentences: Iterable[Iterable[str | bytes]], max_characters_per_token: int = 50
+) -> np.ndarray:
     """Turns tokenized sentences into the character ids that ELMo reads.
 
-    A token is its UTF-8 bytes between a begin and an end mark; what does not fit is cut, at a byte.
-    Every sentence gets a row for its beginning and one for its end. Lone surrogates, which UTF-8
-    cannot hold, are dropped. A token `"<S>"` is ordinary text: boundaries come from position alone.
+    A token is its UTF-8 bytes between a begin and an end mark, truncated to fit, at a byte. Every
+    sentence gets a row for its beginning and one for its end. Lone surrogates, which UTF-8 cannot
+    hold, are dropped. A token `"<S>"` is ordinary text: boundaries come from position alone.
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`). A sentence
@@ -40,25 +59,94 @@ def encode_sentences(sentences, max_characters_per_token=50):
 
     Reference: BILM_TF.md, "Characters"; bilm-tf `UnicodeCharsVocabulary` and `Batcher`.
     """
+    rows, index = encode_distinct(sentences, max_characters_per_token)
+    return rows[index]
+
+
+def encode_distinct(
+    sentences: Iterable[Iterable[str | bytes]], max_characters_per_token: int = 50
+) -> DistinctWords:
+    """Encodes sentences as `encode_sentences` does, but each distinct word once.
+
+    Example:
+
+    >>> rows, index = encode_distinct([["the", "cat", "the"], ["cat"]])
+    >>> index
+    array([[1, 3, 4, 3, 2],
+           [1, 4, 2, 0, 0]], dtype=int32)
+    """
     width = _checked_width(max_characters_per_token)
-    sentences = [checked_tokens(sentence) for sentence in sentences]
-    longest = max(map(len, sentences), default=0)
-    ids = np.zeros((len(sentences), longest + 2, width), np.int32)
-    begin = boundary_row(BEGIN_SENTENCE, width)
-    end = boundary_row(END_SENTENCE, width)
-    rows = {}
-    for row, sentence in zip(ids, sentences):
-        row[0] = begin
-        row[len(sentence) + 1] = end
-        for position, token in enumerate(sentence, start=1):
-            if token not in rows:
-                rows[token] = _token_row(token, width)
-            row[position] = rows[token]
-    return ids
+    sentences = list(map(checked_tokens, sentences))
+    words, places = distinct(itertools.chain.from_iterable(sentences))
+    rows = np.concatenate([special_rows(width), encode_words(words, width)])
+    lengths = list(map(len, sentences))
+    num_special = len(rows) - len(words)
+    return DistinctWords(rows, delimited_rows(lengths, places + num_special, begin=1, end=2))
 
 
-def trim_characters(ids, widest_filter, multiple=8):
-    """Cuts the padding behind the longest word, as far as no result of the encoder changes.
+def encode_words(words: Iterable[str | bytes], max_characters_per_token: int = 50) -> np.ndarray:
+    """Turns words, without a sentence around them, into character ids, int32 `(N, C)`.
+
+    Arguments and errors are those of `encode_sentences`.
+
+    Example:
+
+    >>> encode_words(["Hi"], max_characters_per_token=6)
+    array([[259,  73, 106, 260, 261, 261]], dtype=int32)
+    """
+    width = _checked_width(max_characters_per_token)
+    texts = [token_bytes(word)[: width - 2] for word in checked_tokens(words)]
+    ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
+    lengths = list(map(len, texts))
+    return delimited_rows(lengths, ids, BEGIN_WORD, END_WORD, padding=WORD_PADDING, width=width)
+
+
+def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:
+    """The distinct items in the order of their first occurrence, and each item's place in them.
+
+    Example:
+
+    >>> distinct(["the", "cat", "the"])
+    (['the', 'cat'], array([0, 1, 0], dtype=int32))
+    """
+    places = {}
+    index = [places.setdefault(item, len(places)) for item in items]
+    return list(places), np.array(index, np.int32)
+
+
+def delimited_rows(
+    lengths: Sequence[int],
+    values: np.ndarray,
+    begin: int,
+    end: int,
+    padding: int = 0,
+    width: int | None = None,
+) -> np.ndarray:
+    """Lays sequences out as rows: a begin mark, the sequence, an end mark, and padding.
+
+    Args:
+        lengths: The lengths of the N sequences.
+        values: Their values, joined.
+        begin, end, padding: The marks and the padding.
+        width: Length of the rows; `None` for that of the longest sequence and its marks.
+
+    Example:
+
+    >>> delimited_rows([2, 1], np.array([7, 8, 9]), begin=1, end=2)
+    array([[1, 7, 8, 2],
+           [1, 9, 2, 0]], dtype=int32)
+    """
+    lengths = np.array(lengths, np.int64)
+    width = lengths.max(initial=0) + 2 if width is None else width
+    rows = np.full((len(lengths), width), padding, np.int32)
+    rows[:, 0] = begin
+    rows[:, 1:-1][np.arange(width - 2) < lengths[:, None]] = values
+    rows[np.arange(len(lengths)), lengths + 1] = end
+    return rows
+
+
+def trim_characters(ids: np.ndarray, widest_filter: int, multiple: int = 8) -> np.ndarray:
+    """Truncates the padding after the longest word as far as no output of the encoder changes.
 
     Windows of padding alone are all alike and the encoder takes the maximum: one is enough.
 
@@ -66,15 +154,7 @@ def trim_characters(ids, widest_filter, multiple=8):
         ids: Integer character ids `(..., C)` of `encode_sentences`.
         widest_filter: Width of the widest convolution over characters.
         multiple: What the new C is a multiple of, unless all C are needed. Compiled models are
-            compiled anew for each C.
-
-    Returns:
-        The ids `(..., C')` with C' at most C.
-
-    Example:
-
-    >>> trim_characters(encode_sentences([["Hello"]]), widest_filter=5).shape
-    (1, 3, 16)
+            recompiled for each C.
     """
     inside = (ids != WORD_PADDING) & (ids != 0)
     longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
@@ -82,23 +162,34 @@ def trim_characters(ids, widest_filter, multiple=8):
     return ids[..., : -(-needed // multiple) * multiple]
 
 
-def boundary_row(mark, max_characters_per_token):
+def pad_words(rows: np.ndarray, num_positions: int) -> np.ndarray:
+    """Pads the rows `(U, C)` of a batch's distinct words to one of few different numbers of rows.
+
+    Compiled models are recompiled for each. At most 15 rows, or 1/32 of the positions, are added.
+    """
+    step = max(16, -(-num_positions // 32))
+    return np.pad(rows, ((0, -len(rows) % step), (0, 0)))
+
+
+def boundary_row(mark: int, max_characters_per_token: int) -> np.ndarray:
     """The character ids `(C,)` of a sentence's beginning or end, as a NumPy int32 array."""
-    row = np.full(max_characters_per_token, WORD_PADDING, np.int32)
-    row[:3] = BEGIN_WORD, mark, END_WORD
-    return row
+    ids = np.array([mark])
+    return delimited_rows([1], ids, BEGIN_WORD, END_WORD, WORD_PADDING, max_characters_per_token)[0]
 
 
-def split_tokens(sentence):
+def special_rows(max_characters_per_token: int) -> np.ndarray:
+    """The first rows of `DistinctWords`: padding, begin and end of a sentence, int32 `(3, C)`."""
+    boundaries = [
+        boundary_row(mark, max_characters_per_token) for mark in (BEGIN_SENTENCE, END_SENTENCE)
+    ]
+    return np.stack([np.zeros_like(boundaries[0]), *boundaries])
+
+
+def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
     """Splits a sentence at ASCII white space, as tokenized corpora are written.
 
-    Other white space, such as the no-break space, stays inside its token.
-
-    Args:
-        sentence: `str` or UTF-8 `bytes`.
-
-    Returns:
-        List of tokens, `str` or `bytes` as the sentence is.
+    Other white space, such as the no-break space, stays inside its token. Tokens are `str` or
+    `bytes`, as the sentence is.
 
     Example:
 
@@ -107,19 +198,19 @@ def split_tokens(sentence):
     """
     if isinstance(sentence, bytes):
         return sentence.split()
-    # bytes.split() knows ASCII white space only; str.split() would cut at any Unicode space.
+    # bytes.split() knows ASCII white space only; str.split() would split at any Unicode space.
     tokens = sentence.encode("utf-8", "surrogatepass").split()
     return [token.decode("utf-8", "surrogatepass") for token in tokens]
 
 
-def token_bytes(token):
+def token_bytes(token: str | bytes) -> bytes:
     """The valid UTF-8 of a token: lone surrogates and malformed bytes are dropped."""
     if isinstance(token, bytes):
         token = token.decode("utf-8", "ignore")
     return token.encode("utf-8", "ignore")
 
 
-def checked_tokens(sentence):
+def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
     """A sentence's tokens as a list.
 
     Raises:
@@ -131,23 +222,13 @@ def checked_tokens(sentence):
             "Split it into tokens first, for example with sentence.split()."
         )
     sentence = list(sentence)
-    for token in sentence:
-        if not isinstance(token, (str, bytes)):
-            raise ValueError(
-                f"Expected tokens to be strings, found {token!r} of type {type(token).__name__} in "
-                f"the sentence {sentence[:5]!r}."
-            )
-    return sentence
-
-
-def _token_row(token, width):
-    text = token_bytes(token)[: width - 2]
-    row = np.full(width, WORD_PADDING, np.int32)
-    row[0] = BEGIN_WORD
-    row[1 : len(text) + 1] = np.frombuffer(text, np.uint8)
-    row[1 : len(text) + 1] += BYTE_OFFSET
-    row[len(text) + 1] = END_WORD
-    return row
+    if all(issubclass(kind, (str, bytes)) for kind in set(map(type, sentence))):
+        return sentence
+    wrong = next(token for token in sentence if not isinstance(token, (str, bytes)))
+    raise ValueError(
+        f"Expected tokens to be strings, found {wrong!r} of type {type(wrong).__name__} in the "
+        f"sentence {sentence[:5]!r}."
+    )
 
 
 def _checked_width(max_characters_per_token):

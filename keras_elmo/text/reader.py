@@ -10,7 +10,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import IO, BinaryIO, NamedTuple
 
 from keras_elmo.text.characters import split_tokens
 
@@ -56,7 +56,7 @@ class TextReport:
 
 
 def read_sentences(
-    path: str | os.PathLike, report: TextReport | None = None
+    path: str | os.PathLike[str], report: TextReport | None = None
 ) -> Iterator[list[bytes]]:
     """Streams the sentences of a file as lists of tokens.
 
@@ -121,7 +121,7 @@ class Record(NamedTuple):
 
 
 def read_records(
-    source: str | os.PathLike | BinaryIO,
+    source: str | os.PathLike[str] | BinaryIO,
     field: str | None = None,
     max_line_tokens: int | None = None,
 ) -> Iterator[Record]:
@@ -146,23 +146,26 @@ def read_records(
     >>> next(read_records("text.txt.gz")).tokens
     [b'Hello', b',', b'world']
     """
-    is_open = hasattr(source, "read")
-    name = "the text" if is_open else os.fspath(source)
-    is_json = field is not None or name.removesuffix(".gz").removesuffix(".xz").endswith(".jsonl")
+    if not isinstance(source, (str, os.PathLike)):
+        yield from _records(source, None, field, max_line_tokens)
+        return
+    name = os.fspath(source)
+    if field is None and name.removesuffix(".gz").removesuffix(".xz").endswith(".jsonl"):
+        field = "text"
+    with _readable(name), open(name, "rb") as raw, _decompressed(raw, name) as lines:
+        yield from _records(lines, raw, field, max_line_tokens)
+
+
+def _records(lines, raw, field, max_line_tokens):
+    """The records of lines of JSON, or of plain text where `field` is `None`."""
     digest = hashlib.sha256()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_readable(name))
-        raw = None if is_open else stack.enter_context(open(name, "rb"))
-        lines = source if is_open else stack.enter_context(_decompressed(raw, name))
-        for line in lines:
-            digest.update(line)
-            tokens, error = (
-                _json_tokens(line, field or "text") if is_json else (split_tokens(line), None)
-            )
-            if max_line_tokens is not None and len(tokens) > max_line_tokens:
-                error = f"{len(tokens):,} tokens, more than max_line_tokens={max_line_tokens}"
-                tokens = []
-            yield Record(tokens, error, digest.hexdigest(), 0 if is_open else raw.tell())
+    for line in lines:
+        digest.update(line)
+        tokens, error = (split_tokens(line), None) if field is None else _json_tokens(line, field)
+        if max_line_tokens is not None and len(tokens) > max_line_tokens:
+            error = f"{len(tokens):,} tokens, more than max_line_tokens={max_line_tokens}"
+            tokens = []
+        yield Record(tokens, error, digest.hexdigest(), 0 if raw is None else raw.tell())
 
 
 def _json_tokens(line, field):
@@ -181,7 +184,7 @@ def _json_tokens(line, field):
     return [], f"field {field!r} is neither a string nor a list of strings"
 
 
-def find_files(files: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
+def find_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """Lists the files of a corpus.
 
     Args:
@@ -199,7 +202,7 @@ def find_files(files: str | os.PathLike | Iterable[str | os.PathLike]) -> list[s
     """
     patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     found = {}
-    for pattern in map(os.fspath, patterns):
+    for pattern in [os.fspath(pattern) for pattern in patterns]:
         # A name with brackets may be that of a file.
         matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern))
         matches = [path for path in matches if os.path.isfile(path)]
@@ -213,7 +216,7 @@ def find_files(files: str | os.PathLike | Iterable[str | os.PathLike]) -> list[s
     return list(found)
 
 
-def open_text(path: str | os.PathLike) -> BinaryIO:
+def open_text(path: str | os.PathLike[str]) -> IO[bytes]:
     """Opens a text file for reading bytes, decompressed if its suffix is .gz or .xz."""
     return _OPENED_BY.get(os.path.splitext(path)[1], open)(path, "rb")
 

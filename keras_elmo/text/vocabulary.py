@@ -1,9 +1,11 @@
-"""The words that a language model predicts."""
+"""Vocabularies: words to ids and back, counting, building and checking."""
 
 import collections
+import dataclasses
 import functools
 import os
 import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,18 +14,25 @@ from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,
     boundary_row,
-    encode_sentences,
+    checked_tokens,
+    delimited_rows,
+    encode_words,
     token_bytes,
 )
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
-from keras_elmo.text.token_ids import read_words
 
-BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
-SPECIALS = (BEGIN, END, UNKNOWN)
+SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+"""A sentence's boundaries and unknown words, as the files spell them. As a dict's keys words are
+UTF-8 `bytes` and boundaries these `str`: so no word of a text is taken for one."""
+
+UNKNOWN_KEY = UNKNOWN.encode()
+
+BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}
+"""The character that stands for each boundary."""
 
 
 class Vocabulary:
-    """The words that a language model predicts, by falling count.
+    """The words that a language model predicts, by descending count.
 
     The file of bilm-tf: one word a line, `<S>`, `</S>` and `<UNK>` first. Sampled softmax draws its
     negatives by rank, so the order matters.
@@ -47,13 +56,13 @@ class Vocabulary:
     Reference: BILM_TF.md, "Language-model training"; bilm-tf `Vocabulary`.
     """
 
-    def __init__(self, words):
+    def __init__(self, words: Iterable[str]):
         self.words = [str(word) for word in words]
         _check(self.words)
         self.begin_id, self.end_id, self.unknown_id = map(self.words.index, SPECIALS)
 
     @classmethod
-    def from_file(cls, path):
+    def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
         """Reads a vocabulary file of bilm-tf, one word a line.
 
         Args:
@@ -64,7 +73,7 @@ class Vocabulary:
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if it is no UTF-8, or as for `Vocabulary`; the message names lines.
+            ValueError: if it is not UTF-8, or as for `Vocabulary`; the message names lines.
 
         Warns:
             UserWarning: if the specials are not first, or the words are in alphabetical order.
@@ -85,30 +94,32 @@ class Vocabulary:
         if set(words[:3]) != set(SPECIALS):
             _warn(
                 f"The vocabulary {path} does not begin with {', '.join(SPECIALS)}. Sampled softmax "
-                "takes a word's line for its rank by count: put the three first."
+                "takes a word's line as its rank by count: put the three first."
             )
         ordinary = [word for word in words if word not in SPECIALS]
         if len(ordinary) > 10 and ordinary == sorted(ordinary):
             _warn(
                 f"The vocabulary {path} is in alphabetical order. Sampled softmax needs it sorted "
-                "by falling count: make it with `keras-elmo vocab`."
+                "by descending count: make it with `keras-elmo vocab`."
             )
         return vocabulary
 
     @classmethod
-    def from_counts(cls, counts, *, min_count=1, size=None):
+    def from_counts(
+        cls, counts: Mapping[str | bytes, int], *, min_count: int = 1, size: int | None = None
+    ) -> "Vocabulary":
         """Makes a vocabulary of counted words.
 
         Args:
             counts: Mapping from words (`str` or UTF-8 `bytes`) to how often they occur.
             min_count: Leave out words that occur less often.
-            size: Most words to take, the three specials included; `None` for all.
+            size: Maximum number of words, the three specials included; `None` for all.
 
         Returns:
             A `Vocabulary`. Words of the same count are in the order of their bytes.
 
         Raises:
-            ValueError: if `size` has no place for the specials, or no word is left.
+            ValueError: if `size` has no room for an ordinary word, or no word is left.
 
         Example:
 
@@ -128,8 +139,8 @@ class Vocabulary:
             raise ValueError(f"No word occurs {min_count} times or more.")
         return cls([*SPECIALS, *words][:size])
 
-    def write(self, path):
-        """Writes the file that `from_file` and bilm-tf read, whole or not at all.
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes the file that `from_file` and bilm-tf read, atomically.
 
         Args:
             path: The file; an existing one is replaced.
@@ -143,52 +154,39 @@ class Vocabulary:
         ):
             file.writelines(f"{word}\n" for word in self.words)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.words == other.words
 
     __hash__ = None
 
-    def ids(self, tokens):
-        """Ids of tokens; unknown words, and the boundaries spelled out in a text, are `<UNK>`.
+    def ids(self, tokens: Iterable[str | bytes]) -> list[int]:
+        """Ids of tokens; unknown words, and boundaries spelled out in a text, are `<UNK>`.
 
         Args:
             tokens: Iterable of `str` or UTF-8 `bytes`.
-
-        Returns:
-            List of `int`.
         """
-        return [self._ids.get(token, self.unknown_id) for token in map(token_bytes, tokens)]
+        return [self._ids.get(key, self.unknown_id) for key in map(token_bytes, tokens)]
 
-    def count_unknown(self, tokens):
+    def count_unknown(self, tokens: Iterable[str | bytes]) -> int:
         """How many of the tokens, `str` or UTF-8 `bytes`, are not in the vocabulary."""
-        return sum(token not in self._ids for token in map(token_bytes, tokens))
+        return sum(key not in self._ids for key in map(token_bytes, tokens))
 
     @functools.cached_property
     def _ids(self):
         return self.id_table()
 
-    def id_table(self):
-        """Dict from the UTF-8 of each word to its id, a new one at every call.
+    def id_table(self) -> dict[bytes | str, int]:
+        """The table of `id_table` for these words, a new dict at every call."""
+        return id_table(self.words)
 
-        `<S>` and `</S>` are not in it: boundaries come from position alone, and in a text they are
-        words like any other.
-        """
-        table = {word.encode(): i for i, word in enumerate(self.words)}
-        for boundary in (BEGIN, END):
-            del table[boundary.encode()]
-        return table
-
-    def character_ids(self, max_characters_per_token=50):
+    def character_ids(self, max_characters_per_token: int = 50) -> np.ndarray:
         """Character ids of every word, int32 `(len(vocabulary), max_characters_per_token)`."""
-        rows = encode_sentences([self.words], max_characters_per_token)[0, 1:-1]
-        rows[self.begin_id] = boundary_row(BEGIN_SENTENCE, max_characters_per_token)
-        rows[self.end_id] = boundary_row(END_SENTENCE, max_characters_per_token)
-        return rows
+        return encode_vocabulary(self.words, max_characters_per_token)
 
-    def counts(self, word_counts):
+    def counts(self, word_counts: "WordCounts") -> np.ndarray:
         """How often each word is predicted in a counted corpus.
 
         Both boundaries are as frequent as sentences, and `<UNK>` stands for all other words.
@@ -200,22 +198,22 @@ class Vocabulary:
             int64 array `(len(vocabulary),)`.
         """
         counts = np.zeros(len(self), np.int64)
-        for word, i in self.id_table().items():
-            counts[i] = word_counts.counts.get(word, 0)
+        for key, i in self._ids.items():
+            counts[i] = word_counts.counts.get(key, 0)
         # A literal <UNK> in the text is among them already.
         ordinary = counts.sum() - counts[self.unknown_id]
         counts[self.unknown_id] = word_counts.report.tokens - ordinary
         counts[[self.begin_id, self.end_id]] = word_counts.report.sentences
         return counts
 
-    def check_order(self, word_counts):
-        """Warns if the words are not sorted by falling count in a counted corpus.
+    def check_order(self, word_counts: "WordCounts") -> None:
+        """Warns if the words are not sorted by descending count in a counted corpus.
 
         Args:
             word_counts: A `WordCounts` of the corpus.
 
         Warns:
-            UserWarning: if rank and count hardly fall together.
+            UserWarning: if count and rank are hardly correlated.
         """
         ordinary = np.delete(
             self.counts(word_counts), [self.begin_id, self.end_id, self.unknown_id]
@@ -225,25 +223,28 @@ class Vocabulary:
         ranks = np.log(np.arange(1, len(ordinary) + 1))
         if np.corrcoef(ranks, np.log(ordinary + 1.0))[0, 1] > -0.5:
             _warn(
-                "The vocabulary is not sorted by falling count in this corpus. Sampled softmax "
+                "The vocabulary is not sorted by descending count in this corpus. Sampled softmax "
                 "draws negatives by rank and will learn badly: make it with `keras-elmo vocab`."
             )
 
 
+@dataclasses.dataclass
 class WordCounts:
     """How often each word occurs in a corpus.
 
     Args:
-        counts: `collections.Counter` from UTF-8 `bytes` to `int`.
-        report: The `TextReport` of the reading.
+        counts: From UTF-8 `bytes` to the number of occurrences.
+        report: What was read.
     """
 
-    def __init__(self, counts, report):
-        self.counts = counts
-        self.report = report
+    counts: collections.Counter
+    report: TextReport
 
 
-def count_words(files, progress=None):
+def count_words(
+    files: str | os.PathLike | Iterable[str | os.PathLike],
+    progress: Callable[[str], None] | None = None,
+) -> WordCounts:
     """Counts the words of a corpus in a stream.
 
     Args:
@@ -269,6 +270,98 @@ def count_words(files, progress=None):
         if progress is not None:
             progress(path)
     return WordCounts(counts, report)
+
+
+def encode_token_ids(
+    sentences: Iterable[Iterable[str | bytes]], vocabulary: str | os.PathLike | Sequence[str]
+) -> np.ndarray:
+    """Turns tokenized sentences into ids of whole words.
+
+    A token `"<S>"` is ordinary text, here an unknown word: boundaries come from position alone.
+
+    Args:
+        sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
+        vocabulary: The words in the order of the table's rows: the path of a file with one word a
+            line, or a sequence of words. Holds `<S>`, `</S>` and `<UNK>`.
+
+    Returns:
+        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, with the sentence's
+        boundaries added and 0 for padding. Words that are not in the vocabulary get `<UNK>`'s id.
+
+    Raises:
+        ValueError: if the vocabulary lacks one of the three special words or is not UTF-8, a
+            sentence is a plain string, or a token is neither `str` nor `bytes`.
+
+    Example:
+
+    >>> encode_token_ids([["a", "b"], ["z"]], ["<S>", "</S>", "<UNK>", "a", "b"])
+    array([[1, 4, 5, 2],
+           [1, 3, 2, 0]], dtype=int32)
+
+    Reference: BILM_TF.md, "Files" (`dump_token_embeddings`); bilm-tf `TokenBatcher`.
+    """
+    return rows_of_ids(sentences, id_table(read_words(vocabulary)))
+
+
+def rows_of_ids(
+    sentences: Iterable[Iterable[str | bytes]], ids: Mapping[bytes | str, int]
+) -> np.ndarray:
+    """What `encode_token_ids` returns, by a table of `id_table`."""
+    sentences = list(map(checked_tokens, sentences))
+    unknown = ids[UNKNOWN_KEY]
+    places = [ids.get(token_bytes(token), unknown) for tokens in sentences for token in tokens]
+    values = np.array(places, np.int32) + 1
+    return delimited_rows(list(map(len, sentences)), values, ids[BEGIN] + 1, ids[END] + 1)
+
+
+def encode_vocabulary(
+    words: Sequence[str | bytes], max_characters_per_token: int = 50
+) -> np.ndarray:
+    """Character ids of words among which `BEGIN` and `END` are the boundaries, int32 `(N, C)`."""
+    rows = encode_words(words, max_characters_per_token)
+    for row, word in zip(rows, words):
+        if word in BOUNDARY_MARKS:
+            row[:] = boundary_row(BOUNDARY_MARKS[word], max_characters_per_token)
+    return rows
+
+
+def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
+    """The place, from 0 on, of each word of a vocabulary by its UTF-8.
+
+    The keys of the boundaries are `BEGIN` and `END`, which no word of a text is.
+
+    Raises:
+        ValueError: if one of the three specials is missing.
+    """
+    ids = {token_bytes(word): i for i, word in enumerate(words)}
+    missing = [special for special in SPECIALS if special.encode() not in ids]
+    if missing:
+        raise ValueError(
+            f"The vocabulary of {len(ids)} words has no {', '.join(missing)}. Add it at the place "
+            "where its row stands in the table."
+        )
+    for boundary in (BEGIN, END):
+        ids[boundary] = ids.pop(boundary.encode())
+    return ids
+
+
+def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
+    """The words of a vocabulary: of a file with one word a line, or of a sequence.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not UTF-8.
+    """
+    if not isinstance(vocabulary, (str, os.PathLike)):
+        return list(vocabulary)
+    with open(vocabulary, encoding="utf-8", newline="\n") as file:
+        try:
+            # Other white space, such as the no-break space, is part of words.
+            return [line.strip(" \t\r\n") for line in file]
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"The vocabulary {os.fspath(vocabulary)} is not UTF-8 ({error}). Save it as UTF-8."
+            ) from None
 
 
 def _check(words):

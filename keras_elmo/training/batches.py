@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.characters import distinct, encode_words, pad_words, trim_characters
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import Vocabulary
 
@@ -226,29 +226,27 @@ class Packer:
 
     def _characters(self, inputs):
         """The characters of the inputs `(directions, B, T)`."""
-        text, unknown_words = self.text, self.words.unknown
-        words, index = np.unique(inputs, return_inverse=True)
-        index = index.reshape(inputs.shape).astype(np.int32)
-        known = int(np.searchsorted(words, len(text.vocabulary)))
-        unknown = (words[known:] - len(text.vocabulary)).tolist()
-        # Their ids depend on where reading began; a batch must not, to the last bit of a sum.
-        order = sorted(range(len(unknown)), key=lambda i: unknown_words[unknown[i]])
-        places = np.arange(len(words), dtype=np.int32)
-        places[known + np.array(order, np.int64)] = np.arange(known, len(words))
-        index = places[index]
-        unknown = [unknown[i] for i in order]
-        known_rows = text.vocabulary_characters[words[:known]]
-        rows = np.concatenate([known_rows, self.words.unknown_characters[unknown]])
-        rows = rows.astype(np.int32)
+        text = self.text
+        # In the order of their first place: ids of unknown words depend on where reading began,
+        # and a batch must not, to the last bit of a sum.
+        words, index = distinct(inputs.ravel().tolist())
+        index = index.reshape(inputs.shape)
+        rows = self._rows(np.array(words))
         if text.widest_filter is not None:
             rows = trim_characters(rows, text.widest_filter)
         if not text.distinct_words:
             return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
-        # Few different sizes, since each is compiled.
-        step = max(16, -(-inputs.size // 32))
-        rows = np.pad(rows, ((0, -len(rows) % step), (0, 0)))
+        rows = pad_words(rows, inputs.size)
         indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
         return {"word_characters": rows, **indices}
+
+    def _rows(self, ids):
+        """Character ids int32 `(N, C)` of words."""
+        num_words = len(self.text.vocabulary)
+        known = self.text.vocabulary_characters[np.minimum(ids, num_words - 1)]
+        rows, is_unknown = known.astype(np.int32), ids >= num_words
+        rows[is_unknown] = self.words.unknown_characters[ids[is_unknown] - num_words]
+        return rows
 
 
 class ShardWords(dict):
@@ -305,7 +303,7 @@ class ShardWords(dict):
     @functools.cached_property
     def unknown_characters(self) -> np.ndarray:
         """Character ids of the unknown words, int16 `(len(unknown), C)`, once all are read."""
-        return encode_sentences([self.unknown], self._width)[0, 1:-1].astype(np.int16)
+        return encode_words(self.unknown, self._width).astype(np.int16)
 
 
 class ShardSentences:

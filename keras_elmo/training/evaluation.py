@@ -10,7 +10,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.text.characters import encode_sentences, trim_characters
+from keras_elmo.text.characters import (
+    distinct,
+    encode_sentences,
+    pad_words,
+    trim_characters,
+)
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES
@@ -288,11 +293,10 @@ def _distinct(spelled, widest):
     """Characters of positions (B, T, C), one array a direction, to those of distinct words."""
     shape = spelled[0].shape[:2]
     rows = np.concatenate([one.reshape(-1, one.shape[-1]) for one in spelled])
-    words, index = np.unique(rows, axis=0, return_inverse=True)
-    words = trim_characters(words, widest)
-    step = max(16, len(rows) // 32)
-    words = np.pad(words, ((0, -len(words) % step), (0, 0)))
-    parts = np.split(index.reshape(-1).astype(np.int32), len(spelled))
+    words, index = distinct(row.tobytes() for row in rows)
+    words = np.frombuffer(b"".join(words), rows.dtype).reshape(-1, rows.shape[1])
+    words = pad_words(trim_characters(words, widest), len(rows))
+    parts = np.split(index, len(spelled))
     names = ("word_index", "word_index_reverse")
     return {
         "word_characters": words,

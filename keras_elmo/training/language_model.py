@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,8 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.builders import make_bilm, make_token_encoder
 from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
-from keras_elmo.pretrained.hdf5 import (
-    export_hdf5,
-    export_softmax,
-    load_hdf5,
-    read_softmax,
-    variables_and_rows,
-)
-from keras_elmo.pretrained.registry import model_files
+from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.hdf5 import load_weights, read_softmax, variables_and_rows, write_model
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.text.vocabulary import Vocabulary
@@ -397,15 +390,12 @@ class BidirectionalLanguageModel(keras.Model):
         >>> model.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        os.makedirs(folder, exist_ok=True)
-        export_hdf5(self, self.config, os.path.join(folder, "weights.hdf5"))
-        export_softmax(self.softmax_kernel, self.softmax.bias, os.path.join(folder, "softmax.hdf5"))
         config = dataclasses.replace(
             self.config,
             vocabulary_size=self.vocabulary_size,
             training_options={**self.config.training_options, **self._training_options()},
         )
-        config.to_json(os.path.join(folder, "options.json"))
+        write_model(folder, self, config, softmax=(self.softmax_kernel, self.softmax.bias))
 
     def _training_options(self):
         """The settings under the names of bilm-tf."""
@@ -434,7 +424,7 @@ class BidirectionalLanguageModel(keras.Model):
             ValueError: if the files are of another architecture or vocabulary size.
         """
         with model_files(model) as (_, weights):
-            load_hdf5(self, self.config, weights)
+            load_weights(self, self.config, weights)
             path = Path(weights).with_name("softmax.hdf5")
             if not path.exists():
                 return False

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.registry import list_models, model_files
+from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.registry import list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import (

@@ -160,7 +160,7 @@ def test_words(tmp_path, monkeypatch):
     elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
     table = Embedder(elmo, vocabulary=words)
     with monkeypatch.context() as patch:
-        patch.delattr("keras_elmo.text.token_ids.read_words")  # once is enough
+        patch.delattr("keras_elmo.embedding.embedder.read_words")  # once is enough
         found = table.embed([["cat", b"mat"], ["dog"], ["<S>", "</S>"]])
     expected = embedder.embed([["cat", "mat"], ["<UNK>"], ["<UNK>", "<UNK>"]])
     for one, other in zip(found, expected, strict=True):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import WordCache
-from keras_elmo.embedding.word_cache import write_token_embeddings
+from keras_elmo.pretrained.hdf5 import write_token_embeddings
 
 
 def encode(keys):

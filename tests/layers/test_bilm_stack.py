@@ -21,7 +21,7 @@ def options_of(num_layers=2, units=6, use_skip_connections=True, clip=3.0):
         "lstm": {
             "dim": units,
             "projection_dim": 4,
-            "num_layers": num_layers,
+            "n_layers": num_layers,
             "cell_clip": clip,
             "proj_clip": clip,
             "use_skip_connections": use_skip_connections,
@@ -34,7 +34,7 @@ def make(options, weights, bidirectional=True):
     stack = BiLMStack(
         lstm_dim=options["dim"],
         projection_dim=options["projection_dim"],
-        num_layers=options["num_layers"],
+        num_layers=options["n_layers"],
         cell_clip=options["cell_clip"],
         proj_clip=options["proj_clip"],
         use_skip_connections=options["use_skip_connections"],

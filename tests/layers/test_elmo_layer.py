@@ -421,6 +421,9 @@ def test_strings_encode_each_distinct_word_once(monkeypatch):
     # the widest filter sees all padding behind it.
     widest = elmo.config.widest_filter
     assert seen == [(7, 17 + widest), (2, 7, 50)]
+    # Python strings go the same way, in few different shapes.
+    assert_close(to_numpy(elmo(sentences)), to_numpy(outputs[0]))
+    assert seen[2:] == [(16, -(-(17 + widest) // 8) * 8)]
     assert_close(to_numpy(outputs[0]), to_numpy(outputs[1]))
     one, other = (tf.convert_to_tensor(g).numpy() for g in gradients)
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -35,10 +35,10 @@ np.save("outputs.npy", model.predict(strings, verbose=0))
 RELOAD = """
 import sys, json, builtins, h5py, keras, numpy as np, tensorflow as tf
 import keras_elmo
-from keras_elmo.pretrained import registry
+from keras_elmo.pretrained import download
 def no_files(*_):
     raise AssertionError("a reloaded model must not look for weight files")
-registry._fetch = no_files
+download._fetch = no_files
 strings = tf.constant(json.loads(sys.argv[1]))
 model = keras.models.load_model("model.keras")
 np.testing.assert_allclose(model.predict(strings, verbose=0), np.load("outputs.npy"), atol=1e-5)

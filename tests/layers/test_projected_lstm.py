@@ -26,7 +26,7 @@ def options_of(units=7, projection_dim=4, cell_clip=None, proj_clip=None):
             "projection_dim": projection_dim,
             "cell_clip": cell_clip,
             "proj_clip": proj_clip,
-            "num_layers": 1,
+            "n_layers": 1,
         }
     }
 

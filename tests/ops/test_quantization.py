@@ -1,4 +1,4 @@
-"""Int8BiLM: exact products of rounded kernels, and vectors near those in float32."""
+"""QuantizedBiLM: exact products of rounded kernels, and vectors near those in float32."""
 
 import keras
 import numpy as np
@@ -8,7 +8,8 @@ from keras import ops
 from helpers import to_numpy
 from keras_elmo import ElmoLayer, Embedder
 from keras_elmo.layers.bilm_stack import BiLMStack
-from keras_elmo.ops.quantization import Int8BiLM, Int8Kernel
+from keras_elmo.layers.quantized_bilm import QuantizedBiLM
+from keras_elmo.ops.quantization import Int8Kernel
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="JAX has no fast products of 8-bit integers"
@@ -49,7 +50,7 @@ def test_near_float32(rng, projection_dim, bidirectional):
     x = rng.normal(size=(3, 7, projection_dim)).astype("float32")
     mask = np.arange(7) < np.array([[7], [1], [4]])
     expected = to_numpy(bilm(x, mask=mask))
-    found = to_numpy(Int8BiLM(bilm)(x, mask=mask))
+    found = to_numpy(QuantizedBiLM(bilm)(x, mask=mask))
     assert found.shape == expected.shape
     error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
     assert 0 < error < 0.02

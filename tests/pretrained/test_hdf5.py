@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import h5py
@@ -107,7 +106,7 @@ def test_weights_of_another_architecture_change_nothing():
     elmo = ElmoLayer(TINY)
     before = [to_numpy(weight).copy() for weight in elmo.weights]
     with pytest.raises(ValueError, match=r"unknown RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/B"):
-        hdf5.load_hdf5(elmo, elmo.config, GOLDEN / "three_layers" / "weights.hdf5")
+        hdf5.load_weights(elmo, elmo.config, GOLDEN / "three_layers" / "weights.hdf5")
     for old, weight in zip(before, elmo.weights):
         np.testing.assert_array_equal(old, to_numpy(weight))
 
@@ -126,7 +125,7 @@ def test_other_files_are_refused(folder):
     with pytest.raises(ValueError, match=r"\(26 bytes\) is not a complete hdf5 file"):
         ElmoLayer(folder)
     with pytest.raises(FileNotFoundError, match="There is no weights file"):
-        hdf5.load_hdf5(None, ElmoConfig(), folder)
+        hdf5.load_weights(None, ElmoConfig(), folder)
 
 
 def test_the_file_is_opened_once(monkeypatch):
@@ -157,6 +156,21 @@ def test_an_interrupted_export_leaves_the_old_files_alone(folder, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == names
 
 
+def test_no_file_takes_its_name_before_all_are_written(folder, monkeypatch):
+    elmo = ElmoLayer(GOLDEN / "three_layers")
+    to_float32, old = hdf5._to_float32, {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def interrupted(variable):
+        if variable is None:
+            raise KeyboardInterrupt
+        return to_float32(variable)
+
+    monkeypatch.setattr(hdf5, "_to_float32", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hdf5.write_model(folder, elmo, elmo.config, softmax=(None, None))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == old
+
+
 def test_stored_token_vectors_of_another_width_are_refused(tmp_path):
     path = tmp_path / "words.hdf5"
     for content, found in (({"embedding": (5, 7)}, r"embedding \(5, 7\)"), ({}, "no arrays")):
@@ -174,51 +188,6 @@ def test_stored_token_vectors_are_part_of_an_export(tmp_path):
     again = ElmoLayer(tmp_path)
     assert again.config.vocabulary_size == 83
     np.testing.assert_array_equal(to_numpy(again(ids)), to_numpy(elmo(ids)))
-
-
-@pytest.mark.parametrize("place", ["folder", "pair", "zip", "zip with a folder", "other names"])
-def test_places_of_a_model(folder, tmp_path, place):
-    options, weights = folder / "options.json", folder / "weights.hdf5"
-    if place == "folder":
-        model = str(folder)
-        (folder / "vocab.txt").write_text("not a file of ours\n")
-    elif place == "pair":
-        model = (str(options), weights)
-    elif place.startswith("zip"):
-        model = tmp_path / "model.zip"
-        prefix = "elmo/" if place == "zip with a folder" else ""
-        with zipfile.ZipFile(model, "w") as archive:
-            archive.write(options, prefix + "options.json")
-            archive.write(weights, prefix + "weights.hdf5")
-            archive.writestr(prefix + "meta.txt", "x")
-    else:
-        model = folder
-        (folder / "token_embeddings.hdf5").unlink()
-        (folder / "bilm_embeddings.hdf5").unlink()
-        options.rename(folder / "elmo_tiny_options.json")
-        weights.rename(folder / "elmo_tiny_weights.hdf5")
-    np.testing.assert_array_equal(
-        to_numpy(ElmoLayer(model)([["a"]])), to_numpy(ElmoLayer(TINY)([["a"]]))
-    )
-
-
-def test_places_without_a_model_are_named(folder, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"empty must hold options\.json.*found nothing"):
-        ElmoLayer(tmp_path / "empty")
-    (folder / "weights.hdf5").unlink()
-    with pytest.raises(ValueError, match=r"found bilm_embeddings\.hdf5, token_embeddings\.hdf5"):
-        ElmoLayer(folder)
-    with pytest.raises(FileNotFoundError, match="There is no folder or zip file nowhere/at/all"):
-        ElmoLayer("nowhere/at/all")
-    with pytest.raises(FileNotFoundError, match="is a file, but no zip file"):
-        ElmoLayer(str(TINY / "weights.hdf5"))
-    with pytest.raises(FileNotFoundError, match="There is no weights file"):
-        ElmoLayer((TINY / "options.json", tmp_path / "weights.hdf5"))
-    with pytest.raises(ValueError, match=r"a pair of paths \(options, weights\), got 1 items"):
-        ElmoLayer([TINY])
-    with pytest.raises(ValueError, match="or a pair .* of paths; got 3"):
-        ElmoLayer(3)
 
 
 PEAK_MEMORY = """

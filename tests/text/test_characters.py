@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_elmo import encode_sentences
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.characters import (
+    delimited_rows,
+    distinct,
+    encode_distinct,
+    encode_words,
+    pad_words,
+    split_tokens,
+    trim_characters,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 BEGIN_WORD, END_WORD, PADDING = 259, 260, 261
@@ -59,6 +67,33 @@ def test_every_text_gives_well_formed_rows(sentences, width):
 def test_bytes_and_str_are_the_same_tokens(tokens):
     as_bytes = [token.encode("utf-8", "surrogatepass") for token in tokens]
     np.testing.assert_array_equal(encode_sentences([tokens]), encode_sentences([as_bytes]))
+
+
+def test_words_alone_have_the_rows_they_have_in_a_sentence():
+    words = ["a", b"b", "\u00e9" * 30, "", "a", "<S>"]
+    np.testing.assert_array_equal(encode_words(words, 12), encode_sentences([words], 12)[0, 1:-1])
+    assert encode_words([], 12).shape == (0, 12)
+    with pytest.raises(ValueError, match="found 3 of type int"):
+        encode_words(["a", 3])
+
+
+def test_distinct_words_and_their_places():
+    words, places = distinct(["b", "a", "b", b"a"])
+    assert (words, places.tolist(), places.dtype) == (["b", "a", b"a"], [0, 1, 0, 2], "int32")
+    rows, index = encode_distinct([["the", "cat", "the"], [], ["cat"]], 8)
+    assert index.tolist() == [[1, 3, 4, 3, 2], [1, 2, 0, 0, 0], [1, 4, 2, 0, 0]]
+    assert rows.shape == (5, 8)
+    assert not rows[0].any()
+    assert encode_distinct([], 8).index.shape == (0, 2)
+    # What is trimmed and padded are rows and columns that no word needs.
+    small = pad_words(trim_characters(rows, widest_filter=2), index.size)
+    assert small.shape == (16, 8)
+    np.testing.assert_array_equal(small[:5], rows)
+
+
+def test_sequences_laid_out_as_rows():
+    rows = delimited_rows([2, 0], np.array([7, 8]), begin=1, end=2, padding=9, width=5)
+    assert rows.tolist() == [[1, 7, 8, 2, 9], [1, 2, 9, 9, 9]]
 
 
 def test_empty_sentences_and_no_sentences():

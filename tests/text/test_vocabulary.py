@@ -1,14 +1,19 @@
-"""Vocabulary files and the counting of corpora."""
+"""Vocabulary files, the counting of corpora, and ids of whole words against bilm-tf's."""
 
 import gzip
+import json
 import lzma
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from keras_elmo import Vocabulary, count_words, encode_sentences
-from keras_elmo.text.reader import TextReport, find_files, read_sentences
+from keras_elmo import Vocabulary, count_words, encode_sentences, encode_token_ids
+from keras_elmo.text.reader import TextReport
+from keras_elmo.text.vocabulary import read_words
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
+LETTERS = ["<S>", "</S>", "<UNK>", "a", "b"]
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "naïve"]
 
 
@@ -75,7 +80,7 @@ def test_order_against_a_corpus(tmp_path):
     text.write_text("\n".join(" ".join([word] * (200 // (i + 1))) for i, word in enumerate(words)))
     counts = count_words(text)
     Vocabulary.from_counts(counts.counts).check_order(counts)
-    with pytest.warns(UserWarning, match="not sorted by falling count in this corpus"):
+    with pytest.warns(UserWarning, match="not sorted by descending count in this corpus"):
         Vocabulary([*WORDS[:3], *reversed(words)]).check_order(counts)
 
 
@@ -106,21 +111,47 @@ def test_counts_of_a_corpus(tmp_path):
     np.testing.assert_array_equal(Vocabulary(WORDS).counts(counted), [3, 3, 4, 3, 1, 0])
 
 
-def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"No text file matches '.*missing\*'"):
-        find_files(f"{tmp_path}/missing*")
-    with pytest.raises(FileNotFoundError, match="list of text files is empty"):
-        find_files([])
-    odd = tmp_path / "odd[1].txt"
-    odd.write_text("a")
-    assert find_files([odd, str(odd)]) == [str(odd)]
+def test_token_ids_are_bilm_tf_ids():
+    sentences = json.loads((GOLDEN / "sentences.json").read_text())["batch"][:9]
+    expected = np.load(GOLDEN / "default" / "token_input_outputs.npz")["token_ids"]
+    np.testing.assert_array_equal(encode_token_ids(sentences, GOLDEN / "vocab.txt"), expected)
 
 
-@pytest.mark.parametrize("ending, compress", [("gz", gzip.compress), ("xz", lzma.compress)])
-def test_damaged_files_are_named(tmp_path, ending, compress):
-    path = tmp_path / f"text.{ending}"
-    data = compress(b"a b c\n" * 10_000)
-    for damaged in (data[: len(data) // 2], b"not compressed"):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=f"text.{ending} is damaged or truncated"):
-            list(read_sentences(path))
+def test_token_ids_of_unknown_words_boundaries_and_padding():
+    ids = encode_token_ids([["a", "zebra"], [], ["b"]], LETTERS)
+    np.testing.assert_array_equal(ids, [[1, 4, 3, 2], [1, 2, 0, 0], [1, 5, 2, 0]])
+    assert ids.dtype == np.int32
+
+
+def test_bytes_are_words_and_boundaries_in_a_text_are_unknown():
+    ids = encode_token_ids(
+        [[b"a", "b\ud800", "\u00e9".encode()], ["<S>", "</S>", "<UNK>"]], LETTERS
+    )
+    np.testing.assert_array_equal(ids, [[1, 4, 5, 3, 2], [1, 3, 3, 3, 2]])
+
+
+def test_words_of_other_white_space_are_words(tmp_path):
+    path = tmp_path / "vocabulary.txt"
+    words = [*LETTERS, "\u00a0", "\u3000", "\u2003x\u0085"]
+    Vocabulary(words).write(path)
+    assert read_words(path) == Vocabulary.from_file(path).words == words
+    path.write_bytes("\u00e9".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"vocabulary\.txt is not UTF-8 .* Save it as UTF-8"):
+        read_words(path)
+
+
+def test_a_file_may_end_without_newline(tmp_path):
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes("\r\n".join(LETTERS).encode())
+    np.testing.assert_array_equal(
+        encode_token_ids([["a", "b"]], path), encode_token_ids([["a", "b"]], LETTERS)
+    )
+
+
+def test_bad_sentences_and_vocabularies_are_named():
+    with pytest.raises(ValueError, match="vocabulary of 2 words has no </S>, <UNK>"):
+        encode_token_ids([["a"]], ["<S>", "a"])
+    with pytest.raises(ValueError, match="found the string 'a b'"):
+        encode_token_ids(["a b"], LETTERS)
+    with pytest.raises(ValueError, match="Expected tokens to be strings, found 1"):
+        encode_token_ids([["a", 1]], LETTERS)

@@ -1,0 +1,113 @@
+"""What all exports share: the layers that can be exported, their outputs, and the comparison."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.text.characters import encode_sentences, split_tokens
+
+TOLERANCE = 1e-5
+"""The largest difference from the layer that an export may have."""
+
+SENTENCES = (
+    "The bank raised its interest rates .",
+    "",
+    "Hello",
+    f"Na\u00efve \u65e5\u672c\u8a9e {60 * 'long'} , and more words , to make many steps .",
+)
+"""The sentences of the comparison: a plain one, an empty one, one word, and long odd words."""
+
+Outputs = dict[str, np.ndarray]
+
+
+def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
+    """The outputs of a served model, by the names of the TF-Hub ELMo module.
+
+    Args:
+        layer: An `ElmoLayer` that mixes.
+        inputs: As for a call of the layer.
+
+    Returns:
+        A dict of floats, 0 at masked positions: `word_emb` `(B, T, P)`, the token vectors;
+        `lstm_outputs1` to `lstm_outputsL` `(B, T, 2 * P)`; `elmo` `(B, T, 2 * P)`, the layer's
+        first mix; and `default` `(B, 2 * P)`, its mean over the words, 0 for an empty sentence.
+
+    Reference: https://www.tensorflow.org/hub/modules/google/elmo/1, "Outputs".
+    """
+    layers, mask = layer.every_layer(inputs)
+    elmo = layer.mixes[0](layers, mask=mask)
+    num_words = ops.sum(ops.cast(mask, elmo.dtype), axis=1, keepdims=True)
+    outputs = {
+        # The lowest layer is the token vector once for each direction; one of them is enough.
+        "word_emb": layers[:, 0, :, : layer.config.projection_dim],
+        **{f"lstm_outputs{i}": layers[:, i] for i in range(1, layer.config.num_layers + 1)},
+        "elmo": elmo,
+        "default": ops.sum(elmo, axis=1) / ops.maximum(num_words, 1),
+    }
+    return {name: ops.cast(x, "float32") for name, x in outputs.items()}
+
+
+def check_layer(layer: ElmoLayer) -> None:
+    """Raises ValueError unless the layer reads characters, mixes and is not stateful."""
+    if not layer.config.reads_characters:
+        raise ValueError(
+            "This ElmoLayer reads token ids: only models of characters can be exported."
+        )
+    if layer.stateful:
+        raise ValueError("A served model keeps no state: make the ElmoLayer without stateful=True.")
+    if not layer.mixes:
+        raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
+
+
+def check_backend(what: str) -> None:
+    """Raises ValueError unless the backend is TensorFlow."""
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError(
+            f"{what} is written by TensorFlow: set KERAS_BACKEND=tensorflow, not "
+            f"{keras.backend.backend()}, before Python starts."
+        )
+
+
+def sentence_ids(config: Any) -> np.ndarray:
+    """The character ids of `SENTENCES`."""
+    sentences = list(map(split_tokens, SENTENCES))
+    return encode_sentences(sentences, config.max_characters_per_token)
+
+
+def layer_outputs(layer: ElmoLayer) -> Outputs:
+    """The `named_outputs` of a layer itself for `SENTENCES`, as arrays."""
+    outputs = named_outputs(layer, sentence_ids(layer.config))
+    return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
+
+
+def verified(expected: Outputs, found: Sequence[Outputs]) -> dict[str, float]:
+    """The largest difference of each output of an export, read back, from those of the layer.
+
+    Args:
+        expected: Outputs of the layer for `SENTENCES`.
+        found: The same of the export, once or several times.
+
+    Raises:
+        ValueError: if one is larger than `TOLERANCE`.
+    """
+    differences = {
+        name: float(np.max([_difference(outputs[name], array) for outputs in found]))
+        for name, array in expected.items()
+    }
+    wrong = [f"{name} by {x:.1e}" for name, x in differences.items() if not x <= TOLERANCE]
+    if wrong:
+        raise ValueError(
+            f"Read back, the export differs from the layer by more than {TOLERANCE:.0e}, so that "
+            f"nothing was written: {', '.join(wrong)}."
+        )
+    return differences
+
+
+def _difference(found, expected):
+    if found.shape != expected.shape:
+        return np.inf
+    return np.abs(found - expected).max(initial=0)

@@ -1,0 +1,113 @@
+"""Models for ONNX Runtime."""
+
+import importlib.util
+import os
+
+import keras
+from keras import ops
+
+from keras_elmo.atomic import atomic_write, check_free
+from keras_elmo.export.checks import (
+    check_backend,
+    check_layer,
+    layer_outputs,
+    named_outputs,
+    sentence_ids,
+    verified,
+)
+from keras_elmo.layers.elmo_layer import ElmoLayer
+
+_ONNX_OPSET = 18
+
+
+def export_onnx(
+    layer: ElmoLayer, path: str | os.PathLike, overwrite: bool = False
+) -> dict[str, float]:
+    """Writes an ONNX model that reads character ids.
+
+    Its input is `char_ids`, int32 `(B, T + 2, C)` of `encode_sentences`, of any B and T; its
+    outputs are those of `named_outputs`.
+
+    Args:
+        layer: An `ElmoLayer` that reads characters, mixes and is not stateful.
+        path: The file to write, ending in .onnx.
+        overwrite: Whether an existing file is replaced.
+
+    Returns:
+        The largest absolute differences, as `export_saved_model` does.
+
+    Raises:
+        FileExistsError: if the file exists and `overwrite` is not set.
+        FileNotFoundError: if the folder does not exist.
+        ImportError: if the extra `onnx` is not installed.
+        ValueError: as for `export_saved_model`, or if the path ends differently.
+
+    Example:
+
+    >>> export_onnx(ElmoLayer(), "elmo.onnx")
+    >>> session = onnxruntime.InferenceSession("elmo.onnx")
+    >>> session.run(["elmo"], {"char_ids": encode_sentences([["Hi"]])})[0].shape
+    (1, 1, 256)
+    """
+    check_layer(layer)
+    check_backend("An ONNX model")
+    if not os.fspath(path).endswith(".onnx"):
+        raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
+    if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
+        raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
+    check_free(path, overwrite)
+    with atomic_write(path) as partial:
+        _write_onnx(layer, partial)
+        return verified(layer_outputs(layer), [_run_onnx(partial, layer.config)])
+
+
+def _write_onnx(layer, path):
+    import onnx
+    import tensorflow as tf
+    import tf2onnx
+
+    weights = {f"weight_{i}": weight for i, weight in enumerate(layer.weights)}
+
+    @tf.function
+    def outputs(char_ids, *values):
+        with keras.StatelessScope(zip(weights.values(), values)):
+            return named_outputs(layer, char_ids)
+
+    width = layer.config.max_characters_per_token
+    ids = tf.TensorSpec((None, None, width), tf.int32, "char_ids")
+    specs = [tf.TensorSpec(weight.shape, weight.dtype, name) for name, weight in weights.items()]
+    # tf2onnx copies a graph's constants some fifty times: it gets the weights as inputs.
+    model, _ = tf2onnx.convert.from_function(outputs, [ids, *specs], opset=_ONNX_OPSET)
+    _make_constant(model.graph, weights)
+    _name_sizes(model.graph.input, ("sentences", "tokens_and_boundaries"))
+    _name_sizes(model.graph.output, ("sentences", "tokens"))
+    onnx.save(model, path)
+
+
+def _make_constant(graph, weights):
+    """Turns inputs of an ONNX graph into constants, given by name."""
+    import onnx
+
+    graph.initializer.extend(
+        onnx.numpy_helper.from_array(ops.convert_to_numpy(weight), name)
+        for name, weight in weights.items()
+    )
+    inputs = [x for x in graph.input if x.name not in weights]
+    del graph.input[:]
+    graph.input.extend(inputs)
+
+
+def _name_sizes(values, names):
+    """Names the dynamic axes for users of the file."""
+    for value in values:
+        for size, name in zip(value.type.tensor_type.shape.dim, names):
+            if not size.HasField("dim_value"):
+                size.dim_param = name
+
+
+def _run_onnx(path, config):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"char_ids": sentence_ids(config)})))

@@ -1,0 +1,108 @@
+"""The biLM in 8 bits, for embedding."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_elmo.layers.bilm_stack import BiLMStack, mask_tokens, run_direction, stack_directions
+from keras_elmo.layers.projected_lstm import ProjectedLSTM
+from keras_elmo.ops.lstm import LSTMSpec, lstm_step, masked
+from keras_elmo.ops.quantization import Int8Kernel, check_int8_products, graph_of_constants
+from keras_elmo.ops.scan import scan
+
+
+class QuantizedBiLM(keras.layers.Layer):
+    """Computes what a `BiLMStack` does, with its products quantized to 8 bits.
+
+    Each row of a kernel, and each vector at each step, has a scale of its own, so that vectors do
+    not depend on the batch. Gates, cells, biases, residuals and clips stay in float32. Processors
+    multiply such integers several times as fast as floats, and read a quarter of the bytes.
+
+    Args:
+        bilm: A built `BiLMStack`. Later changes of its weights are not seen.
+
+    Call arguments:
+        inputs: Token vectors, sentence boundaries included.
+        mask: Booleans `(B, T)`, or `None`.
+
+    Input shape:
+        Floats `(B, T, P)`.
+
+    Output shape:
+        float32 `(B, L + 1, T, D * P)`.
+
+    Raises:
+        ValueError: if the backend or the processor has no fast products of 8-bit integers.
+
+    Reference: see `Int8Kernel`.
+    """
+
+    def __init__(self, bilm: BiLMStack) -> None:
+        check_int8_products()
+        super().__init__(dtype="float32", name="quantized_bilm")
+        self.supports_masking = True
+        self.projection_dim = bilm.projection_dim
+        self.use_skip_connections = bilm.use_skip_connections
+        self.directions = [[_QuantizedLSTM(lstm) for lstm in lstms] for lstms in bilm.directions]
+        self.built = True
+        self._every_layer = self._run
+        # On TensorFlow the layer compiles itself: what calls it should run eagerly.
+        self.is_compiled = keras.backend.backend() == "tensorflow"
+        if self.is_compiled:
+            tokens = ((None, None, self.projection_dim), "float32")
+            self._every_layer = graph_of_constants(self._run, tokens, ((None, None), "bool"))
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        if mask is None:
+            mask = ops.ones(ops.shape(inputs)[:2], "bool")
+        return self._every_layer(inputs, mask)
+
+    def _run(self, tokens, mask):
+        tokens = mask_tokens(tokens, mask)
+        layers = (
+            run_direction(lstms, tokens, mask, use_skip_connections=self.use_skip_connections)[0]
+            for lstms in self.directions
+        )
+        return stack_directions(layers)
+
+
+class _QuantizedLSTM:
+    """What a `ProjectedLSTM` computes, on tensors with the batch first."""
+
+    def __init__(self, lstm: ProjectedLSTM) -> None:
+        self._spec = lstm.spec._replace(compute_dtype="float32", state_dtype="float32")
+        self._state_dims = lstm.projection_dim, lstm.units
+        self._bias = _to_numpy(lstm.running_bias())
+        self._kernel, *self._recurrent_kernels = (
+            None if kernel is None else Int8Kernel(_to_numpy(kernel))
+            for kernel in (lstm.kernel, lstm.recurrent_kernel, lstm.projection_kernel)
+        )
+
+    def __call__(self, inputs, mask, initial_state=None, return_state=True):
+        del initial_state, return_state  # always zeros, and True
+        batch_size, num_steps, dim = ops.shape(inputs)
+        rows = ops.reshape(ops.transpose(inputs, (1, 0, 2)), (-1, dim))
+        z = self._kernel(rows) + ops.convert_to_tensor(self._bias)
+        z = ops.reshape(z, (num_steps, batch_size, len(self._bias)))
+        valid = ops.expand_dims(ops.transpose(mask), 2)
+        state = tuple(ops.zeros((batch_size, dim), "float32") for dim in self._state_dims)
+        state, (outputs, _) = scan(
+            _step,
+            self._spec,
+            state,
+            (z, valid),
+            self._recurrent_kernels,
+            reverse=self._spec.reverse,
+        )
+        return ops.transpose(masked(outputs, valid), (1, 0, 2)), state
+
+
+def _step(spec: LSTMSpec, state, inputs, kernels):
+    # Integers are multiplied faster with the batch first.
+    return lstm_step(spec, state, inputs, kernels, lambda _, kernel, x: kernel(x), gates_axis=1)
+
+
+def _to_numpy(tensor):
+    return np.array(ops.convert_to_numpy(tensor), dtype="float32")

@@ -1,0 +1,30 @@
+"""What cannot be exported is named before anything is written."""
+
+import keras
+import pytest
+
+from export_checks import TINY
+from keras_elmo import ElmoLayer, export_onnx, export_saved_model
+from keras_elmo.export.bilm_tf import export_bilm_tf
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"output": "layers"}, "has no mix: make it with output='mix'"),
+        ({"stateful": True}, "without stateful=True"),
+        ({"token_embeddings": TINY / "token_embeddings.hdf5"}, "only models of characters"),
+    ],
+)
+def test_layers_that_cannot_be_served_are_named(arguments, message, tmp_path):
+    layer = ElmoLayer(TINY, **arguments)
+    for export in (export_saved_model, export_onnx, export_bilm_tf):
+        with pytest.raises(ValueError, match=message):
+            export(layer, tmp_path / "1")
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow writes them")
+@pytest.mark.parametrize("export", [export_saved_model, export_onnx])
+def test_another_backend_is_named(elmo, export, tmp_path):
+    with pytest.raises(ValueError, match="written by TensorFlow: set KERAS_BACKEND=tensorflow"):
+        export(elmo, tmp_path / "1.onnx")
