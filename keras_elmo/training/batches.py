@@ -194,22 +194,24 @@ class Packer:
 
     def _fill_row(self, num_steps, next_sentence):
         windows = self._windows[:, self._row]
-        while self._step < num_steps:
-            forward, backward = self.rows[self._row]
+        forward, backward = self.rows[self._row]
+        start = self._step
+        while start < num_steps:
             if len(forward) <= 1:
-                forward = next_sentence()
-                if forward is None:
+                sentence = next_sentence()
+                if sentence is None:
+                    self.rows[self._row], self._step = (forward, backward), start
                     return False
-                backward = forward[::-1]
-            start = self._step
+                forward, backward = sentence, sentence[::-1]
             count = min(len(forward) - 1, num_steps - start)
             stop = start + count
             windows[0, start:stop] = forward[:count]
             windows[1, start:stop] = forward[1 : count + 1]
             windows[2, start:stop] = backward[:count]
             windows[3, start:stop] = backward[1 : count + 1]
-            self.rows[self._row] = forward[count:], backward[count:]
-            self._step = stop
+            forward, backward = forward[count:], backward[count:]
+            start = stop
+        self.rows[self._row] = forward, backward
         return True
 
     def batch(self, windows: np.ndarray) -> Batch:
@@ -307,18 +309,21 @@ class ShardWords(dict):
 
 
 class ShardSentences:
-    """The sentences of a shard in one array of ids: a sequence of int32 arrays."""
+    """The sentences of a shard, in one array of ids."""
 
     def __init__(self, ids: np.ndarray, stops: np.ndarray):
         self._ids, self._stops = ids, stops
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._stops) - 1
 
-    def __getitem__(self, index):
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return self._ids[self._stops[index] : self._stops[index + 1]]
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return self.in_order(range(len(self)))
+
+    def in_order(self, order: Iterable[int]) -> Iterator[np.ndarray]:
+        """The ids of the sentences with the numbers in `order`."""
+        ids, stops = self._ids, self._stops
+        return (ids[stops[i] : stops[i + 1]] for i in order)
 
 
 def prefetched(iterator: Iterable[Any]) -> Iterator[Any]:

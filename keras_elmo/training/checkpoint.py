@@ -289,7 +289,8 @@ def read_checkpoint_state(path: str | os.PathLike) -> dict[str, Any]:
 def _read(path, names=()):
     """The state in a checkpoint, and those of the named arrays that it has."""
     try:
-        with np.load(path) as file:
+        # NumPy would not close a file that it opened and found damaged.
+        with open(path, "rb") as opened, np.load(opened) as file:
             if _STATE not in file:
                 raise DamagedCheckpointError(f"{path} is not a checkpoint of keras_elmo.")
             state = json.loads(file[_STATE].tobytes())

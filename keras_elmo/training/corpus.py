@@ -287,7 +287,7 @@ class _Stream:
         if self.corpus.shuffle:
             seed = [self.corpus.seed, self._epoch, file_index]
             np.random.default_rng(seed).shuffle(order)
-        self._sentences = map(sentences.__getitem__, order[first_sentence:])
+        self._sentences = sentences.in_order(order[first_sentence:])
         self._sentence = first_sentence
         self._shard += 1
         self._is_new_shard = True

@@ -1,0 +1,80 @@
+"""Settings of a training, and a whole training from Python."""
+
+import json
+import logging
+
+import keras
+import numpy as np
+import pytest
+
+from keras_elmo import ElmoLayer, TrainingSettings, load_language_model, train
+from training_models import CONFIG, DATA
+
+
+def settings(output, **changes):
+    return TrainingSettings(
+        **{
+            "files": DATA / "train.txt",
+            "vocabulary": DATA / "vocab.txt",
+            "held_out": DATA / "heldout.txt",
+            "output": output,
+            "options": CONFIG.to_dict(),
+            "batch_size": 4,
+            "unroll_steps": 8,
+            "negatives": 40,
+            "steps": 6,
+            "evaluate_every": 3,
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"preset": "huge"}, "preset must be one of tiny, small, medium, original, got 'huge'"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adagrad, adam, got 'sgd'"),
+        ({"schedule": "linear"}, "schedule must be one of constant, cosine"),
+        ({"batch_size": 0}, "batch_size must be a positive integer, got 0"),
+        ({"keep": 1.5}, "keep must be a positive integer, got 1.5"),
+        ({"negatives": -1}, "negatives must be 0 or a positive integer"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a positive number"),
+        ({"clip_norm": float("nan")}, "clip_norm must be 0 or a positive number"),
+        ({"dropout": 1.0}, "dropout must be from 0 to below 1"),
+        ({"epochs": 2}, "give epochs or steps, not both"),
+        ({"warmup_steps": 2}, "warmup_steps needs the schedule cosine"),
+        ({"hosts": "a:1"}, "hosts needs process"),
+        ({"start_from": "small"}, "start_from has the architecture of its model"),
+    ],
+)
+def test_bad_settings_are_named(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        settings(tmp_path, **changes)
+
+
+def test_train_from_python(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "keras_elmo")
+    early = keras.callbacks.EarlyStopping("held_out_perplexity", mode="min", patience=9)
+    result = train(settings(tmp_path), callbacks=[early])
+    assert "step 6, perplexity" in caplog.text
+    assert [row["step"] for row in result.history] == [3, 6]
+    assert early.best == min(row["held_out_perplexity"] for row in result.history)
+    assert result.report.tokens == 187 and len(result.vocabulary) == 127
+    assert ElmoLayer(result.folder).config.lstm_dim == 16
+    # Resumed by an earlier version's file, which lacks a setting; a kill had left a file.
+    recorded = json.loads((tmp_path / "training.json").read_text())
+    assert recorded.pop("uniform_bias") is False
+    (tmp_path / "training.json").write_text(json.dumps(recorded))
+    for name in (".partial-1.csv", "model/.partial-2.hdf5", "checkpoints/.partial-3.npz"):
+        (tmp_path / name).write_bytes(b"cut off")
+    (tmp_path / "log.csv").unlink()
+    again = train(settings(tmp_path))
+    assert again.history == result.history and again.report == result.report
+    assert not list(tmp_path.rglob(".partial-*"))
+    assert (tmp_path / "log.csv").read_text().count("\n") == 3
+    model, vocabulary = load_language_model(tmp_path)
+    assert vocabulary == result.vocabulary
+    for one, other in zip(model.trainable_variables, result.model.trainable_variables):
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)))
+    with pytest.raises(ValueError, match="begun with other settings: uniform_bias False"):
+        train(settings(tmp_path, uniform_bias=True))
