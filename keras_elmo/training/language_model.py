@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
