@@ -1,7 +1,7 @@
 """The helpers of AllenNLP and bilm-tf by their own names, for code that calls them.
 
 Each is a thin layer over the rest of keras_elmo; its docstring says what to use in new code. See
-examples/migrate_tf_hub.md.
+docs/MIGRATION.md.
 """
 
 import itertools

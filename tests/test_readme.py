@@ -92,9 +92,17 @@ def test_every_block_is_run_or_marked():
     assert {page: len(blocks) for page, blocks in marked.items() if blocks} == NOT_RUN
 
 
+SLOW = ["docs/TRAINING.md"]  # trains three models
+
+
 @tensorflow_only
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(not block.not_run for block in code_blocks(page))]
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page in SLOW else [])
+        for page in PAGES
+        if any(not block.not_run for block in code_blocks(page))
+    ],
 )
 def test_code_runs_in_order(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
