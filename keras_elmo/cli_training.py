@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import importlib.util
 import json
+import math
 import os
 import sys
 import time
@@ -27,11 +28,15 @@ from keras_elmo.files import find_files, replacing
 from keras_elmo.pretrained.catalog import list_models, model_files
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import count_parameters
-from keras_elmo.training.checkpoint import TrainingCheckpoint, read_checkpoint_state
+from keras_elmo.training.checkpoint import (
+    TrainingCheckpoint,
+    latest_checkpoint,
+    read_checkpoint_state,
+)
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.evaluation import perplexity
 from keras_elmo.training.language_model import BidirectionalLanguageModel
-from keras_elmo.training.optimizer import bilm_tf_optimizer
+from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.presets import PRESETS
 from keras_elmo.training.vocabulary import Vocabulary
 
@@ -40,7 +45,7 @@ _OPTIMIZER_SLOTS = {"adagrad": 1, "adam": 2}
 _LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 _SETTINGS_FILE = "training.json"
 _GIVEN_SETTINGS = (
-    *("optimizer", "schedule", "warmup_steps", "uniform_bias", "seed", "dtype"),
+    *("optimizer", "schedule", "warmup_steps", "cooldown_steps", "uniform_bias", "seed", "dtype"),
     *("epochs", "steps", "evaluate_every", "start_from", "devices", "process"),
 )
 """Settings that options.json has no field for."""
@@ -135,16 +140,25 @@ def add_command(commands, common):
     )
     command.add_argument(
         "--schedule",
-        choices=("constant", "cosine"),
+        choices=("constant", "cosine", "trapezoid"),
         default="constant",
-        help="cosine falls to zero at the end (default: %(default)s)",
+        help="cosine falls to zero all the way to the end; trapezoid holds the rate and falls in "
+        "the last --cooldown-steps, which can be chosen when the training is resumed (default: "
+        "%(default)s)",
     )
     command.add_argument(
         "--warmup-steps",
         type=cli_numbers.count,
         default=0,
         metavar="N",
-        help="with cosine (default: 0)",
+        help="with cosine or trapezoid: steps over which the rate rises (default: 0)",
+    )
+    command.add_argument(
+        "--cooldown-steps",
+        type=cli_numbers.count,
+        default=0,
+        metavar="N",
+        help="with trapezoid: steps at the end over which the rate falls to zero (default: 0)",
     )
     command.add_argument(
         "--clip-norm",
@@ -200,8 +214,10 @@ def add_command(commands, common):
 def _train(arguments, parser):
     if arguments.epochs and arguments.steps:
         parser.error("give --epochs or --steps, not both")
-    if arguments.warmup_steps and arguments.schedule != "cosine":
-        parser.error("--warmup-steps needs --schedule cosine")
+    if arguments.warmup_steps and arguments.schedule == "constant":
+        parser.error("--warmup-steps needs --schedule cosine or trapezoid")
+    if arguments.cooldown_steps and arguments.schedule != "trapezoid":
+        parser.error("--cooldown-steps needs --schedule trapezoid")
     if arguments.hosts and not arguments.process:
         parser.error("--hosts needs --process")
     if arguments.start_from and arguments.options:
@@ -220,7 +236,8 @@ def _train(arguments, parser):
             f"The corpus has {predictions:,} words to predict, one step {words_per_step:,}: give a "
             "smaller --batch-size or --unroll-steps."
         )
-    n_steps = arguments.steps or max(1, round((arguments.epochs or 1) * steps_per_epoch))
+    n_steps = _n_steps(settings, steps_per_epoch)
+    _check_fall(folder, settings, steps_per_epoch)
     keras.utils.set_random_seed(settings["seed"])
     with _devices(arguments, settings["batch_size"]) as (index, count):
         model = _new_model(config, settings, len(vocabulary))
@@ -394,8 +411,10 @@ def _check_settings(folder, settings):
     if not path.exists():
         return
     before = json.loads(path.read_text(encoding="utf-8"))
-    # With a constant learning rate a training can be made longer.
-    free = ("epochs", "steps") if settings["schedule"] == "constant" else ()
+    # The length may change where the rate of the steps done does not depend on it: `_check_fall`.
+    free = {"cooldown_steps"}
+    if settings["schedule"] != "cosine":
+        free |= {"epochs", "steps"}
     names = [name for name in settings if name not in free]
     changed = [name for name in names if before.get(name) != _json_like(settings[name])]
     if changed:
@@ -404,6 +423,42 @@ def _check_settings(folder, settings):
             + ", ".join(f"{name} {before.get(name)!r:.80}" for name in changed)
             + ". Start the same command again to go on, or choose another --output."
         )
+
+
+def _check_fall(folder, settings, steps_per_epoch):
+    """Compares the fall of the learning rate with that which the steps done so far have seen."""
+    path = folder / _SETTINGS_FILE
+    latest = latest_checkpoint(folder / "checkpoints")
+    if settings["schedule"] != "trapezoid" or latest is None or not path.exists():
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    step = read_checkpoint_state(latest)["step"]
+    old_fall, fall = (_fall(one, steps_per_epoch) for one in (before, settings))
+    if old_fall == fall:
+        return
+    (old, _), (new, _) = old_fall, fall
+    if step > old:
+        raise ValueError(
+            f"The training in {folder} has done {step:,} steps, and its learning rate has been "
+            f"falling since step {old:,}: its length cannot be changed any more. Give the steps it "
+            "had before, or go on from a copy of the folder made before the fall."
+        )
+    if step > new:
+        raise ValueError(
+            f"The learning rate would fall from step {new:,} on, but the training in {folder} has "
+            f"done {step:,} steps: give more --steps or fewer --cooldown-steps."
+        )
+
+
+def _n_steps(settings, steps_per_epoch):
+    return settings["steps"] or max(1, round((settings["epochs"] or 1) * steps_per_epoch))
+
+
+def _fall(settings, steps_per_epoch):
+    """The steps between which the learning rate falls; it never does without a cool-down."""
+    end = _n_steps(settings, steps_per_epoch)
+    cooldown = settings["cooldown_steps"]
+    return (end - cooldown, end) if cooldown else (math.inf, math.inf)
 
 
 def _write_settings(folder, settings):
@@ -469,6 +524,10 @@ def _optimizer(settings, n_steps):
             decay_steps=max(1, n_steps - warmup),
             warmup_target=rate if warmup else None,
             warmup_steps=warmup,
+        )
+    elif settings["schedule"] == "trapezoid":
+        rate = TrapezoidSchedule(
+            rate, n_steps, settings["warmup_steps"], settings["cooldown_steps"]
         )
     clip = settings["clip_norm"] or None
     if settings["optimizer"] == "adagrad":

@@ -1,6 +1,7 @@
-"""The optimizer of bilm-tf."""
+"""The optimizer of bilm-tf, and a learning rate for runs of any length."""
 
 import keras
+from keras import ops
 
 from keras_elmo.training.replicas import jointly_clipped
 
@@ -59,3 +60,59 @@ def bilm_tf_optimizer(unroll_steps=20, learning_rate=0.2, clip_norm=10.0):
         epsilon=0.0,
         global_clipnorm=None if clip_norm is None else clip_norm / unroll_steps,
     )
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class TrapezoidSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate that rises, holds, and falls to zero at the end.
+
+    While it holds nothing depends on where the end will be: a training can be stopped there, and
+    its length chosen when it is resumed.
+
+    Args:
+        learning_rate: The rate while it holds.
+        total_steps: Steps of the whole training.
+        warmup_steps: Steps over which it rises linearly from zero.
+        cooldown_steps: Steps at the end over which it falls linearly to zero; 0 for no fall.
+
+    Raises:
+        ValueError: if rise and fall together are longer than the training.
+
+    Example:
+
+    >>> rate = TrapezoidSchedule(0.002, total_steps=1000, warmup_steps=100, cooldown_steps=200)
+    >>> [round(float(rate(step)), 6) for step in (0, 99, 500, 800, 900, 1000)]
+    [2e-05, 0.002, 0.002, 0.002, 0.001, 0.0]
+
+    Reference: Hägele et al. 2024, "Scaling Laws and Compute-Optimal Training Beyond Fixed Training
+    Durations".
+    """
+
+    def __init__(self, learning_rate, total_steps, warmup_steps=0, cooldown_steps=0):
+        super().__init__()
+        if warmup_steps + cooldown_steps > total_steps:
+            raise ValueError(
+                f"{warmup_steps:,} steps of warm-up and {cooldown_steps:,} of cool-down do not fit "
+                f"into a training of {total_steps:,} steps."
+            )
+        self.learning_rate = learning_rate
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
+        self.cooldown_steps = cooldown_steps
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32")
+        rise = (step + 1) / max(self.warmup_steps, 1)
+        factor = ops.minimum(rise, 1.0)
+        if self.cooldown_steps:
+            fall = (self.total_steps - step) / self.cooldown_steps
+            factor = ops.clip(fall, 0.0, factor)
+        return self.learning_rate * factor
+
+    def get_config(self):
+        return {
+            "learning_rate": self.learning_rate,
+            "total_steps": self.total_steps,
+            "warmup_steps": self.warmup_steps,
+            "cooldown_steps": self.cooldown_steps,
+        }
