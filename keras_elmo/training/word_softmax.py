@@ -1,9 +1,12 @@
 """The softmax over words, in full or on a sample of them."""
 
+import dataclasses
+
 import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.layers.own_gradient import call_with_gradient
 from keras_elmo.layers.table_rows import take_rows
 
 _NEVER = -1e30
@@ -80,12 +83,10 @@ class WordSoftmax(keras.layers.Layer):
         biases = ops.cast(take_rows(ops.expand_dims(self.bias, -1), ids)[:, 0], "float32")
         positive = ops.sum(ops.cast(inputs * rows[:n_targets], "float32"), axis=-1)
         positive = positive + biases[:n_targets] - ops.log(expected_targets)
-        negative = ops.cast(ops.matmul(inputs, ops.transpose(rows[n_targets:])), "float32")
-        negative = negative + (biases[n_targets:] - ops.log(expected))
-        is_target = ops.expand_dims(ids[:n_targets], 1) == ids[n_targets:]
-        negative = ops.where(is_target, _NEVER, negative)
-        logits = ops.concatenate([ops.expand_dims(positive, 1), negative], axis=1)
-        return ops.logsumexp(logits, axis=1) - positive
+        biases = biases[n_targets:] - ops.log(expected)
+        columns = _columns(ids[:n_targets], ids[n_targets:], self.vocabulary_size)
+        loss = _SampledLoss(self.compute_dtype)
+        return call_with_gradient(loss, inputs, rows[n_targets:], biases, positive, columns)[0]
 
     def draw(self, targets):
         """Draws words log-uniformly by rank, each at most once.
@@ -125,3 +126,58 @@ class WordSoftmax(keras.layers.Layer):
             "n_negative_samples": self.n_negative_samples,
             "has_kernel": self.has_kernel,
         }
+
+
+def _columns(targets, candidates, vocabulary_size):
+    """The place of each target among the candidates, -1 where it is not there; int32 `(N,)`."""
+    places = ops.arange(ops.shape(candidates)[0], dtype="int32")
+    table = ops.full((vocabulary_size,), -1, dtype="int32")
+    table = ops.scatter_update(table, ops.expand_dims(candidates, 1), places)
+    return ops.take(table, targets)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SampledLoss:
+    """Negative log probabilities among drawn words, and their gradient.
+
+    The table of logits, contexts by words, is by far the largest array of a training step: nearly
+    all of the time is passes over it. Here the gradient has none besides its two products.
+    """
+
+    compute_dtype: str
+
+    def forward(self, inputs, rows, biases, positive, columns):
+        """The losses `(N,)`.
+
+        Args:
+            inputs: Contexts `(N, P)`.
+            rows, biases: Of the drawn words, `(S, P)` and float32 `(S,)`.
+            positive: Logits of the targets, float32 `(N,)`.
+            columns: int32 `(N,)`, the drawn word that is the target and does not count, or -1.
+        """
+        logits = ops.cast(ops.matmul(inputs, ops.transpose(rows)), "float32") + biases
+        numbers = ops.arange(ops.shape(logits)[0], dtype="int32")
+        places = ops.stack([numbers, ops.maximum(columns, 0)], axis=1)
+        kept = ops.take_along_axis(logits, places[:, 1:], axis=1)[:, 0]
+        logits = ops.scatter_update(logits, places, ops.where(columns < 0, kept, _NEVER))
+        largest = ops.maximum(ops.max(logits, axis=1), positive)
+        odds = ops.exp(logits - ops.expand_dims(largest, 1))
+        own = ops.exp(positive - largest)
+        total = ops.sum(odds, axis=1) + own
+        saved = inputs, rows, ops.cast(odds, self.compute_dtype), own, total
+        return (largest + ops.log(total) - positive,), saved
+
+    def backward(self, saved, upstream):
+        inputs, rows, odds, own, total = saved
+        scale = ops.expand_dims(upstream[0] / total, 1)
+        d_inputs = ops.cast(ops.matmul(odds, rows), "float32") * scale
+        weighted = ops.concatenate([ops.cast(inputs, "float32") * scale, scale], axis=1)
+        # The bias is one column more, of ones, of the contexts.
+        d_table = ops.matmul(ops.transpose(odds), ops.cast(weighted, self.compute_dtype))
+        return (
+            ops.cast(d_inputs, inputs.dtype),
+            ops.cast(d_table[:, :-1], rows.dtype),
+            ops.cast(d_table[:, -1], "float32"),
+            upstream[0] * (own / total - 1),
+            None,
+        )
