@@ -36,7 +36,7 @@ from keras_elmo.training.checkpoint import (
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.evaluation import perplexity
 from keras_elmo.training.language_model import BidirectionalLanguageModel
-from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
+from keras_elmo.training.optimizer import ClippedAdam, TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.presets import PRESETS
 from keras_elmo.training.vocabulary import Vocabulary
 
@@ -533,7 +533,7 @@ def _optimizer(settings, n_steps):
     if settings["optimizer"] == "adagrad":
         return bilm_tf_optimizer(settings["unroll_steps"], rate, clip)
     clip = None if clip is None else clip / settings["unroll_steps"]
-    return keras.optimizers.Adam(rate, global_clipnorm=clip)
+    return ClippedAdam(rate, global_clipnorm=clip)
 
 
 def _print_plan(model, settings, n_steps, steps_per_epoch):

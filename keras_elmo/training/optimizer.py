@@ -1,4 +1,4 @@
-"""The optimizer of bilm-tf, and a learning rate for runs of any length."""
+"""The optimizers of a training, and a learning rate for runs of any length."""
 
 import keras
 from keras import ops
@@ -30,6 +30,38 @@ class ClippedAdagrad(keras.optimizers.Adagrad):
             lr=tf.cast(learning_rate, variable.dtype),
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=tf.cast(gradient, variable.dtype),
+        )
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class ClippedAdam(keras.optimizers.Adam):
+    """Adam, clipping the gradient of all replicas as a whole.
+
+    On TensorFlow each variable is updated in one pass over its numbers instead of many.
+    """
+
+    def apply(self, grads, trainable_variables=None):
+        return super().apply(jointly_clipped(grads, self.global_clipnorm), trainable_variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        if keras.backend.backend() != "tensorflow" or self.amsgrad:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        import tensorflow as tf
+
+        place, dtype = self._get_variable_index(variable), variable.dtype
+        step = tf.cast(self.iterations + 1, dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[place].value.handle,
+            v=self._velocities[place].value.handle,
+            beta1_power=tf.cast(self.beta_1, dtype) ** step,
+            beta2_power=tf.cast(self.beta_2, dtype) ** step,
+            lr=tf.cast(learning_rate, dtype),
+            beta1=tf.cast(self.beta_1, dtype),
+            beta2=tf.cast(self.beta_2, dtype),
+            epsilon=tf.cast(self.epsilon, dtype),
+            grad=tf.cast(gradient, dtype),
         )
 
 
