@@ -16,13 +16,13 @@ from pathlib import Path
 from keras_elmo.files import find_files
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", help="patterns of .xz files, in quotes")
     parser.add_argument("--output", required=True, help="folder for the shards")
     parser.add_argument("--shards", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     sentences = []
     for pattern in arguments.files:
         for path in find_files(pattern):
