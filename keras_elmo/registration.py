@@ -9,6 +9,7 @@ CLASSES = {
     "BidirectionalLanguageModel": "keras_elmo.training.language_model",
     "CharCNNEmbedding": "keras_elmo.layers.char_cnn_embedding",
     "ClippedAdagrad": "keras_elmo.training.optimizer",
+    "ClippedAdam": "keras_elmo.training.optimizer",
     "ElmoLayer": "keras_elmo.layers.elmo_layer",
     "Highway": "keras_elmo.layers.highway",
     "Perplexity": "keras_elmo.training.perplexity_metric",
@@ -16,6 +17,7 @@ CLASSES = {
     "UnicodeCharEncoder": "keras_elmo.layers.unicode_char_encoder",
     "WeightedLayerSum": "keras_elmo.layers.weighted_layer_sum",
     "WordEmbedding": "keras_elmo.layers.word_embedding",
+    "TrapezoidSchedule": "keras_elmo.training.optimizer",
     "WordSoftmax": "keras_elmo.training.word_softmax",
 }
 """The module of each class that registers itself with Keras when its module is imported."""

@@ -92,13 +92,23 @@ def add_command(commands, common):
     command.add_argument(
         "--schedule",
         choices=SCHEDULES,
-        help="cosine falls to zero at the end (default: %(default)s)",
+        help="cosine falls to zero all the way to the end; trapezoid holds the learning rate and "
+        "falls in the last --cooldown-steps, which can be chosen when the training is resumed "
+        "(default: %(default)s)",
     )
     command.add_argument(
         "--warmup-steps",
         type=numbers.count,
         metavar="N",
-        help="with cosine (default: %(default)s)",
+        help="with cosine or trapezoid: steps over which the learning rate rises (default: "
+        "%(default)s)",
+    )
+    command.add_argument(
+        "--cooldown-steps",
+        type=numbers.count,
+        metavar="N",
+        help="with trapezoid: steps at the end over which the learning rate falls to zero "
+        "(default: %(default)s)",
     )
     command.add_argument(
         "--clip-norm",

@@ -18,6 +18,8 @@ import numpy as np
 from keras_elmo.atomic import atomic_write
 
 _FORMAT = 1
+_SAME = {"Adam": "ClippedAdam"}
+"""Optimizers that keep the same variables as another."""
 _STATE = "state"
 _NAME = re.compile(r"step-(\d+)\.npz")
 
@@ -168,6 +170,11 @@ def latest_checkpoint(folder: str | os.PathLike) -> Path | None:
     return max(_checkpoints(folder), default=(0, None))[1]
 
 
+def latest_step(folder: str | os.PathLike) -> int:
+    """The step of the latest checkpoint in a folder, 0 if there is none."""
+    return max(_checkpoints(folder), default=(0, None))[0]
+
+
 def _checkpoints(folder):
     """Pairs of step and path."""
     matches = ((_NAME.fullmatch(path.name), path) for path in Path(folder).glob("step-*.npz"))
@@ -257,7 +264,9 @@ def load_checkpoint(
     variables = _variables(model, optimizer)
     state, arrays = _read(path, variables)
     problems = []
-    if optimizer and state["optimizer"] != _class_name(model.optimizer):
+    if optimizer and _SAME.get(state["optimizer"], state["optimizer"]) != _class_name(
+        model.optimizer
+    ):
         problems.append(f"its optimizer is {state['optimizer']}")
     for name, variable in variables.items():
         if name not in arrays:
@@ -325,4 +334,5 @@ def _variables(model, optimizer):
 
 
 def _class_name(optimizer):
-    return None if optimizer is None else type(optimizer).__name__
+    name = None if optimizer is None else type(optimizer).__name__
+    return _SAME.get(name, name)

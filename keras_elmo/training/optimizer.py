@@ -1,6 +1,7 @@
 """The optimizers of a training, and the schedules of their learning rate."""
 
 import keras
+from keras import ops
 
 from keras_elmo.training.distribution import jointly_clipped
 
@@ -32,6 +33,38 @@ class ClippedAdagrad(keras.optimizers.Adagrad):
             lr=tf.cast(learning_rate, variable.dtype),
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=tf.cast(gradient, variable.dtype),
+        )
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class ClippedAdam(keras.optimizers.Adam):
+    """Adam, clipping the gradient of all replicas as a whole.
+
+    On TensorFlow each variable is updated in one pass over its numbers instead of many.
+    """
+
+    def apply(self, grads, trainable_variables=None):
+        return super().apply(jointly_clipped(grads, self.global_clipnorm), trainable_variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        if keras.backend.backend() != "tensorflow" or self.amsgrad:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        import tensorflow as tf
+
+        place, dtype = self._get_variable_index(variable), variable.dtype
+        step = tf.cast(self.iterations + 1, dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[place].value.handle,
+            v=self._velocities[place].value.handle,
+            beta1_power=tf.cast(self.beta_1, dtype) ** step,
+            beta2_power=tf.cast(self.beta_2, dtype) ** step,
+            lr=tf.cast(learning_rate, dtype),
+            beta1=tf.cast(self.beta_1, dtype),
+            beta2=tf.cast(self.beta_2, dtype),
+            epsilon=tf.cast(self.epsilon, dtype),
+            grad=tf.cast(gradient, dtype),
         )
 
 
@@ -68,12 +101,75 @@ def bilm_tf_optimizer(
     )
 
 
+@keras.saving.register_keras_serializable("keras_elmo")
+class TrapezoidSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate that rises, holds, and falls to zero at the end.
+
+    While it holds nothing depends on where the end will be: a training can be stopped there, and
+    its length chosen when it is resumed.
+
+    Args:
+        learning_rate: The rate while it holds.
+        total_steps: Steps of the whole training.
+        warmup_steps: Steps over which it rises linearly from zero.
+        cooldown_steps: Steps at the end over which it falls linearly to zero; 0 for no fall.
+
+    Raises:
+        ValueError: if rise and fall together are longer than the training.
+
+    Example:
+
+    >>> rate = TrapezoidSchedule(0.002, total_steps=1000, warmup_steps=100, cooldown_steps=200)
+    >>> [round(float(rate(step)), 6) for step in (0, 99, 500, 800, 900, 1000)]
+    [2e-05, 0.002, 0.002, 0.002, 0.001, 0.0]
+
+    Reference: Hägele et al. 2024, "Scaling Laws and Compute-Optimal Training Beyond Fixed Training
+    Durations".
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        total_steps: int,
+        warmup_steps: int = 0,
+        cooldown_steps: int = 0,
+    ):
+        super().__init__()
+        if warmup_steps + cooldown_steps > total_steps:
+            raise ValueError(
+                f"{warmup_steps:,} steps of warm-up and {cooldown_steps:,} of cool-down do not fit "
+                f"into a training of {total_steps:,} steps."
+            )
+        self.learning_rate = learning_rate
+        self.total_steps = total_steps
+        self.warmup_steps = warmup_steps
+        self.cooldown_steps = cooldown_steps
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32")
+        rise = (step + 1) / max(self.warmup_steps, 1)
+        factor = ops.minimum(rise, 1.0)
+        if self.cooldown_steps:
+            fall = (self.total_steps - step) / self.cooldown_steps
+            factor = ops.clip(fall, 0.0, factor)
+        return self.learning_rate * factor
+
+    def get_config(self):
+        return {
+            "learning_rate": self.learning_rate,
+            "total_steps": self.total_steps,
+            "warmup_steps": self.warmup_steps,
+            "cooldown_steps": self.cooldown_steps,
+        }
+
+
 def make_optimizer(
     name: str,
     *,
     learning_rate: float,
     schedule: str,
     warmup_steps: int,
+    cooldown_steps: int,
     num_steps: int,
     clip_norm: float | None,
     unroll_steps: int,
@@ -83,8 +179,9 @@ def make_optimizer(
     Args:
         name: `"adagrad"` or `"adam"`.
         learning_rate: The highest learning rate.
-        schedule: `"constant"` or `"cosine"`.
-        warmup_steps: With `"cosine"`: steps over which the rate rises from zero.
+        schedule: `"constant"`, `"cosine"` or `"trapezoid"`.
+        warmup_steps: Steps over which the rate rises from zero, unless it is constant.
+        cooldown_steps: With `"trapezoid"`: steps at the end over which the rate falls to zero.
         num_steps: Steps of the whole training.
         clip_norm: As for `bilm_tf_optimizer`.
         unroll_steps: Words of a window.
@@ -97,7 +194,9 @@ def make_optimizer(
             warmup_target=learning_rate if warmup_steps else None,
             warmup_steps=warmup_steps,
         )
+    elif schedule == "trapezoid":
+        rate = TrapezoidSchedule(learning_rate, num_steps, warmup_steps, cooldown_steps)
     if name == "adagrad":
         return bilm_tf_optimizer(unroll_steps, rate, clip_norm)
     clip_norm = None if clip_norm is None else clip_norm / unroll_steps
-    return keras.optimizers.Adam(rate, global_clipnorm=clip_norm)
+    return ClippedAdam(rate, global_clipnorm=clip_norm)

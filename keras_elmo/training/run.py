@@ -5,6 +5,7 @@ import dataclasses
 import importlib.util
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Iterable
@@ -19,7 +20,11 @@ from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import find_files
 from keras_elmo.text.vocabulary import Vocabulary, count_words
-from keras_elmo.training.checkpoint import TrainingCheckpoint, remove_partial_files
+from keras_elmo.training.checkpoint import (
+    TrainingCheckpoint,
+    latest_step,
+    remove_partial_files,
+)
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.distribution import split_batches
 from keras_elmo.training.evaluation import PerplexityReport, perplexity
@@ -112,7 +117,8 @@ def train(
     _check_begun(folder, recorded)
     vocabulary, counts, predictions = _vocabulary_and_counts(settings, folder, show_progress)
     steps_per_epoch = _steps_per_epoch(settings, predictions)
-    num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_epoch))
+    num_steps = _num_steps(settings.steps, settings.epochs, steps_per_epoch)
+    _check_cooldown(folder, recorded, steps_per_epoch)
     keras.utils.set_random_seed(settings.seed)
     split = split_batches(settings.batch_size, settings.devices, settings.process, settings.hosts)
     with split as shard:
@@ -182,7 +188,9 @@ def _check_begun(folder, recorded):
         return
     defaults = {field.name: field.default for field in dataclasses.fields(TrainingSettings)}
     before = {**defaults, **json.loads(path.read_text(encoding="utf-8"))}
-    free = ("epochs", "steps") if recorded["schedule"] in EXTENDABLE_SCHEDULES else ()
+    free = {"cooldown_steps"}  # see `_check_cooldown`
+    if recorded["schedule"] in EXTENDABLE_SCHEDULES:
+        free |= {"epochs", "steps"}
     now = json.loads(json.dumps(recorded))
     changed = [name for name in now if name not in free and before[name] != now[name]]
     if changed:
@@ -191,6 +199,43 @@ def _check_begun(folder, recorded):
             + ", ".join(f"{name} {before[name]!r:.80}" for name in changed)
             + ". Start it again with the same settings to resume it, or choose another output."
         )
+
+
+def _check_cooldown(folder, recorded, steps_per_epoch):
+    """Checks that the steps done so far had the learning rate that the settings give them."""
+    path = folder / _SETTINGS_FILE
+    if recorded["schedule"] != "trapezoid" or not path.exists():
+        return
+    step = latest_step(folder / "checkpoints")
+    before, now = (
+        _cooldown(settings, steps_per_epoch)
+        for settings in (json.loads(path.read_text(encoding="utf-8")), recorded)
+    )
+    if before == now:
+        return
+    if step > before[0]:
+        raise ValueError(
+            f"The training in {folder} has done {step:,} steps, and its learning rate has been "
+            f"falling since step {before[0]:,}: its length cannot be changed any more. Give the "
+            "steps it had before, or continue from a copy of the folder made before the fall."
+        )
+    if step > now[0]:
+        raise ValueError(
+            f"The learning rate would fall from step {now[0]:,} on, but the training in {folder} "
+            f"has done {step:,} steps: give more steps or fewer cooldown_steps."
+        )
+
+
+def _cooldown(settings, steps_per_epoch):
+    """The steps at which the learning rate begins and ends to fall, infinite if it never does."""
+    if not settings["cooldown_steps"]:
+        return math.inf, math.inf
+    end = _num_steps(settings["steps"], settings["epochs"], steps_per_epoch)
+    return end - settings["cooldown_steps"], end
+
+
+def _num_steps(steps, epochs, steps_per_epoch):
+    return steps or max(1, round((epochs or 1) * steps_per_epoch))
 
 
 def _write_json(path, value):
@@ -280,6 +325,7 @@ def _optimizer(settings, num_steps):
         learning_rate=settings.learning_rate,
         schedule=settings.schedule,
         warmup_steps=settings.warmup_steps,
+        cooldown_steps=settings.cooldown_steps,
         num_steps=num_steps,
         clip_norm=settings.clip_norm or None,
         unroll_steps=settings.unroll_steps,

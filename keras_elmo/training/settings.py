@@ -12,10 +12,11 @@ from keras_elmo.training.presets import PRESETS
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 """Optimizers by name, with their usual learning rate."""
 
-SCHEDULES = ("constant", "cosine")
+SCHEDULES = ("constant", "cosine", "trapezoid")
 
-EXTENDABLE_SCHEDULES = ("constant",)
-"""Schedules that do not depend on the number of steps: a training can be made longer."""
+EXTENDABLE_SCHEDULES = ("constant", "trapezoid")
+"""Schedules that do not depend on the number of steps, or only at the end: a training can be made
+longer."""
 
 Files = str | os.PathLike | Sequence[str | os.PathLike]
 
@@ -52,8 +53,12 @@ class TrainingSettings:
             softmax; else `False`.
         optimizer: `"adagrad"`, as bilm-tf, or `"adam"`.
         learning_rate: `None` for that in the options, or else 0.2 for Adagrad, 0.001 for Adam.
-        schedule: `"constant"`, or `"cosine"`, which falls to zero at the end.
-        warmup_steps: With `"cosine"`: steps over which the learning rate rises from zero.
+        schedule: `"constant"`; `"cosine"`, which falls to zero all the way to the end; or
+            `"trapezoid"`, which holds the learning rate until the last `cooldown_steps`.
+        warmup_steps: With `"cosine"` and `"trapezoid"`: steps over which the learning rate rises
+            from zero.
+        cooldown_steps: With `"trapezoid"`: steps at the end over which the learning rate falls to
+            zero. May change, with `steps`, when a training is resumed, until the fall has begun.
         uniform_bias: Start the softmax with all words alike, as bilm-tf does, not by frequency.
         seed: Seed of everything random.
         evaluate_every: Steps between two reports, each with an evaluation on `held_out`.
@@ -90,6 +95,7 @@ class TrainingSettings:
     learning_rate: float | None = None
     schedule: str = "constant"
     warmup_steps: int = 0
+    cooldown_steps: int = 0
     uniform_bias: bool = False
     seed: int = 0
     evaluate_every: int = 1000
@@ -112,8 +118,10 @@ class TrainingSettings:
                     raise ValueError(f"{name} must be {expected}, got {value!r}.")
         if self.epochs and self.steps:
             raise ValueError("give epochs or steps, not both")
-        if self.warmup_steps and self.schedule != "cosine":
-            raise ValueError("warmup_steps needs the schedule cosine")
+        if self.warmup_steps and self.schedule == "constant":
+            raise ValueError("warmup_steps needs the schedule cosine or trapezoid")
+        if self.cooldown_steps and self.schedule != "trapezoid":
+            raise ValueError("cooldown_steps needs the schedule trapezoid")
         if self.hosts and not self.process:
             raise ValueError("hosts needs process")
         if self.start_from and self.options:
@@ -132,7 +140,7 @@ _POSITIVE_INTEGERS = (
 _POSITIVE = ("epochs", "learning_rate", "checkpoint_seconds")
 _NUMBERS = (
     (_POSITIVE_INTEGERS, _is_whole(1), "a positive integer"),
-    (("negatives", "warmup_steps"), _is_whole(0), "0 or a positive integer"),
+    (("negatives", "warmup_steps", "cooldown_steps"), _is_whole(0), "0 or a positive integer"),
     (_POSITIVE, lambda value: 0 < value < math.inf, "a positive number"),
     (("clip_norm",), lambda value: 0 <= value < math.inf, "0 or a positive number"),
     (("dropout",), lambda value: 0 <= value < 1, "from 0 to below 1"),

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.layers.renamed import current_names
+from keras_elmo.ops.custom_gradient import call_with_gradient
 from keras_elmo.ops.gather import gather
 
 _NEVER = -1e30
@@ -89,12 +90,12 @@ class WordSoftmax(keras.layers.Layer):
         biases = ops.cast(gather(ops.expand_dims(self.bias, -1), ids)[:, 0], "float32")
         positive = ops.sum(ops.cast(inputs * rows[:num_targets], "float32"), axis=-1)
         positive = positive + biases[:num_targets] - ops.log(expected_targets)
-        negative = ops.cast(ops.matmul(inputs, ops.transpose(rows[num_targets:])), "float32")
-        negative = negative + (biases[num_targets:] - ops.log(expected))
-        is_target = ops.expand_dims(ids[:num_targets], 1) == ids[num_targets:]
-        negative = ops.where(is_target, _NEVER, negative)
-        logits = ops.concatenate([ops.expand_dims(positive, 1), negative], axis=1)
-        return ops.logsumexp(logits, axis=1) - positive
+        biases = biases[num_targets:] - ops.log(expected)
+        columns = _columns(ids[:num_targets], ids[num_targets:], self.vocabulary_size)
+        arguments = inputs, rows[num_targets:], biases, positive, columns
+        return call_with_gradient(
+            _sampled_losses, _sampled_losses_gradient, self.compute_dtype, *arguments
+        )[0]
 
     def draw(self, targets: Any) -> tuple[Any, Any, Any]:
         """Draws words log-uniformly by rank, each at most once.
@@ -139,3 +140,52 @@ class WordSoftmax(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "WordSoftmax":
         return super().from_config(current_names(config))
+
+
+def _columns(targets, candidates, vocabulary_size):
+    """The place of each target among the candidates, -1 where it is not there; int32 `(N,)`."""
+    places = ops.arange(ops.shape(candidates)[0], dtype="int32")
+    table = ops.full((vocabulary_size,), -1, dtype="int32")
+    table = ops.scatter_update(table, ops.expand_dims(candidates, 1), places)
+    return ops.take(table, targets)
+
+
+# The logits, contexts by words, are by far the largest array of a training step, which spends most
+# of its time reading and writing it. This gradient reads it for its two products only.
+def _sampled_losses(compute_dtype, inputs, rows, biases, positive, columns):
+    """Negative log-likelihoods float32 `(N,)` among drawn words.
+
+    Args:
+        compute_dtype: Dtype of the products.
+        inputs: Contexts `(N, P)`.
+        rows, biases: Of the drawn words, `(S, P)` and float32 `(S,)`.
+        positive: Logits of the targets, float32 `(N,)`.
+        columns: int32 `(N,)`, the drawn word that is the target and does not count, or -1.
+    """
+    logits = ops.cast(ops.matmul(inputs, ops.transpose(rows)), "float32") + biases
+    numbers = ops.arange(ops.shape(logits)[0], dtype="int32")
+    places = ops.stack([numbers, ops.maximum(columns, 0)], axis=1)
+    kept = ops.take_along_axis(logits, places[:, 1:], axis=1)[:, 0]
+    logits = ops.scatter_update(logits, places, ops.where(columns < 0, kept, _NEVER))
+    largest = ops.maximum(ops.max(logits, axis=1), positive)
+    odds = ops.exp(logits - ops.expand_dims(largest, 1))
+    own = ops.exp(positive - largest)
+    total = ops.sum(odds, axis=1) + own
+    saved = inputs, rows, ops.cast(odds, compute_dtype), own, total
+    return (largest + ops.log(total) - positive,), saved
+
+
+def _sampled_losses_gradient(compute_dtype, saved, upstream):
+    inputs, rows, odds, own, total = saved
+    scale = ops.expand_dims(upstream[0] / total, 1)
+    d_inputs = ops.cast(ops.matmul(odds, rows), "float32") * scale
+    # The bias is one more column of the contexts, of ones.
+    weighted = ops.concatenate([ops.cast(inputs, "float32") * scale, scale], axis=1)
+    d_table = ops.matmul(ops.transpose(odds), ops.cast(weighted, compute_dtype))
+    return (
+        ops.cast(d_inputs, inputs.dtype),
+        ops.cast(d_table[:, :-1], rows.dtype),
+        ops.cast(d_table[:, -1], "float32"),
+        upstream[0] * (own / total - 1),
+        None,
+    )

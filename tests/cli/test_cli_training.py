@@ -95,6 +95,40 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     assert code == 0 and "Resumed after step 14" in out and "step 18, perplexity" in out
 
 
+def trapezoid(capsys, folder, options, steps, cooldown, *more):
+    return train(
+        capsys, folder, options, "--optimizer", "adam", "--schedule", "trapezoid",
+        "--warmup-steps", 3, "--cooldown-steps", cooldown, *more, steps=steps,
+    )  # fmt: skip
+
+
+def weights(folder, step):
+    """All variables of a checkpoint."""
+    with np.load(folder / "checkpoints" / f"step-{step:08d}.npz") as file:
+        return {name: file[name] for name in file if name != "state"}
+
+
+def test_length_chosen_when_resumed(capsys, tmp_path, options):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert trapezoid(capsys, whole, options, 16, 6)[0] == 0
+    # The rate is held for 8 steps; then a fall is chosen that ends at step 16.
+    assert trapezoid(capsys, parts, options, 8, 0)[0] == 0
+    code, _, err = trapezoid(capsys, parts, options, 12, 6)
+    assert code == 1 and "would fall from step 6 on" in err and "done 8 steps" in err
+    code, out, err = trapezoid(capsys, parts, options, 16, 6)
+    assert code == 0 and "Resumed after step 8" in out, err
+    expected, found = weights(whole, 16), weights(parts, 16)
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    # In the fall the length stands; so do the other settings at all times.
+    code, _, err = trapezoid(capsys, parts, options, 30, 6)
+    assert code == 1 and "falling since step 10" in err
+    code, _, err = trapezoid(capsys, parts, options, 16, 6, "--warmup-steps", 4)
+    assert code == 1 and "warmup_steps 3" in err
+    assert trapezoid(capsys, parts, options, 16, 6)[0] == 0
+
+
 @pytest.mark.slow
 def test_start_from_a_model_with_another_vocabulary(capsys, tmp_path, options, monkeypatch):
     train(capsys, tmp_path / "first", options, steps=6)

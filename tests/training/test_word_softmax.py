@@ -42,6 +42,42 @@ def test_sampled_softmax(rng, monkeypatch):
         np.testing.assert_allclose(found[i], loss, rtol=1e-5)
 
 
+def test_gradient_of_the_sampled_softmax(rng, monkeypatch):
+    softmax = make(num_negative_samples=6)
+    softmax.bias.assign(rng.normal(size=30))
+    kernel, bias = (to_numpy(v.value).astype("float64") for v in softmax.weights[:2])
+    x, targets = rng.normal(size=(4, 5)), np.array([3, 9, 3, 20])
+    drawn = np.array([1, 3, 8, 20, 21, 29])
+    given = (
+        drawn,
+        rng.uniform(0.1, 1, 4).astype("float32"),
+        rng.uniform(0.1, 1, 6).astype("float32"),
+    )
+    monkeypatch.setattr(softmax, "draw", lambda _: tuple(map(ops.convert_to_tensor, given)))
+    inputs, ids = keras.Input((5,)), keras.Input((), dtype="int32")
+    first = keras.layers.Dense(5, use_bias=False, kernel_initializer="identity")
+    model = keras.Model([inputs, ids], softmax(first(inputs), targets=ids, sampled=True))
+    model.compile(keras.optimizers.SGD(1.0), loss=lambda y, loss: ops.sum(y * loss))
+    weights = np.array([1.0, 0.5, 2.0, -1.0])
+    model.train_on_batch([x.astype("float32"), targets], weights.astype("float32"))
+    d_x, d_kernel, d_bias = np.zeros_like(x), np.zeros_like(kernel), np.zeros_like(bias)
+    for i, target in enumerate(targets):
+        words = [target, *drawn[drawn != target]]
+        expected = [given[1][i], *given[2][drawn != target]]
+        logits = kernel[words] @ x[i] + bias[words] - np.log(expected)
+        d_logits = weights[i] * np.exp(logits) / np.exp(logits).sum()
+        d_logits[0] -= weights[i]
+        d_x[i] = d_logits @ kernel[words]
+        d_kernel[words] += np.outer(d_logits, x[i])
+        d_bias[words] += d_logits
+    for variable, before, gradient in (
+        (softmax.kernel, kernel, d_kernel),
+        (softmax.bias, bias, d_bias),
+        (first.kernel, np.eye(5), x.T @ d_x),
+    ):
+        np.testing.assert_allclose(before - to_numpy(variable.value), gradient, atol=2e-6)
+
+
 def test_draw_is_log_uniform_without_repetition():
     softmax = make(num_words=50, num_negative_samples=10)
     counts, expected, rounds = np.zeros(50), np.zeros(50), 400
