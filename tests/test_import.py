@@ -1,10 +1,19 @@
 """What importing the package costs and needs. Each test has a process of its own."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import keras_elmo
+from keras_elmo.registration import CLASSES
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("keras", "tensorflow", "jax", "torch", "h5py")
+SHOW_HEAVY = f"\nprint('loaded', [name for name in {HEAVY} if name in sys.modules])"
 
 # Stands for an installation without TensorFlow.
 NO_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None\n"
@@ -13,7 +22,12 @@ NO_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None\n"
 def run_python(code, backend):
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
     finished = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
@@ -42,7 +56,142 @@ opened = []
 real_open, real_file = builtins.open, h5py.File
 builtins.open = lambda path, *a, **k: (opened.append(str(path)), real_open(path, *a, **k))[1]
 h5py.File = lambda path, *a, **k: opened.append(str(path))
-import keras_elmo
+from keras_elmo import *
 print([path for path in opened if not path.endswith((".py", ".pyc"))])
 """
     assert run_python(code, os.environ["KERAS_BACKEND"]).strip() == "[]"
+
+
+def test_importing_the_package_loads_no_backend():
+    code = "import sys, keras_elmo, keras_elmo.progress"
+    assert "loaded []" in run_python(code + SHOW_HEAVY, "tensorflow")
+
+
+def test_quick_commands_load_no_backend():
+    code = """
+import sys
+from keras_elmo.cli import main
+for arguments in (
+    ["--help"], ["--version"], ["models"], ["info"], ["info", "small"], ["info", "nothing"],
+    ["embed", "--help"], ["train", "--help"], ["evaluate", "--help"], ["export", "--help"],
+    ["embed", "--resume", "a sentence"], ["train"],
+):
+    try:
+        main(arguments)
+    except SystemExit:
+        pass
+"""
+    assert "loaded []" in run_python(code + SHOW_HEAVY, "tensorflow")
+
+
+def test_public_names_are_found_and_others_are_not():
+    assert set(keras_elmo.__all__) <= set(dir(keras_elmo))
+    assert all(hasattr(keras_elmo, name) for name in keras_elmo.__all__)
+    with pytest.raises(AttributeError, match="module 'keras_elmo' has no attribute 'ElmoLayr'"):
+        keras_elmo.ElmoLayr  # noqa: B018
+
+
+def test_every_registered_class_is_known_before_it_is_loaded():
+    marked = re.compile(
+        r'^@keras.saving.register_keras_serializable\("keras_elmo"\)\nclass (\w+)', re.M
+    )
+    found = {
+        name: ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "keras_elmo").rglob("*.py")
+        for name in marked.findall(path.read_text(encoding="utf-8"))
+    }
+    assert found == CLASSES
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import keras_elmo, keras",
+        "import keras, keras_elmo",
+        "import keras_elmo; from keras_elmo import Highway; import keras",
+        "from keras_elmo.layers.highway import Highway; import keras",
+    ],
+)
+def test_saved_models_load_after_the_import(imports):
+    code = f"""
+import sys
+{imports}
+assert not any(type(finder).__module__.startswith("keras_elmo") for finder in sys.meta_path)
+print("keras_elmo.training.language_model" in sys.modules)
+folder = "tests/golden/saved_before"
+for name in ("elmo_layer", "single_layers", "language_model"):
+    model = keras.models.load_model(f"{{folder}}/{{name}}.keras")
+print(model.optimizer.iterations == 8, keras.saving.get_registered_name(type(model)))
+layer = keras.layers.deserialize(keras.layers.serialize(keras_elmo.Highway()))
+print(type(layer) is keras_elmo.Highway)
+"""
+    written = run_python(code, os.environ["KERAS_BACKEND"]).split("\n")
+    assert written[0] == "False"
+    assert "True keras_elmo>BidirectionalLanguageModel" in written[1]
+    assert written[2] == "True"
+
+
+def test_a_subclass_of_the_user_loads():
+    code = """
+import keras_elmo, keras
+@keras.saving.register_keras_serializable("mine")
+class Gate(keras_elmo.Highway):
+    pass
+print(type(keras.layers.deserialize(keras.layers.serialize(Gate()))) is Gate)
+"""
+    assert run_python(code, os.environ["KERAS_BACKEND"]).strip() == "True"
+
+
+def test_a_failed_import_of_keras_can_be_repeated():
+    code = """
+import os, keras_elmo
+os.environ["KERAS_BACKEND"] = "no such backend"
+try:
+    import keras
+except ValueError:
+    print("failed")
+os.environ["KERAS_BACKEND"] = "BACKEND"
+import sys
+for name in [name for name in sys.modules if name.split(".")[0] == "keras"]:
+    del sys.modules[name]
+import keras
+print("keras_elmo>Highway" in keras.saving.get_custom_objects())
+"""
+    backend = os.environ["KERAS_BACKEND"]
+    assert run_python(
+        code.replace('BACKEND"\nimport sys', f'{backend}"\nimport sys'), backend
+    ).split() == ["failed", "True"]
+
+
+def test_start_up_messages_are_shown_only_on_request():
+    def standard_error(*options):
+        command = [sys.executable, "-m", "keras_elmo", *options, "embed", "Hello world"]
+        environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
+        environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+        finished = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stderr
+
+    assert standard_error() == ""
+    assert "oneDNN" in standard_error("--debug")
+
+
+def test_errors_of_native_code_are_seen_even_in_a_crash():
+    code = """
+import os, sys, types
+from keras_elmo.cli import startup
+def crash():
+    os.write(2, b"I0000 00:00:1795357094.928822   10834 port.cc:153] oneDNN is on.\\n")
+    os.write(2, b"F0000 00:00:1795357094.928822   10834 cpu.cc:1] compiled to use AVX\\n")
+    os.abort()
+startup._import_keras_alone = crash
+startup.import_keras()
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode < 0
+    assert "compiled to use AVX" in finished.stderr
+    assert "oneDNN" not in finished.stderr

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -83,3 +84,12 @@ def test_an_error_ends_the_bar(terminal):
     with pytest.raises(KeyboardInterrupt), progress_bar("embedding", total=2):
         raise KeyboardInterrupt
     assert terminal.text.endswith(("\n", "\x1b[?25h"))  # the cursor is shown again
+
+
+def test_rich_is_imported_only_for_a_bar():
+    code = (
+        "import sys; from keras_elmo.progress import progress_bar\n"
+        "with progress_bar('x', shown=False): print('rich' in sys.modules)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert finished.stdout.strip() == "False", finished.stderr
