@@ -10,35 +10,23 @@ from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
 from keras_elmo.embedding.writers import stored_lines
 from keras_elmo.text.reader import find_files
 
-_CORES_PER_ACTOR = 2
-
 
 @dataclasses.dataclass
 class EmbeddedShards:
-    """What `embed_shards` reports.
+    """What `embed_shards` reports."""
 
-    Args:
-        shards: Shards in the output, those of earlier jobs included.
-        skipped: Shards that were complete already.
-        lines: Lines in the output.
-        tokens: Tokens embedded by this job.
-        failed: Lines that could not be read; their arrays have no tokens.
-        reasons: For some of those, `(shard, line number from 0, reason)`.
-    """
-
-    shards: int = 0
-    skipped: int = 0
-    lines: int = 0
-    tokens: int = 0
-    failed: int = 0
+    shards: int = 0  # in the output, those of earlier jobs included
+    skipped: int = 0  # that were complete already
+    lines: int = 0  # in the output
+    tokens: int = 0  # embedded by this job
+    failed: int = 0  # lines that could not be read; their arrays have no tokens
     reasons: list[tuple[str, int, str]] = dataclasses.field(default_factory=list)
+    """For some of those, the shard, the line's number from 0 and the reason."""
 
     def add(self, row: dict) -> None:
         """Adds what an actor returned for a shard."""
-        self.skipped += row["skipped"]
-        self.lines += row["lines"]
-        self.tokens += row["tokens"]
-        self.failed += row["failed"]
+        for name in ("skipped", "lines", "tokens", "failed"):
+            setattr(self, name, getattr(self, name) + row[name])
         name = os.path.basename(row["source"])
         reasons = zip(row["reason_lines"], row["reasons"])
         self.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
@@ -52,22 +40,21 @@ def embed_shards(
     model: str | os.PathLike = "default",
     address: str | None = None,
     num_actors: int | None = None,
-    cores_an_actor: int = _CORES_PER_ACTOR,
+    cores_an_actor: int = 2,
     embedder: dict | None = None,
     **file_arguments,
 ) -> EmbeddedShards:
     """Embeds text shards on a Ray cluster, to a Parquet folder for each.
 
-    Ray Data hands the shards to a pool of actors, each of which holds one model and embeds a shard
-    at a time. If an actor dies, another resumes its shard after the last part that was written. The
-    same call resumes a job that was killed: for shards that are complete, the actors only check
-    that they are of this text, model and settings.
+    Each actor holds one model and embeds a shard at a time. If it dies, another resumes its shard
+    after the last part that was written. The same call resumes a job that was killed, and skips
+    shards that are complete and of this text, model and settings.
 
     Args:
         files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
             a file system that all machines see under the same names.
         folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
-        model: As for `ElmoLayer`, but a name or path: each actor loads it.
+        model: A name or path, as for `ElmoLayer`.
         address: Of the cluster, as for `ray.init`; `None` for this machine, or the cluster that
             this program is connected to or runs on.
         num_actors: Processes; `None` for as many as the cluster has cores for.
@@ -75,9 +62,6 @@ def embed_shards(
         embedder: Further arguments of `Embedder`.
         **file_arguments: `output`, `pooling`, `field`, `max_line_tokens`, `dtype` and `compression`
             as for `Embedder.embed_file`.
-
-    Returns:
-        An `EmbeddedShards`.
 
     Raises:
         FileNotFoundError: if no shard matches.
@@ -109,7 +93,7 @@ def embed_shards(
 
 
 def _rows(ray, shards, constructor_arguments, num_actors, cores_an_actor):
-    """Embeds the shards, and yields a dict for each as it is done."""
+    """Embeds the shards, and yields what an actor returned for each."""
     cores = int(ray.cluster_resources().get("CPU", 1))
     num_actors = min(num_actors or max(1, cores // cores_an_actor), len(shards))
     share = min(cores_an_actor, cores / num_actors)

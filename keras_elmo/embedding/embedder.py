@@ -2,12 +2,14 @@
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 import numpy as np
 
 from keras_elmo.config import ElmoConfig
+from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
@@ -42,11 +44,11 @@ _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _WORDS_TO_COMPARE = 8
 _SAME_WORD_TOLERANCE = 1e-3
-_OUT_OF_MEMORY = (
-    *("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory"),
-    *("not enough memory", "can't allocate memory", "failed to allocate"),
+_OUT_OF_MEMORY = re.compile(
+    r"resource_?exhausted|out ?of ?memory|not enough memory"
+    r"|can't allocate memory|failed to allocate",
+    re.IGNORECASE,
 )
-"""How the backends report that memory is exhausted, in lower case."""
 
 
 class Embedder:
@@ -57,31 +59,28 @@ class Embedder:
     is embedded: they are those of `ElmoLayer`, to a few units in the last place.
 
     Args:
-        model: What to embed with: as for `ElmoLayer`, or an `ElmoLayer`, whose mix is then used.
+        model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
         batch_tokens: Tokens in a batch, boundaries and padding included. Halved when memory is
             exhausted.
         word_cache: How many words' vectors to cache, or a `WordCache`; 0 for none.
         max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
-        overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
-            that each word has seen at least `overlap // 2` tokens on either side.
+        overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            quantizes the LSTMs' products to 8 bits (see `QuantizedBiLM`), which pays from some
-            2,000 tokens on. Vectors come out in float32 in any case. An `ElmoLayer` has a dtype of
-            its own and allows only `"int8"`.
-        vocabulary: For models that read whole words: a path or list of the words, in the order of
-            the rows of their table.
-        progress: Whether to show a progress bar on standard error; `None` shows it if that is a
-            terminal.
+            quantizes the LSTMs' products (see `QuantizedBiLM`). An `ElmoLayer` has a dtype of its
+            own and allows only `"int8"`.
+        vocabulary: For models that read whole words: the words in the order of their table's rows,
+            as a list or a path.
+        progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
         layer: The `ElmoLayer`.
         config: Its `ElmoConfig`.
         dim: Size of a word's vector.
-        block_tokens: Tokens that are sorted and embedded together.
+        block_tokens: Tokens, boundaries included, that are sorted and embedded together.
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if an argument is bad, or the word cache is of another model.
+        ValueError: if an argument is invalid, or the word cache is of another model.
 
     Example:
 
@@ -113,15 +112,12 @@ class Embedder:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
         self.dtype = "int8" if dtype == "int8" else self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
-        self.batch_tokens = batch_tokens
-        self.max_tokens = max_tokens
-        self.overlap = overlap
+        self.batch_tokens, self.max_tokens, self.overlap = batch_tokens, max_tokens, overlap
         self.progress = progress
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         if not self.config.reads_characters and self.vocabulary is None:
             raise ValueError(
-                "This model reads whole words: give the vocabulary, the words in the order of its "
-                "table's rows."
+                "This model reads whole words: give the vocabulary, in the order of its table."
             )
         self._ids = None if self.config.reads_characters else id_table(self.vocabulary)
         self._words = CompiledWords(self.layer)
@@ -136,12 +132,10 @@ class Embedder:
 
     @property
     def dim(self) -> int:
-        """Size of a word's vector."""
         return self.config.output_dim
 
     @property
     def block_tokens(self) -> int:
-        """Tokens, boundaries included, that are sorted and embedded together."""
         return _BATCHES_TOGETHER * self.batch_tokens
 
     def embed(
@@ -150,20 +144,19 @@ class Embedder:
         """Embeds sentences.
 
         Args:
-            sentences: Iterable of sentences: lists of tokens, or strings to be split at white
-                space. Of any length, empty ones too.
-            output: `"mix"` for the layer's weighted sum, by the weights that an `ElmoLayer` was
-                trained to, and the mean of all layers otherwise; `"average"` for that mean in any
-                case, `"top"` for the last layer, `"layers"` for all of them.
+            sentences: Lists of tokens, or strings to be split at white space, of any length.
+            output: `"mix"` for the `ElmoLayer`'s weighted sum, in a fresh one the mean of all
+                layers; `"average"` for that mean in any case, `"top"` for the last layer,
+                `"layers"` for all of them.
             pooling: `None` for a vector for each word; `"mean"` or `"max"` over the words for one
-                for each sentence. An empty sentence has zeros.
+                for each sentence, of zeros for an empty one.
 
         Returns:
-            List of float32 arrays in the order given: for a sentence of T tokens `(T, 2 * P)`, or
-            `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled.
+            List of float32 arrays: for a sentence of T tokens `(T, 2 * P)`, or `(L + 1, T, 2 * P)`
+            for `"layers"`; without T if pooled.
 
         Raises:
-            ValueError: if an argument is bad, or what is given is not a sentence.
+            ValueError: if an argument is invalid, or what is given is not a sentence.
             MemoryError: if even one sentence does not fit.
 
         Example:
@@ -189,7 +182,7 @@ class Embedder:
             num_sentences: Their number, for the progress bar, if it is known.
 
         Returns:
-            Iterator over what `embed` lists. It reads `block_tokens` tokens at a time.
+            Iterator over what `embed` lists.
         """
         self._check_request(sentences, output, pooling)
         return self._arrays(sentences, output, pooling, num_sentences)
@@ -202,21 +195,11 @@ class Embedder:
         return self._embed_block(list(map(_tokens, sentences)), output, pooling)
 
     def _arrays(self, sentences, output, pooling, num_sentences):
-        sentences = map(_tokens, sentences)
+        blocks = in_blocks(map(_tokens, sentences), lambda s: len(s) + 2, self.block_tokens)
         with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
-            while block := self._next_block(sentences):
+            for block in blocks:
                 yield from self._embed_block(block, output, pooling)
                 bar.advance(len(block))
-
-    def _next_block(self, sentences):
-        """The sentences that are sorted and embedded together."""
-        block, num_tokens = [], 0
-        for sentence in sentences:
-            block.append(sentence)
-            num_tokens += len(sentence) + 2
-            if num_tokens >= self.block_tokens:
-                break
-        return block
 
     def _embed_block(self, block, output, pooling):
         """Arrays of sentences, in their order."""
@@ -224,7 +207,7 @@ class Embedder:
         pieces = [
             (number, rows[start : start + self.max_tokens])
             for number, rows in enumerate(sentences)
-            for start in _starts(len(rows), self.max_tokens, self.overlap)
+            for start in range(0, max(len(rows) - self.overlap, 1), self.max_tokens - self.overlap)
         ]
         vectors = [None] * len(pieces)
         order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][1]))
@@ -269,9 +252,7 @@ class Embedder:
                 ) from error
             half = len(batch) // 2
             self.batch_tokens = half * index.shape[1]
-            return [
-                a for part in (batch[:half], batch[half:]) for a in self._run(part, table, output)
-            ]
+            return self._run(batch[:half], table, output) + self._run(batch[half:], table, output)
         # Copies: a view would keep the whole batch in memory.
         return [array[..., : len(rows), :].copy() for array, rows in zip(vectors, batch)]
 
@@ -297,25 +278,23 @@ class Embedder:
     ) -> EmbeddedFile:
         """Embeds a text file of one tokenized sentence a line, in memory that hardly grows with it.
 
-        The target appears, or is replaced, when it is complete. Until then its vectors are in parts
-        in a folder beside it: after a kill, the same call with `resume` continues after the last
-        part.
+        The target appears, or is replaced, when it is complete. Until then its parts are in a
+        folder beside it: after a kill, the same call with `resume` continues after the last one.
 
         Args:
-            source: The text, UTF-8: a path, whose name may end in .gz or .xz, or an open file of
-                bytes. A name in .jsonl (.jsonl.gz, ...) is JSON lines.
-            target: The file to write, .h5, .hdf5, .parquet (a folder; needs pyarrow) or .npz: an
-                array for each line, named by its number from "0" on. See `open_writer`.
+            source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open file of
+                bytes.
+            target: The file to write: .h5, .hdf5 or .npz, with an array for each line, named "0",
+                "1", ...; or .parquet, a folder, which needs pyarrow.
             output, pooling: As for `embed`.
-            field: Field of JSON lines that holds the sentence, as a string or a list of tokens;
-                `None` for `"text"`. Where given, any text is read as JSON lines.
-            max_line_tokens: Tokens in the longest line to embed. A longer one, and one that is not
-                the JSON it should be, has an array without tokens, with the reason in the attribute
-                (Parquet: column) `error`.
+            field: Field of JSON lines that holds the sentence, a string or a list of tokens;
+                `None` for `"text"`. If given, any text is read as JSON lines.
+            max_line_tokens: A longer line, and one that is not the JSON it should be, has an array
+                without tokens, with the reason in the attribute (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
-            resume: Whether to continue a target that was begun, or one whose text has grown since.
-            overwrite: Whether to replace the target if it exists.
+            resume: Whether to continue a target that was begun, or one whose text has grown.
+            overwrite: Whether to replace an existing target.
 
         Returns:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
@@ -324,9 +303,9 @@ class Embedder:
             FileExistsError: if the target exists or was begun, and neither `resume` nor `overwrite`
                 is set.
             FileNotFoundError: if there is no such file or folder.
-            OSError: if the disk is full. What was embedded before is kept for `resume`.
-            ValueError: if an argument is bad, the text is damaged, or what is to be resumed was
-                made from another text or with other settings.
+            OSError: if the disk is full. What was embedded is kept for `resume`.
+            ValueError: if an argument is invalid, the text or a part is damaged, or what is to be
+                resumed was made from another text or with other settings.
 
         Example:
 
@@ -355,8 +334,8 @@ class Embedder:
         """Encodes and caches words in advance, such as those of a vocabulary.
 
         Args:
-            words: List of words, or the path of a file with one a line; `<S>` and `</S>` are a
-                sentence's boundaries.
+            words: List, or the path of a file with one a line; `<S>` and `</S>` are a sentence's
+                boundaries.
 
         Raises:
             ValueError: if the cache is too small for that many words.
@@ -379,26 +358,21 @@ class Embedder:
         """Writes the token vectors of a vocabulary as bilm-tf's `dump_token_embeddings` does.
 
         Args:
-            vocabulary: The words: a path of a file with one a line, or a list. `<S>` and `</S>` are
-                a sentence's boundaries.
+            vocabulary: The words, as for `remember_words`.
             path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
         """
         keys = list(map(self._vocabulary_key, read_words(vocabulary)))
         write_token_embeddings(path, self._encode(keys))
 
     def _key(self, token):
-        """What a word is cached under: UTF-8 with at least the bytes that the encoder reads.
-
-        That is two less than its width. Three more are kept: a character that is truncated loses
-        up to three bytes.
-        """
+        """What a word is cached under: UTF-8 with at least the bytes that the encoder reads."""
         key = token_bytes(token)
         if not self.config.reads_characters or len(key) <= self.config.max_characters_per_token:
             return key
+        # The encoder reads two less than its width; a truncated character loses up to three.
         return token_bytes(key[: self.config.max_characters_per_token + 1])
 
     def _vocabulary_key(self, word):
-        """The key of a line of a vocabulary, or of a word in a cache."""
         return word if word in (BEGIN, END) else self._key(word)
 
     def _word_vectors(self, keys):
@@ -458,13 +432,6 @@ class Embedder:
             )
 
 
-def _starts(num_tokens, max_tokens, overlap):
-    """Where the pieces of a sentence begin."""
-    if num_tokens <= max_tokens:
-        return [0]
-    return range(0, num_tokens - overlap, max_tokens - overlap)
-
-
 def _joined(pieces, overlap):
     """The array of a sentence from those of its pieces."""
     if len(pieces) == 1:
@@ -491,10 +458,8 @@ def _tokens(sentence):
 
 def _is_out_of_memory(error):
     """Whether an error of any backend says that memory is exhausted."""
-    if isinstance(error, MemoryError):
-        return True
-    text = f"{type(error).__name__} {error}".lower()
-    return any(phrase in text for phrase in _OUT_OF_MEMORY)
+    text = f"{type(error).__name__} {error}"
+    return isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text) is not None
 
 
 def _check_arguments(batch_tokens, max_tokens, overlap):
