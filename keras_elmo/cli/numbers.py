@@ -5,6 +5,13 @@ import contextlib
 import math
 
 
+def add_number(group, name: str, default: int | None, help: str) -> None:
+    """Adds an option for a whole number of at least 1."""
+    if default is not None:
+        help += " (default: %(default)s)"
+    group.add_argument(name, type=positive, default=default, metavar="N", help=help)
+
+
 def _whole_number(least):
     def read(text):
         if not text.isdecimal() or int(text) < least:

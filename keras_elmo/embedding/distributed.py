@@ -138,23 +138,16 @@ class _Actor:
 
     def __call__(self, batch):
         source, target = str(batch["source"][0]), str(batch["target"][0])
-        is_skipped, report, error = False, EmbeddedFile(), None
-        # Ray would show any error inside the traceback of a worker.
+        row = {"source": source, "skipped": False, "error_type": "", "error": ""}
+        report = EmbeddedFile()
         try:
-            is_skipped, report = self._embed(source, target)
-        except Exception as caught:
-            error = caught
-        return {
-            "source": [source],
-            "error_type": ["" if error is None else type(error).__name__],
-            "error": ["" if error is None else str(error)],
-            "skipped": [is_skipped],
-            "lines": [report.lines],
-            "tokens": [report.tokens],
-            "failed": [report.failed],
-            "reason_lines": [[line for line, _ in report.reasons]],
-            "reasons": [[reason for _, reason in report.reasons]],
-        }
+            row["skipped"], report = self._embed(source, target)
+        except Exception as error:  # Ray would show it inside the traceback of a worker
+            row |= {"error_type": type(error).__name__, "error": str(error)}
+        row |= {"lines": report.lines, "tokens": report.tokens, "failed": report.failed}
+        row["reason_lines"] = [line for line, _ in report.reasons]
+        row["reasons"] = [reason for _, reason in report.reasons]
+        return {name: [value] for name, value in row.items()}
 
     def _embed(self, source, target):
         from keras_elmo.embedding.embedder import Embedder
@@ -195,5 +188,5 @@ def _environment(num_threads):
     """Variables of an actor's process: as many threads as it has cores, and this backend."""
     threads = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
     names = ("KERAS_BACKEND", "KERAS_HOME", "KERAS_ELMO_MIRROR", "TF_CPP_MIN_LOG_LEVEL")
-    passed_on = {name: os.environ[name] for name in names if name in os.environ}
-    return {**passed_on, **dict.fromkeys(threads, str(num_threads))}
+    variables = {name: os.environ[name] for name in names if name in os.environ}
+    return variables | dict.fromkeys(threads, str(num_threads))

@@ -35,8 +35,7 @@ from keras_elmo.text.vocabulary import (
     read_words,
 )
 
-Sentences = Iterable[str | bytes | Sequence[str | bytes]]
-"""Sentences: lists of tokens, or strings to be split at white space."""
+Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
 
 _OUTPUTS = ("mix", "layers", "top", "average")
 _POOLINGS = (None, "mean", "max")
@@ -175,14 +174,11 @@ class Embedder:
         pooling: str | None = None,
         num_sentences: int | None = None,
     ) -> Iterator[np.ndarray]:
-        """Embeds sentences one after the other, in memory that does not grow with their number.
+        """Yields what `embed` lists, in memory that does not grow with the number of sentences.
 
         Args:
             sentences, output, pooling: As for `embed`.
             num_sentences: Their number, for the progress bar, if it is known.
-
-        Returns:
-            Iterator over what `embed` lists.
         """
         self._check_request(sentences, output, pooling)
         return self._arrays(sentences, output, pooling, num_sentences)
@@ -204,19 +200,21 @@ class Embedder:
     def _embed_block(self, block, output, pooling):
         """Arrays of sentences, in their order."""
         table, sentences = self._word_table(block)
+        step = self.max_tokens - self.overlap
+        starts = [range(0, max(len(rows) - self.overlap, 1), step) for rows in sentences]
         pieces = [
-            (number, rows[start : start + self.max_tokens])
-            for number, rows in enumerate(sentences)
-            for start in range(0, max(len(rows) - self.overlap, 1), self.max_tokens - self.overlap)
+            rows[i : i + self.max_tokens] for rows, places in zip(sentences, starts) for i in places
         ]
         vectors = [None] * len(pieces)
-        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][1]))
-        while order:
-            taken = self._take_batch(order, pieces)
-            for i, array in zip(taken, self._run([pieces[i][1] for i in taken], table, output)):
+        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i]))
+        while order:  # the longest of those that are left, as many as fill a batch
+            width = len(pieces[order[-1]]) + 2
+            count = padded(max(1, self.batch_tokens // width), up=False)
+            batch, order = order[-count:], order[:-count]
+            for i, array in zip(batch, self._run([pieces[i] for i in batch], table, output)):
                 vectors[i] = array
-        by_sentence = itertools.groupby(zip(pieces, vectors), key=lambda pair: pair[0][0])
-        arrays = [_joined([array for _, array in group], self.overlap) for _, group in by_sentence]
+        in_order = iter(vectors)
+        arrays = [_joined([next(in_order) for _ in places], self.overlap) for places in starts]
         return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
 
     def _word_table(self, block):
@@ -226,14 +224,6 @@ class Embedder:
         keys, rows = distinct([BEGIN, END, UNKNOWN_KEY, *map(self._key, tokens)])
         ends = np.cumsum(list(map(len, block)))
         return self._word_vectors(keys), np.split(rows[3:][index], ends[:-1])
-
-    def _take_batch(self, order, pieces):
-        """Takes the longest pieces that are left, as many as fill a batch."""
-        width = len(pieces[order[-1]][1]) + 2
-        count = padded(max(1, self.batch_tokens // width), up=False)
-        taken = order[-count:]
-        del order[-count:]
-        return taken
 
     def _run(self, batch, table, output):
         """Arrays of the pieces of a batch, given as rows of the table."""
@@ -311,19 +301,9 @@ class Embedder:
 
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
-        return embed_file(
-            self,
-            source,
-            target,
-            output=output,
-            pooling=pooling,
-            field=field,
-            max_line_tokens=max_line_tokens,
-            dtype=dtype,
-            compression=compression,
-            resume=resume,
-            overwrite=overwrite,
-        )
+        writing = {"dtype": dtype, "compression": compression}
+        writing |= {"resume": resume, "overwrite": overwrite}
+        return embed_file(self, source, target, output, pooling, field, max_line_tokens, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
@@ -437,12 +417,10 @@ def _joined(pieces, overlap):
     if len(pieces) == 1:
         return pieces[0]
     left, right = overlap // 2, overlap - overlap // 2
-    last = len(pieces) - 1
-    parts = [
-        piece[..., (right if i else 0) : piece.shape[-2] - (left if i < last else 0), :]
-        for i, piece in enumerate(pieces)
-    ]
-    return np.concatenate(parts, axis=-2)
+    first, *middle, last = pieces
+    first, last = first[..., : first.shape[-2] - left, :], last[..., right:, :]
+    middle = [piece[..., right : piece.shape[-2] - left, :] for piece in middle]
+    return np.concatenate([first, *middle, last], axis=-2)
 
 
 def _pooled(array, pooling):
@@ -467,7 +445,5 @@ def _check_arguments(batch_tokens, max_tokens, overlap):
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
     if not isinstance(overlap, int) or not 0 <= overlap < max_tokens:
-        raise ValueError(
-            f"overlap must be an integer of at least 0 and below max_tokens={max_tokens}, got "
-            f"{overlap!r}."
-        )
+        limits = f"of at least 0 and below max_tokens={max_tokens}"
+        raise ValueError(f"overlap must be an integer {limits}, got {overlap!r}.")

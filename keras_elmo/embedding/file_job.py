@@ -46,7 +46,6 @@ def embed_file(
     embedder: "Embedder",
     source: str | os.PathLike[str] | BinaryIO,
     target: str | os.PathLike[str],
-    *,
     output: str,
     pooling: str | None,
     field: str | None,

@@ -11,9 +11,7 @@ from keras_elmo.atomic import atomic_write
 from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_token_embeddings
 from keras_elmo.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN_KEY, read_words
 
-Key = bytes | str
-"""What a word is stored under: its UTF-8; or `BEGIN` or `END`, a sentence's boundaries."""
-
+Key = bytes | str  # a word's UTF-8; or `BEGIN` or `END`, a sentence's boundaries
 _FIRST_CAPACITY = 1024
 _SPECIAL_KEYS = [BEGIN, END, UNKNOWN_KEY]
 
@@ -21,8 +19,7 @@ _SPECIAL_KEYS = [BEGIN, END, UNKNOWN_KEY]
 class WordCache:
     """Token vectors by word: a least-recently-used cache.
 
-    An `Embedder` fills one as it meets words; a file of bilm-tf's `dump_token_embeddings` fills it
-    at once.
+    An `Embedder` fills it as it meets words, a file of bilm-tf's `dump_token_embeddings` at once.
 
     Args:
         max_words: Maximum number of words to keep.
@@ -41,8 +38,7 @@ class WordCache:
         if not isinstance(max_words, int) or max_words < 1:
             raise ValueError(f"max_words must be an integer of at least 1, got {max_words!r}.")
         self.max_words = max_words
-        self.hits = 0
-        self.misses = 0
+        self.hits = self.misses = 0
         self._rows = {}  # in the order of their last use
         self._vectors = None
 
@@ -89,8 +85,7 @@ class WordCache:
         The most recently used words come first, without those that a line of a file cannot hold.
 
         Args:
-            embeddings: The hdf5 file to write.
-            vocabulary: The text file to write.
+            embeddings, vocabulary: The hdf5 file and the text file to write.
 
         Raises:
             ValueError: if nothing was embedded yet.

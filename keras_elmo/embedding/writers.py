@@ -209,8 +209,7 @@ class VectorWriter:
             names = [name for name in names if stored.get(name) != self._settings.get(name)]
             raise ValueError(
                 f"{self.path} was made with another {' and another '.join(sorted(names))}: resume "
-                "with the settings it was begun with, begin anew with overwrite (--overwrite), or "
-                "choose another name."
+                "with the same, replace it with overwrite (--overwrite), or choose another name."
             )
 
     def _end_part(self):
