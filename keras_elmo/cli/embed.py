@@ -174,6 +174,8 @@ def _tell_what_is_kept(path):
 
 
 def _embed_to_terminal(arguments, parser):
+    import numpy as np
+
     from keras_elmo.text.reader import read_records
 
     is_file = arguments.input not in (None, "-")
@@ -185,7 +187,7 @@ def _embed_to_terminal(arguments, parser):
         raise ValueError("The input is empty: there is no sentence to embed.")
     sentences = [record.tokens for record in shown]
     vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
-    _show_vectors(list(zip(sentences, vectors)), arguments.neighbors)
+    _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
     if next(records, None) is not None:
         print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
 
@@ -242,25 +244,16 @@ def _embedder_options(arguments):
 
 
 def _file_options(arguments):
-    """What `embed_file` is told, on this machine or on a cluster."""
-    return {
-        "output": arguments.vectors,
-        "pooling": arguments.pooling,
-        "field": arguments.field,
-        "max_line_tokens": arguments.max_line_tokens,
-        "dtype": arguments.dtype,
-        "compression": arguments.compression,
-    }
+    names = ("pooling", "field", "max_line_tokens", "dtype", "compression")
+    return {"output": arguments.vectors, **{name: getattr(arguments, name) for name in names}}
 
 
-def _show_vectors(embedded, num_neighbors):
-    import numpy as np
+def _show_vectors(sentences, vectors, num_neighbors):
     from rich.table import Table
 
-    words = [(i, _text(token)) for i, (tokens, _) in enumerate(embedded, 1) for token in tokens]
+    words = [(i, _text(token)) for i, tokens in enumerate(sentences, 1) for token in tokens]
     if not words:
         raise ValueError("The input holds no words, only white space.")
-    vectors = np.concatenate([vectors for _, vectors in embedded])
     table = Table()
     for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
         table.add_column(column, overflow="fold")

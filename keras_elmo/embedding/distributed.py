@@ -4,7 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
 from keras_elmo.embedding.writers import stored_lines
@@ -79,7 +79,11 @@ def embed_shards(
     os.makedirs(folder, exist_ok=True)
     report = EmbeddedShards(shards=len(shards))
     arguments = model, embedder or {}, file_arguments
-    with _connected(ray, address):
+    with contextlib.ExitStack() as stack:
+        if not ray.is_initialized():
+            quiet = {} if address else {"include_dashboard": False}
+            ray.init(address=address, logging_level="ERROR", **quiet)
+            stack.callback(ray.shutdown)
         for row in _rows(ray, shards, arguments, num_actors, cores_an_actor):
             if row["error_type"] == "ValueError":
                 raise ValueError(row["error"])
@@ -113,20 +117,6 @@ def _rows(ray, shards, constructor_arguments, num_actors, cores_an_actor):
             f"Ray could not finish the job ({type(error).__name__}). The same call resumes it; the "
             "cause is in Ray's logs and above this error."
         ) from error
-
-
-@contextlib.contextmanager
-def _connected(ray, address) -> Iterator[None]:
-    """Connects to Ray if there is no connection yet, and then disconnects afterwards."""
-    if ray.is_initialized():
-        yield
-        return
-    quiet = {} if address else {"include_dashboard": False}
-    ray.init(address=address, logging_level="ERROR", **quiet)
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 class _Actor:

@@ -379,7 +379,7 @@ class Embedder:
         if isinstance(sentences, (str, bytes)):
             raise ValueError(
                 f"Expected a list of sentences, got the single string {sentences[:60]!r}. Put it "
-                "into a list: [sentence]."
+                "into a list."
             )
         if output not in _OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
@@ -389,7 +389,7 @@ class Embedder:
             raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:
             raise ValueError(
-                "The ElmoLayer's mix has layer_norm, which depends on the batch. Take "
+                "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
                 "output='layers' and mix them yourself."
             )
 

@@ -189,7 +189,7 @@ class VectorWriter:
         for path in paths:
             try:
                 parts.append(Part(path, **json.loads(cls._read_state(path))))
-            except (OSError, KeyError, TypeError, ValueError) as error:
+            except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
                 raise ValueError(
                     f"{path} is damaged or not a file that keras_elmo wrote: it cannot be resumed. "
                     "Replace it with overwrite (--overwrite), or choose another name."
@@ -309,11 +309,8 @@ class NpzWriter(VectorWriter):
 
     @staticmethod
     def _read_state(path):
-        try:
-            with zipfile.ZipFile(path) as file:
-                return file.comment
-        except zipfile.BadZipFile as error:
-            raise ValueError(error) from None
+        with zipfile.ZipFile(path) as file:
+            return file.comment
 
     def _write_part(self, path, rows, part):
         with self._new_file(path, part) as file:

@@ -59,7 +59,9 @@ def read_sentences(
     sentences_before = report.sentences
     with _opened(path) as (_, lines):
         for line in lines:
-            tokens = _valid_utf8(line, report).split()
+            text = line.decode("utf-8", "ignore").encode()
+            report.invalid_lines += text != line
+            tokens = text.split()
             if not tokens:
                 report.blank_lines += 1
                 continue
@@ -68,15 +70,6 @@ def read_sentences(
             yield tokens
     if report.sentences == sentences_before:
         report.empty_files.append(os.path.basename(path))
-
-
-def _valid_utf8(line, report):
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        report.invalid_lines += 1
-        return line.decode("utf-8", "ignore").encode()
-    return line
 
 
 class Record(NamedTuple):

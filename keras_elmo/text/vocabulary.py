@@ -306,9 +306,8 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
             # Other white space, such as the no-break space, is part of words.
             return [line.strip(" \t\r\n") for line in file]
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"The vocabulary {os.fspath(vocabulary)} is not UTF-8 ({error}). Save it as UTF-8."
-            ) from None
+            message = f"The vocabulary {vocabulary} is not UTF-8 ({error}). Save it as UTF-8."
+            raise ValueError(message) from None
 
 
 def _check(words):
