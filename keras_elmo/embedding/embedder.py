@@ -301,8 +301,7 @@ class Embedder:
 
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
-        writing = {"dtype": dtype, "compression": compression}
-        writing |= {"resume": resume, "overwrite": overwrite}
+        writing = dict(dtype=dtype, compression=compression, resume=resume, overwrite=overwrite)
         return embed_file(self, source, target, output, pooling, field, max_line_tokens, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:

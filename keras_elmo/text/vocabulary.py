@@ -288,9 +288,9 @@ def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
     ids = {token_bytes(word): i for i, word in enumerate(words)}
     missing = [special for special in SPECIALS if special.encode() not in ids]
     if missing:
-        missing = ", ".join(missing)
         raise ValueError(
-            f"The vocabulary of {len(ids)} words has no {missing}. Add it where the table has it."
+            f"The vocabulary of {len(ids)} words has no {', '.join(missing)}. Add it at the place "
+            "where its row stands in the table."
         )
     for boundary in (BEGIN, END):
         ids[boundary] = ids.pop(boundary.encode())
