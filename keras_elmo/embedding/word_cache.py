@@ -127,7 +127,7 @@ class WordCache:
         return vectors
 
     def store(self, keys: list[Key], vectors: np.ndarray) -> None:
-        """Adds vectors `(n, P)` of at most `max_words` new words, if need be for the oldest."""
+        """Adds vectors `(n, P)` of at most `max_words` new words, which may evict the oldest."""
         self._make_room(len(self._rows) + len(keys), vectors.shape[1])
         num_free = min(len(keys), len(self._vectors) - len(self._rows))
         rows = list(range(len(self._rows), len(self._rows) + num_free))

@@ -146,7 +146,7 @@ def special_rows(max_characters_per_token: int) -> np.ndarray:
 
 
 def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
-    """Splits a sentence at ASCII white space; other, such as the no-break space, is of a token."""
+    """Splits a sentence at ASCII white space; other white space stays inside its token."""
     if isinstance(sentence, bytes):
         return sentence.split()
     # bytes.split() knows ASCII white space only; str.split() would split at any Unicode space.
@@ -162,7 +162,7 @@ def token_bytes(token: str | bytes) -> bytes:
 
 
 def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
-    """A sentence's tokens as a list; ValueError if that is not what they are."""
+    """A sentence's tokens as a list. Raises ValueError unless each is `str` or `bytes`."""
     if isinstance(sentence, (str, bytes)):
         raise ValueError(
             f"Expected each sentence to be a list of tokens, found the string {sentence[:60]!r}. "

@@ -51,17 +51,15 @@ def read_sentences(
 ) -> Iterator[list[bytes]]:
     """Streams the sentences of a plain, .gz or .xz file as non-empty lists of tokens, valid UTF-8.
 
-    Tokens are separated by ASCII white space. What was read is added to the report. A ValueError
-    says that a compressed file is damaged or truncated.
+    Tokens are separated by ASCII white space. What was read is added to the report. Raises
+    ValueError if a compressed file is damaged or truncated.
     """
     report = TextReport() if report is None else report
     report.files += 1
     sentences_before = report.sentences
     with _opened(path) as (_, lines):
         for line in lines:
-            text = line.decode("utf-8", "ignore").encode()
-            report.invalid_lines += text != line
-            tokens = text.split()
+            tokens = _valid_utf8(line, report).split()
             if not tokens:
                 report.blank_lines += 1
                 continue
@@ -70,6 +68,15 @@ def read_sentences(
             yield tokens
     if report.sentences == sentences_before:
         report.empty_files.append(os.path.basename(path))
+
+
+def _valid_utf8(line, report):
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        report.invalid_lines += 1
+        return line.decode("utf-8", "ignore").encode()
+    return line
 
 
 class Record(NamedTuple):
@@ -136,8 +143,8 @@ def _json_tokens(line, field):
 def find_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """Lists the files of a path, a glob pattern such as `"shards/*.gz"`, or a list of either.
 
-    They are sorted within each pattern, without duplicates. Where there are none, for a pattern or
-    in all, a FileNotFoundError says so.
+    They are sorted within each pattern, without duplicates. Raises FileNotFoundError if a pattern
+    matches none.
     """
     patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     found = {}
