@@ -1,4 +1,4 @@
-"""The kinds of numbers that options of the command line take, each a `type` for argparse."""
+"""Numbers as options of the command line: each kind a `type` for argparse."""
 
 import argparse
 import contextlib
