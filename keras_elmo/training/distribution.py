@@ -14,20 +14,9 @@ import keras
 def split_batches(
     batch_size: int, devices: int = 1, process: str | None = None, hosts: str | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Splits batches over devices of this machine, or over processes: make model and optimizer
-    inside.
+    """Splits batches over devices or processes; make model and optimizer inside.
 
-    Args:
-        batch_size: Rows of the whole batch.
-        devices: Devices to use (TensorFlow, JAX).
-        process: `"I/N"`: this is the I-th (from 0) of N processes (JAX).
-        hosts: With `process`: `"HOST:PORT,..."`, the address of each.
-
-    Yields:
-        This process's index, and the number of processes.
-
-    Raises:
-        ValueError: if the backend cannot do it, devices are missing, or the batch cannot be split.
+    Arguments are those of `TrainingSettings`. Yields this process's index, and their number.
     """
     backend = keras.backend.backend()
     index, count = _index_and_count(process)
