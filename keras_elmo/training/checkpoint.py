@@ -104,7 +104,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 warnings.warn(
                     f"{error} It was renamed to {aside.name}; training falls back to the "
                     "checkpoint before, if there is one.",
-                    UserWarning,
                     stacklevel=4,
                 )
         return None, None
@@ -228,10 +227,8 @@ def load_checkpoint(
     for name, variable in variables.items():
         if name not in arrays:
             problems.append(f"it has no {variable.path} {tuple(variable.shape)}")
-        elif arrays[name].shape != tuple(variable.shape):
-            problems.append(
-                f"{variable.path} is {arrays[name].shape} there, {tuple(variable.shape)} here"
-            )
+        elif (found := arrays[name].shape) != tuple(variable.shape):
+            problems.append(f"{variable.path} is {found} there, {tuple(variable.shape)} here")
     if problems:
         raise ValueError(
             f"The checkpoint {path} is of another model or optimizer: "

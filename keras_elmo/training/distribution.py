@@ -5,6 +5,7 @@ behind the model's back: there is one replica.
 """
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import keras
@@ -19,8 +20,11 @@ def split_batches(
     Arguments are those of `TrainingSettings`. Yields this process's index, and their number.
     """
     backend = keras.backend.backend()
-    index, count = _index_and_count(process)
+    index, count = 0, 1
     if process is not None:
+        if not re.fullmatch(r"\d+/\d+", process):
+            raise ValueError(f"process {process!r}: expected I/N, such as 0/2.")
+        index, count = map(int, process.split("/"))
         if backend != "jax" or not hosts:
             raise ValueError("process needs the JAX backend (KERAS_BACKEND=jax), and hosts.")
         keras.distribution.initialize(hosts, count, index)
@@ -45,16 +49,6 @@ def split_batches(
             yield index, count
     else:
         raise ValueError("devices above 1 need the TensorFlow or the JAX backend.")
-
-
-def _index_and_count(process):
-    if process is None:
-        return 0, 1
-    try:
-        index, count = map(int, process.split("/"))
-    except ValueError:
-        raise ValueError(f"process {process!r}: expected I/N, such as 0/2.") from None
-    return index, count
 
 
 def _first(devices, count):

@@ -101,19 +101,19 @@ def start_from(
         (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
     ):
         model.load_hdf5(source)
-        _log.info("Started from %s, with a fresh softmax: there is no softmax.hdf5", source)
+        _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
         return
     else:
         old, old_vocabulary = load_language_model(path, source_vocabulary)
     shared = model.start_from(old, vocabulary, old_vocabulary)
-    words = f"{shared:,} of {len(vocabulary):,} words were in its vocabulary"
-    _log.info("Started from %s: %s", path, words)
+    _log.info(
+        f"Started from {path}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
+    )
 
 
 def _options_beside(path):
     """The options.json of a folder, or beside a file."""
-    folder = path if path.is_dir() else path.parent
-    return folder / "options.json"
+    return (path if path.is_dir() else path.parent) / "options.json"
 
 
 def _checkpoint_at(path):

@@ -103,15 +103,15 @@ def train(
         raise ValueError("tensorboard=True needs TensorBoard: pip install tensorboard")
     folder = Path(settings.output)
     folder.mkdir(parents=True, exist_ok=True)
-    for written in (folder, folder / "model"):
-        remove_partial_files(written)
+    remove_partial_files(folder)
+    remove_partial_files(folder / "model")
     config, settings = _resolved(settings)
     recorded = _recorded(settings, config)
-    _check_begun(folder, recorded)
+    begun = _checked_begun(folder, recorded)
     vocabulary, counts, predictions = _vocabulary_and_counts(settings, folder, show_progress)
     steps_per_epoch = _steps_per_epoch(settings, predictions)
     num_steps = _num_steps(settings.steps, settings.epochs, steps_per_epoch)
-    _check_cooldown(folder, recorded, steps_per_epoch)
+    _check_cooldown(folder, begun, recorded, steps_per_epoch)
     keras.utils.set_random_seed(settings.seed)
     split = split_batches(settings.batch_size, settings.devices, settings.process, settings.hosts)
     with split as shard:
@@ -184,11 +184,11 @@ def _recorded(settings, config):
     return {**values, "options": config.to_dict()}
 
 
-def _check_begun(folder, recorded):
-    """Compares the settings with those that the folder was begun with."""
+def _checked_begun(folder, recorded):
+    """The settings that the folder was begun with, which the new ones are compared with."""
     path = folder / _SETTINGS_FILE
     if not path.exists():
-        return
+        return recorded
     defaults = {field.name: field.default for field in dataclasses.fields(TrainingSettings)}
     before = {**defaults, **json.loads(path.read_text(encoding="utf-8"))}
     free = {"cooldown_steps"}  # see `_check_cooldown`
@@ -202,20 +202,15 @@ def _check_begun(folder, recorded):
             + ", ".join(f"{name} {before[name]!r:.80}" for name in changed)
             + ". Start it again with the same settings to resume it, or choose another output."
         )
+    return before
 
 
-def _check_cooldown(folder, recorded, steps_per_epoch):
+def _check_cooldown(folder, begun, recorded, steps_per_epoch):
     """Checks that the steps done so far had the learning rate that the settings give them."""
-    path = folder / _SETTINGS_FILE
-    if recorded["schedule"] != "trapezoid" or not path.exists():
-        return
-    step = latest_step(folder / "checkpoints")
-    before, now = (
-        _cooldown(settings, steps_per_epoch)
-        for settings in (json.loads(path.read_text(encoding="utf-8")), recorded)
-    )
+    before, now = (_cooldown(settings, steps_per_epoch) for settings in (begun, recorded))
     if before == now:
         return
+    step = latest_step(folder / "checkpoints")
     if step > before[0]:
         raise ValueError(
             f"The training in {folder} has done {step:,} steps, and its learning rate has been "
@@ -231,7 +226,7 @@ def _check_cooldown(folder, recorded, steps_per_epoch):
 
 def _cooldown(settings, steps_per_epoch):
     """The steps at which the learning rate begins and ends to fall, infinite if it never does."""
-    if not settings["cooldown_steps"]:
+    if not settings["cooldown_steps"]:  # as in all schedules but the trapezoid
         return math.inf, math.inf
     end = _num_steps(settings["steps"], settings["epochs"], steps_per_epoch)
     return end - settings["cooldown_steps"], end
