@@ -71,11 +71,10 @@ class TextBatches:
             return [(path, (0, 1)) for path in self.files[index::count]]
         return [(path, self.shard) for path in self.files]
 
-    def empty(self) -> ValueError:
-        """The error to raise if there is no sentence."""
-        return ValueError(
-            f"There is no sentence in {len(self.files)} files such as {self.files[0]}."
-        )
+    def raise_no_sentence(self):
+        """Raises the error for files without a sentence."""
+        count, first = len(self.files), self.files[0]
+        raise ValueError(f"There is no sentence in {count} files such as {first}.")
 
     @functools.cached_property
     def report(self) -> TextReport:

@@ -183,11 +183,12 @@ def save_checkpoint(
         "optimizer": _class_names(model.optimizer)[0],
         **(state or {}),
     }
-    arrays = {_STATE: np.frombuffer(json.dumps(state).encode(), np.uint8)}
+    arrays = {}
     for name, variable in _variables(model, optimizer=True).items():
         array = keras.ops.convert_to_numpy(variable.value)
         # .npz files do not know bfloat16.
         arrays[name] = array.astype("float32") if array.dtype.name == "bfloat16" else array
+    arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
     try:
         with atomic_write(path) as partial:
             np.savez(partial, **arrays)

@@ -233,7 +233,7 @@ class _Stream:
         while (sentence := next(self._sentences, None)) is None:
             if self._shard == len(self._order):
                 if not self._has_text:
-                    raise self.corpus.empty()
+                    self.corpus.raise_no_sentence()
                 return None
             self._load_shard()
         self._has_text = True

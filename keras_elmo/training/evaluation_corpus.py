@@ -78,6 +78,6 @@ class EvaluationCorpus(TextBatches):
                 is_empty = False
                 yield sentence
         if is_empty:
-            raise self.empty()
+            self.raise_no_sentence()
         while self.has_weights:
             yield np.full(self.unroll_steps + 1, _PADDING, np.int32)

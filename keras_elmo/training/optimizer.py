@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from keras_elmo.training.distribution import jointly_clipped
-from keras_elmo.training.settings import TrainingSettings
 
 SLOTS = {"adagrad": 1, "adam": 2}
 """Numbers that an optimizer keeps for each weight."""
@@ -137,21 +136,3 @@ class TrapezoidSchedule(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_steps": self.warmup_steps,
             "cooldown_steps": self.cooldown_steps,
         }
-
-
-def make_optimizer(settings: TrainingSettings, num_steps: int) -> keras.optimizers.Optimizer:
-    """The optimizer of settings without a `None`, with its schedule over so many steps."""
-    rate, warmup_steps = settings.learning_rate, settings.warmup_steps
-    if settings.schedule == "cosine":
-        rate = keras.optimizers.schedules.CosineDecay(
-            initial_learning_rate=0.0 if warmup_steps else rate,
-            decay_steps=max(1, num_steps - warmup_steps),
-            warmup_target=rate if warmup_steps else None,
-            warmup_steps=warmup_steps,
-        )
-    elif settings.schedule == "trapezoid":
-        rate = TrapezoidSchedule(rate, num_steps, warmup_steps, settings.cooldown_steps)
-    clip_norm = settings.clip_norm or None
-    if settings.optimizer == "adagrad":
-        return bilm_tf_optimizer(settings.unroll_steps, rate, clip_norm)
-    return ClippedAdam(rate, global_clipnorm=clip_norm and clip_norm / settings.unroll_steps)

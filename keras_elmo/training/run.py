@@ -26,7 +26,12 @@ from keras_elmo.training.distribution import split_batches
 from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.loading import config_of, start_from
-from keras_elmo.training.optimizer import SLOTS, make_optimizer
+from keras_elmo.training.optimizer import (
+    SLOTS,
+    ClippedAdam,
+    TrapezoidSchedule,
+    bilm_tf_optimizer,
+)
 from keras_elmo.training.settings import (
     EXTENDABLE_SCHEDULES,
     LEARNING_RATES,
@@ -116,7 +121,7 @@ def train(
     split = split_batches(settings.batch_size, settings.devices, settings.process, settings.hosts)
     with split as shard:
         model = _new_model(settings, config, vocabulary, counts)
-        model.compile(make_optimizer(settings, num_steps))
+        model.compile(_optimizer(settings, num_steps))
     corpus = _corpus(settings, config, vocabulary, shard)
     _log_plan(model, settings, num_steps, steps_per_epoch)
     with atomic_write(folder / _SETTINGS_FILE) as partial:
@@ -309,6 +314,23 @@ def _new_model(settings, config, vocabulary, counts):
     if settings.start_from:
         start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
     return model
+
+
+def _optimizer(settings, num_steps):
+    rate, warmup_steps = settings.learning_rate, settings.warmup_steps
+    if settings.schedule == "cosine":
+        rate = keras.optimizers.schedules.CosineDecay(
+            initial_learning_rate=0.0 if warmup_steps else rate,
+            decay_steps=max(1, num_steps - warmup_steps),
+            warmup_target=rate if warmup_steps else None,
+            warmup_steps=warmup_steps,
+        )
+    elif settings.schedule == "trapezoid":
+        rate = TrapezoidSchedule(rate, num_steps, warmup_steps, settings.cooldown_steps)
+    clip_norm = settings.clip_norm or None
+    if settings.optimizer == "adagrad":
+        return bilm_tf_optimizer(settings.unroll_steps, rate, clip_norm)
+    return ClippedAdam(rate, global_clipnorm=clip_norm and clip_norm / settings.unroll_steps)
 
 
 def _corpus(settings, config, vocabulary, shard):
