@@ -170,19 +170,25 @@ class BiLMStack(keras.layers.Layer):
 
     def _run(self, inputs, mask, initial_state, training):
         """Each direction on inputs of its own: the vectors of every layer, and the state after."""
-
-        def drop(x):
-            if not training or not self.dropout:
-                return x
-            return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
-
         layers, states = [], []
         for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
             state = None if initial_state is None else [part[:, d] for part in initial_state]
-            outputs, state = run_direction(lstms, x, mask, state, self.use_skip_connections, drop)
+            outputs, state = run_direction(
+                lstms,
+                x,
+                mask,
+                state,
+                use_skip_connections=self.use_skip_connections,
+                drop=lambda x: self._drop(x, training),
+            )
             layers.append(outputs)
             states.append(state)
         return layers, _stack_states(states)
+
+    def _drop(self, x, training):
+        if not training or not self.dropout:
+            return x
+        return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
     def _check_inputs(self, inputs):
         if len(inputs.shape) != 3 or inputs.shape[-1] != self.projection_dim:

@@ -170,9 +170,10 @@ def language_model_dataset(
 
     Example:
 
-    >>> sizes = {"batch_size": 128, "unroll_steps": 20}
-    >>> dataset = language_model_dataset("shards/*", vocabulary, repeat=True, **sizes)
-    >>> model.fit(dataset, epochs=10, steps_per_epoch=1000)
+    >>> dataset = language_model_dataset(
+    ...     "shards/*", vocabulary, batch_size=128, unroll_steps=20, repeat=True
+    ... )
+    >>> model.fit(dataset, epochs=10, steps_per_epoch=1000, shuffle=False)
     """
     corpus = LanguageModelCorpus(
         files, vocabulary, batch_size=batch_size, unroll_steps=unroll_steps, **options
