@@ -5,9 +5,9 @@ import dataclasses
 import functools
 import itertools
 import os
-import queue
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -291,37 +291,14 @@ class ShardSentences(Sequence):
         return self._ids[self._stops[i] : self._stops[i + 1]]
 
 
-def prefetched(iterator: Iterable[Any]) -> Iterator[Any]:
-    """Runs an iterator in a thread, a few items ahead; needs no TensorFlow."""
-    items: queue.Queue = queue.Queue(_PREFETCHED)
-    stop, done = threading.Event(), object()
-
-    def put(item):
-        while not stop.is_set():
-            try:
-                items.put(item, timeout=0.1)
-                return
-            except queue.Full:
-                continue
-
-    def work():
-        try:
-            for item in iterator:
-                put((item, None))
-                if stop.is_set():
-                    return
-            put((done, None))
-        except BaseException as error:
-            put((None, error))
-
-    threading.Thread(target=work, daemon=True).start()
+def prefetched(items: Iterable[Any]) -> Iterator[Any]:
+    """Iterates in a thread, a few items ahead; needs no TensorFlow."""
+    iterator, end = iter(items), object()
+    pool = ThreadPoolExecutor(max_workers=1)
     try:
-        while True:
-            item, error = items.get()
-            if error is not None:
-                raise error
-            if item is done:
-                return
+        ahead = deque(pool.submit(next, iterator, end) for _ in range(_PREFETCHED))
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, iterator, end))
             yield item
     finally:
-        stop.set()
+        pool.shutdown(cancel_futures=True)

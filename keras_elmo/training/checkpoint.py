@@ -165,9 +165,8 @@ def _checkpoints(folder):
 
 def remove_partial_files(folder: str | os.PathLike) -> None:
     """Removes the files in a folder that processes were writing when they were killed."""
-    for path in Path(folder).glob(".partial-*"):
-        if path.is_file():
-            path.unlink(missing_ok=True)
+    for path in filter(Path.is_file, Path(folder).glob(".partial-*")):
+        path.unlink(missing_ok=True)
 
 
 def save_checkpoint(

@@ -51,7 +51,7 @@ class PerplexityReport:
     Args:
         perplexity: exp of the mean of both directions' mean negative log-likelihood.
         forward, backward: Of each direction; `backward` is `None` for a model of one.
-        sentences, tokens: What was read. Each direction predicts `tokens + sentences` words.
+        sentences, tokens: Their numbers. Each direction predicts `tokens + sentences` words.
         unknown_tokens: Tokens that are not in the vocabulary, predicted as `<UNK>`.
         text: The `TextReport` of the reading.
     """
@@ -161,18 +161,17 @@ def bilm_tf_perplexity(
     _check_vocabulary(model, vocabulary)
     scorer = _Scorer(model, batch_size)
     # bilm-tf moves one word at a time, which decides which row takes which sentence.
-    steps = iter(
-        EvaluationCorpus(
-            files,
-            vocabulary,
-            batch_size=batch_size,
-            unroll_steps=1,
-            max_characters_per_token=_width(model),
-            distinct_words=False,
-            bidirectional=model.config.bidirectional,
-            remainder="drop",
-        )
+    corpus = EvaluationCorpus(
+        files,
+        vocabulary,
+        batch_size=batch_size,
+        unroll_steps=1,
+        max_characters_per_token=_width(model),
+        distinct_words=False,
+        bidirectional=model.config.bidirectional,
+        remainder="drop",
     )
+    steps = iter(corpus)
     state = scorer.zero_state()
     total = count = 0
     while window := list(itertools.islice(steps, _WINDOW)):

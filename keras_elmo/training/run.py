@@ -26,12 +26,7 @@ from keras_elmo.training.distribution import split_batches
 from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.loading import config_of, start_from
-from keras_elmo.training.optimizer import (
-    SLOTS,
-    ClippedAdam,
-    TrapezoidSchedule,
-    bilm_tf_optimizer,
-)
+from keras_elmo.training.optimizer import SLOTS, ClippedAdam, TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import (
     EXTENDABLE_SCHEDULES,
     LEARNING_RATES,
@@ -114,7 +109,12 @@ def train(
     recorded = _recorded(settings, config)
     begun = _checked_begun(folder, recorded)
     vocabulary, counts, predictions = _vocabulary_and_counts(settings, folder, show_progress)
-    steps_per_epoch = _steps_per_epoch(settings, predictions)
+    steps_per_epoch = predictions // (settings.batch_size * settings.unroll_steps)
+    if not steps_per_epoch:
+        raise ValueError(
+            f"The corpus has {predictions:,} words to predict, less than one step of batch_size x "
+            "unroll_steps: make one of them smaller."
+        )
     num_steps = _num_steps(settings.steps, settings.epochs, steps_per_epoch)
     _check_cooldown(folder, begun, recorded, steps_per_epoch)
     keras.utils.set_random_seed(settings.seed)
@@ -286,16 +286,6 @@ def _count(paths, show_progress):
     for oddity in read.oddities():
         _log.info("        %s", oddity)
     return counted
-
-
-def _steps_per_epoch(settings, predictions):
-    words = settings.batch_size * settings.unroll_steps
-    if predictions < words:
-        raise ValueError(
-            f"The corpus has {predictions:,} words to predict, one step {words:,}: make batch_size "
-            "or unroll_steps smaller."
-        )
-    return predictions // words
 
 
 def _new_model(settings, config, vocabulary, counts):
