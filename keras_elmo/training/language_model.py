@@ -94,7 +94,7 @@ class BidirectionalLanguageModel(keras.Model):
         if vocabulary_size < 4:
             raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
         if share_embedding_softmax and config.reads_characters:
-            raise ValueError("share_embedding_softmax=True needs a config with filters=None.")
+            raise ValueError("share_embedding_softmax=True needs a model that reads whole words.")
         if not config.reads_characters:
             config = config.with_word_input(vocabulary_size)
         self.config = config
@@ -564,7 +564,8 @@ def _evaluation_data(x):
     """An `EvaluationCorpus` as Keras takes it; other data as they are."""
     if isinstance(x, LanguageModelCorpus):
         raise ValueError(
-            "A LanguageModelCorpus is endless: evaluate on an EvaluationCorpus of the same text."
+            "A LanguageModelCorpus is an endless stream for training: evaluate on an "
+            "EvaluationCorpus of the same text."
         )
     if not isinstance(x, EvaluationCorpus):
         return x
