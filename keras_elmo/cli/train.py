@@ -12,10 +12,15 @@ from keras_elmo.cli.evaluate import print_report
 from keras_elmo.training.settings import CHOICES, NUMBERS, TrainingSettings
 
 _METAVARS = {
-    **dict.fromkeys(("files", "held_out"), "FILES"),
-    **dict.fromkeys(("vocabulary", "start_vocabulary", "options"), "FILE"),
-    **{"output": "FOLDER", "start_from": "MODEL", "process": "I/N", "hosts": "HOST:PORT,..."},
-    **{"seed": "N", "dtype": "POLICY"},
+    "output": "FOLDER",
+    "vocabulary": "FILE",
+    "options": "FILE",
+    "start_from": "MODEL",
+    "start_vocabulary": "FILE",
+    "process": "I/N",
+    "hosts": "HOST:PORT,...",
+    "held_out": "FILES",
+    "dtype": "POLICY",
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 
@@ -42,7 +47,7 @@ def add_command(commands, common):
 def _add_argument(parser, field, text):
     name, default = field.name, field.default
     if name == "files":
-        parser.add_argument(name, nargs="+", metavar=_METAVARS[name], help=text)
+        parser.add_argument(name, nargs="+", metavar="FILES", help=text)
         return
     if field.type is bool:
         parser.add_argument(_option(name), action="store_true", help=text)
