@@ -27,7 +27,7 @@ from keras_elmo import (
     perplexity,
 )
 from keras_elmo.pretrained.weight_table import count_parameters
-from keras_elmo.training.presets import PRESETS
+from keras_elmo.training.settings import PRESETS
 
 BATCH = {"batch_size": 128, "unroll_steps": 20}
 TIMED_STEPS = 15

@@ -85,7 +85,7 @@ def timed(step):
 
 def ours(arguments):
     from keras_elmo import BidirectionalLanguageModel, LanguageModelCorpus, Vocabulary
-    from keras_elmo.training.presets import PRESETS
+    from keras_elmo.training.settings import PRESETS
 
     vocabulary = Vocabulary.from_file(arguments.vocab)
     model = BidirectionalLanguageModel(

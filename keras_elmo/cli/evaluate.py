@@ -2,13 +2,10 @@
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
 
+from keras_elmo.atomic import atomic_write
 from keras_elmo.cli import numbers
 from keras_elmo.progress import progress_bar
-
-if TYPE_CHECKING:
-    from keras_elmo.training.evaluation import PerplexityReport
 
 
 def add_command(commands, common):
@@ -58,6 +55,7 @@ def _evaluate(arguments, _):
         value, steps = bilm_tf_perplexity(model, arguments.files, vocabulary, batch_size=batch_size)
         print(f"bilm-tf's perplexity: {value:.4f} (mean of {steps:,} steps of {batch_size} rows)")
         return
+    batch_size = arguments.batch_size or 64
     with (
         progress_bar("scoring", unit="sentences") as bar,
         _scores_file(arguments.per_sentence) as write,
@@ -68,11 +66,7 @@ def _evaluate(arguments, _):
             write(score)
 
         report = perplexity(
-            model,
-            arguments.files,
-            vocabulary,
-            batch_size=arguments.batch_size or 64,
-            on_sentence=scored,
+            model, arguments.files, vocabulary, batch_size=batch_size, on_sentence=scored
         )
     print_report(report)
     if arguments.per_sentence is not None:
@@ -85,25 +79,20 @@ def _scores_file(path):
     if path is None:
         yield lambda score: None
         return
-    from keras_elmo.atomic import atomic_write
-
     with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
         yield lambda score: file.write(json.dumps(_row(score), ensure_ascii=False) + "\n")
 
 
 def _row(score):
-    row = {
-        "perplexity": round(score.perplexity, 4),
-        "tokens": score.tokens,
-        "forward": [round(float(x), 5) for x in score.forward],
-    }
-    if score.backward is not None:
-        row["backward"] = [round(float(x), 5) for x in score.backward]
+    row = {"perplexity": round(score.perplexity, 4), "tokens": score.tokens}
+    for name in ("forward", "backward"):
+        if (losses := getattr(score, name)) is not None:
+            row[name] = [round(float(loss), 5) for loss in losses]
     return row
 
 
-def print_report(report: "PerplexityReport") -> None:
-    """Prints the perplexities of a text."""
+def print_report(report):
+    """Prints a `PerplexityReport`."""
     directions = f"forward {report.forward:.2f}"
     if report.backward is not None:
         directions += f", backward {report.backward:.2f}"

@@ -44,10 +44,7 @@ def _check(arguments, parser):
     if (arguments.checkpoint is None) == (arguments.model is None):
         parser.error("give a CHECKPOINT or --model")
     if arguments.checkpoint is not None and arguments.format != "hdf5":
-        parser.error(
-            f"a checkpoint is exported as hdf5: export that, for --format {arguments.format} with "
-            "--model and its folder"
-        )
+        parser.error("a checkpoint is exported as hdf5; give the folder of that as --model")
 
 
 def _export(arguments, _):

@@ -2,167 +2,91 @@
 
 import contextlib
 import dataclasses
+import inspect
 import logging
+import re
 import sys
 
 from keras_elmo.cli import numbers
 from keras_elmo.cli.evaluate import print_report
-from keras_elmo.training.presets import PRESETS
-from keras_elmo.training.settings import LEARNING_RATES, SCHEDULES, TrainingSettings
+from keras_elmo.training.settings import CHOICES, NUMBERS, TrainingSettings
+
+_METAVARS = {
+    "output": "FOLDER",
+    "vocabulary": "FILE",
+    "options": "FILE",
+    "start_from": "MODEL",
+    "start_vocabulary": "FILE",
+    "process": "I/N",
+    "hosts": "HOST:PORT,...",
+    "held_out": "FILES",
+    "dtype": "POLICY",
+}
+_FIELDS = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 
 
 def add_command(commands, common):
-    """Adds the command to the parser of `keras-elmo`."""
+    """Adds the command to the parser of `keras-elmo`, with an option for each setting."""
     command = commands.add_parser(
         "train",
         parents=[common],
         help="train a language model, or resume a training",
-        description="Trains a biLM on text files (one tokenized sentence a line; plain, .gz or "
-        ".xz). The same command started again resumes a training that was stopped.",
-    )
-    command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
-    command.add_argument("--output", required=True, metavar="FOLDER", help="everything goes here")
-    command.add_argument(
-        "--vocab",
-        dest="vocabulary",
-        metavar="FILE",
-        help="the vocabulary (default: made of the 50,000 most frequent words)",
+        description="Trains a biLM on text files. The same command started again resumes a "
+        "training that was stopped. What --options or the model of --start-from says of an option "
+        "is its default in place of the one below.",
     )
     architecture = command.add_mutually_exclusive_group()
-    architecture.add_argument(
-        "--preset",
-        choices=sorted(PRESETS),
-        help="architecture (default: %(default)s)",
+    texts = _help_texts()
+    for name, field in _FIELDS.items():
+        if name != "share_embedding_softmax":
+            parser = architecture if name in ("preset", "options") else command
+            _add_argument(parser, field, texts.get(name))
+    command.set_defaults(check=_check, run=_train, share_embedding_softmax=None)
+
+
+def _add_argument(parser, field, text):
+    name, default = field.name, field.default
+    if name == "files":
+        parser.add_argument(name, nargs="+", metavar="FILES", help=text)
+        return
+    if field.type is bool:
+        parser.add_argument(_option(name), action="store_true", help=text)
+        return
+    required = default is dataclasses.MISSING
+    if text and not required and default is not None:
+        text += " (default: %(default)s)"
+    kind = getattr(numbers, NUMBERS[name]) if name in NUMBERS else None
+    parser.add_argument(
+        _option(name),
+        dest=name,
+        required=required,
+        default=None if required else default,
+        type=kind or (int if field.type is int else str),
+        choices=CHOICES.get(name),
+        nargs="+" if name == "held_out" else None,
+        metavar=None if name in CHOICES else _METAVARS.get(name, "N"),
+        help=text,
     )
-    architecture.add_argument(
-        "--options", metavar="FILE", help="architecture and settings from bilm-tf's options.json"
-    )
-    command.add_argument(
-        "--start-from",
-        metavar="MODEL",
-        help="begin with the weights of a published model's name, a training's folder or "
-        "checkpoint, a folder with options.json and weights.hdf5, or a TensorFlow 1 checkpoint of "
-        "bilm-tf; the architecture is then that model's",
-    )
-    command.add_argument(
-        "--start-vocab",
-        dest="start_vocabulary",
-        metavar="FILE",
-        help="the vocabulary of that model, if it is not in its folder",
-    )
-    command.add_argument(
-        "--devices",
-        type=numbers.positive,
-        metavar="N",
-        help="split each batch over so many devices (TensorFlow, JAX; default: %(default)s)",
-    )
-    command.add_argument(
-        "--process",
-        metavar="I/N",
-        help="with JAX: this is the I-th (from 0) of N processes that train together",
-    )
-    command.add_argument(
-        "--hosts",
-        metavar="HOST:PORT,...",
-        help="with --process: the address of each process, the same list for all",
-    )
-    command.add_argument("--held-out", nargs="+", metavar="FILES", help="text to evaluate on")
-    command.add_argument("--epochs", type=numbers.positive_float, metavar="N", help="default: 1")
-    command.add_argument("--steps", type=numbers.positive, metavar="N", help="instead of --epochs")
-    command.add_argument("--batch-size", type=numbers.positive, metavar="N", help="default: 128")
-    command.add_argument("--unroll-steps", type=numbers.positive, metavar="N", help="default: 20")
-    command.add_argument("--dropout", type=numbers.fraction, metavar="P", help="default: 0.1")
-    command.add_argument(
-        "--negatives",
-        type=numbers.count,
-        metavar="N",
-        help="words drawn for the sampled softmax; 0 for the full softmax (default: 8192)",
-    )
-    command.add_argument(
-        "--optimizer",
-        choices=sorted(LEARNING_RATES),
-        help="adagrad is bilm-tf's (default: %(default)s)",
-    )
-    command.add_argument(
-        "--learning-rate",
-        type=numbers.positive_float,
-        metavar="X",
-        help="default: 0.2 for adagrad, 0.001 for adam",
-    )
-    command.add_argument(
-        "--schedule",
-        choices=SCHEDULES,
-        help="cosine falls to zero all the way to the end; trapezoid holds the learning rate and "
-        "falls in the last --cooldown-steps, which can be chosen when the training is resumed "
-        "(default: %(default)s)",
-    )
-    command.add_argument(
-        "--warmup-steps",
-        type=numbers.count,
-        metavar="N",
-        help="with cosine or trapezoid: steps over which the learning rate rises (default: "
-        "%(default)s)",
-    )
-    command.add_argument(
-        "--cooldown-steps",
-        type=numbers.count,
-        metavar="N",
-        help="with trapezoid: steps at the end over which the learning rate falls to zero "
-        "(default: %(default)s)",
-    )
-    command.add_argument(
-        "--clip-norm",
-        type=numbers.not_negative_float,
-        metavar="X",
-        help="bound on the global norm of the gradient of loss times unroll steps; 0 for none "
-        "(default: 10)",
-    )
-    command.add_argument(
-        "--uniform-bias",
-        action="store_true",
-        help="start the softmax with all words alike, as bilm-tf does, not by their frequency",
-    )
-    command.add_argument("--seed", type=int, metavar="N", help="default: %(default)s")
-    command.add_argument(
-        "--evaluate-every",
-        type=numbers.positive,
-        metavar="STEPS",
-        help="report, and evaluate on the held-out text (default: %(default)s)",
-    )
-    command.add_argument(
-        "--evaluate-sentences",
-        type=numbers.positive,
-        metavar="N",
-        help="sentences of the held-out text to evaluate on then; the end takes all "
-        "(default: %(default)s)",
-    )
-    command.add_argument(
-        "--checkpoint-seconds",
-        type=numbers.positive,
-        metavar="N",
-        help="time between checkpoints (default: %(default)s)",
-    )
-    command.add_argument(
-        "--keep",
-        type=numbers.positive,
-        metavar="N",
-        help="checkpoints to keep (default: %(default)s)",
-    )
-    command.add_argument(
-        "--dtype", metavar="POLICY", help="a Keras dtype policy such as mixed_bfloat16"
-    )
-    command.add_argument(
-        "--tensorboard", action="store_true", help="log for TensorBoard too (needs TensorFlow)"
-    )
-    fields = dataclasses.fields(TrainingSettings)
-    defaults = {one.name: one.default for one in fields if one.default is not dataclasses.MISSING}
-    command.set_defaults(check=_check, run=_train, **defaults)
+
+
+def _option(name):
+    return "--" + name.replace("vocabulary", "vocab").replace("_", "-")
+
+
+def _help_texts():
+    """What the docstring of `TrainingSettings` says of each, with options for the names there."""
+    entries = inspect.getdoc(TrainingSettings).partition("Args:\n")[2].partition("\n\n")[0]
+    texts = {}
+    for name, text in re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)\.$", entries, re.MULTILINE):
+        text = re.sub(r'`(?:"(.+?)"|(\w+))`', lambda m: m[1] or _option(m[2]), text)
+        texts[name] = text[0].lower() + " ".join(text[1:].split())
+    return texts
 
 
 def _check(arguments, parser):
-    names = [field.name for field in dataclasses.fields(TrainingSettings)]
     try:
-        arguments.settings = TrainingSettings(**{name: getattr(arguments, name) for name in names})
+        settings = {name: getattr(arguments, name) for name in _FIELDS}
+        arguments.settings = TrainingSettings(**settings)
     except ValueError as error:
         parser.error(str(error))
 

@@ -1,12 +1,13 @@
 """Windows of words over sentences, packed as bilm-tf packs them, and the batches made of them."""
 
+import array
 import dataclasses
 import functools
 import itertools
 import os
-import queue
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,7 @@ Files = str | os.PathLike | Sequence[str | os.PathLike]
 
 @dataclasses.dataclass(eq=False, repr=False)
 class TextBatches:
-    """Text files and the settings by which they become batches.
-
-    The base of `LanguageModelCorpus` and `EvaluationCorpus`, which describe the arguments.
-    """
+    """The base of `LanguageModelCorpus` and `EvaluationCorpus`, which describe the arguments."""
 
     files: Files
     vocabulary: Vocabulary
@@ -52,9 +50,8 @@ class TextBatches:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
         index, count = self.shard
         if not 0 <= index < count:
-            raise ValueError(
-                f"shard must be (index, count) with 0 <= index < count, got {self.shard!r}."
-            )
+            expected = "(index, count) with 0 <= index < count"
+            raise ValueError(f"shard must be {expected}, got {self.shard!r}.")
         self.files = find_files(self.files)
 
     @property
@@ -73,6 +70,11 @@ class TextBatches:
         if self.deals_files:
             return [(path, (0, 1)) for path in self.files[index::count]]
         return [(path, self.shard) for path in self.files]
+
+    def raise_no_sentence(self):
+        """Raises the error for files without a sentence."""
+        count, first = len(self.files), self.files[0]
+        raise ValueError(f"There is no sentence in {count} files such as {first}.")
 
     @functools.cached_property
     def report(self) -> TextReport:
@@ -97,16 +99,14 @@ class TextBatches:
         """The batches as a `tf.data.Dataset`, prefetched.
 
         Args:
-            source: A function that returns an iterator over batches of this object; `None` for
-                `iter(self)`.
-
-        Returns:
-            A dataset of dicts. Each iteration over it calls `source` again.
+            source: What gives an iterator over batches, called for each iteration over the dataset;
+                `None` for `iter(self)`.
         """
         import tensorflow as tf
 
-        source = (lambda: iter(self)) if source is None else source
-        dataset = tf.data.Dataset.from_generator(source, output_signature=self._signature(tf))
+        dataset = tf.data.Dataset.from_generator(
+            source or (lambda: iter(self)), output_signature=self._signature(tf)
+        )
         return dataset.prefetch(_PREFETCHED)
 
     def _signature(self, tf):
@@ -132,9 +132,6 @@ class Packer:
     Words outside the vocabulary have ids from `len(vocabulary)` on, which hold until the next shard
     is loaded: only one shard's words and sentences are in memory.
 
-    Args:
-        text: The `TextBatches` whose settings apply.
-
     Attributes:
         rows: For each row the ids, int32, that are left of its sentence: forward and backward.
         words: The `ShardWords` of the shard that was loaded last.
@@ -152,15 +149,7 @@ class Packer:
         return self._windows is None
 
     def load_shard(self, path: str, part: tuple[int, int]) -> "ShardSentences":
-        """Reads a shard.
-
-        Args:
-            path: The file.
-            part: `(index, count)`: the index-th of count equal parts of its sentences.
-
-        Returns:
-            The ids of each sentence with its boundaries, int32.
-        """
+        """Reads the sentences of a file, or the index-th of count equal parts of them."""
         words, previous = ShardWords(self.text), self.words.unknown
         # What the rows still hold keeps its words: they get ids among the new shard's.
         self.rows = [tuple(words.translate(ids, previous) for ids in row) for row in self.rows]
@@ -171,15 +160,10 @@ class Packer:
         return sentences
 
     def fill(self, next_sentence: Callable[[], np.ndarray | None]) -> np.ndarray | None:
-        """The next windows.
+        """The next windows: inputs and targets, forward and backward, int32 `(4, B, T)`.
 
-        Args:
-            next_sentence: Returns the ids of a sentence with its boundaries, or `None` if there is
-                none for now.
-
-        Returns:
-            Inputs and targets, forward and backward, int32 `(4, B, T)`. `None` where the sentences
-            ended within the windows; the next call continues there.
+        `None` where `next_sentence`, which returns the ids of a sentence with its boundaries, has
+        no other; the next call continues there.
         """
         num_rows, num_steps = len(self.rows), self.text.unroll_steps
         if self._windows is None:
@@ -204,22 +188,18 @@ class Packer:
                     return False
                 forward, backward = sentence, sentence[::-1]
             count = min(len(forward) - 1, num_steps - start)
-            stop = start + count
-            windows[0, start:stop] = forward[:count]
-            windows[1, start:stop] = forward[1 : count + 1]
-            windows[2, start:stop] = backward[:count]
-            windows[3, start:stop] = backward[1 : count + 1]
+            for i, ids in enumerate((forward, forward[1:], backward, backward[1:])):
+                windows[i, start : start + count] = ids[:count]
             forward, backward = forward[count:], backward[count:]
-            start = stop
+            start += count
         self.rows[self._row] = forward, backward
         return True
 
     def batch(self, windows: np.ndarray) -> Batch:
         """The batch of windows that `fill` returned last."""
-        text = self.text
+        text, vocabulary = self.text, self.text.vocabulary
         streams = windows if text.bidirectional else windows[:2]
-        num_words = len(text.vocabulary)
-        ids = np.where(streams < num_words, streams, np.int32(text.vocabulary.unknown_id))
+        ids = np.where(streams < len(vocabulary), streams, np.int32(vocabulary.unknown_id))
         names = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
         batch = dict(zip(names, ids))
         if text.reads_characters:
@@ -238,9 +218,8 @@ class Packer:
             rows = trim_characters(rows, text.widest_filter)
         if not text.distinct_words:
             return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
-        rows = pad_words(rows, inputs.size)
         indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
-        return {"word_characters": rows, **indices}
+        return {"word_characters": pad_words(rows, inputs.size), **indices}
 
     def _rows(self, ids):
         """Character ids int32 `(N, C)` of words."""
@@ -254,11 +233,7 @@ class Packer:
 class ShardWords(dict):
     """Words to ids: those of the vocabulary, and further ids for the unknown words of a shard.
 
-    Args:
-        text: The `TextBatches`.
-
-    Attributes:
-        unknown: The unknown words met so far, UTF-8, in the order of their ids.
+    `unknown` lists the latter, UTF-8, in the order of their ids.
     """
 
     def __init__(self, text: TextBatches):
@@ -277,20 +252,15 @@ class ShardWords(dict):
 
     def read(self, path: str, part: tuple[int, int]) -> "ShardSentences":
         """The ids of the sentences of a part of a file: see `Packer.load_shard`."""
-        begin, end = self._vocabulary.begin_id, self._vocabulary.end_id
-        ids, stops = [], [0]
-        buffer, get = [], self.__getitem__
+        begin, end, get = self._vocabulary.begin_id, self._vocabulary.end_id, self.__getitem__
+        ids, stops = array.array("i"), [0]
         index, count = part
         for tokens in itertools.islice(read_sentences(path), index, None, count):
-            buffer.append(begin)
-            buffer.extend(map(get, tokens))
-            buffer.append(end)
-            stops.append(stops[-1] + len(tokens) + 2)
-            if len(buffer) > 100_000:
-                ids.append(np.array(buffer, np.int32))
-                buffer.clear()
-        ids.append(np.array(buffer, np.int32))
-        return ShardSentences(np.concatenate(ids), np.array(stops))
+            ids.append(begin)
+            ids.extend(map(get, tokens))
+            ids.append(end)
+            stops.append(len(ids))
+        return ShardSentences(np.array(ids, np.int32), np.array(stops))
 
     def translate(self, ids: np.ndarray, unknown: list[bytes]) -> np.ndarray:
         """Ids in which unknown words were counted in the list `unknown`, to ids of this dict."""
@@ -308,8 +278,8 @@ class ShardWords(dict):
         return encode_words(self.unknown, self._width).astype(np.int16)
 
 
-class ShardSentences:
-    """The sentences of a shard, in one array of ids."""
+class ShardSentences(Sequence):
+    """The sentences of a shard, each as int32 ids with its boundaries, in one array."""
 
     def __init__(self, ids: np.ndarray, stops: np.ndarray):
         self._ids, self._stops = ids, stops
@@ -317,46 +287,18 @@ class ShardSentences:
     def __len__(self) -> int:
         return len(self._stops) - 1
 
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return self.in_order(range(len(self)))
-
-    def in_order(self, order: Iterable[int]) -> Iterator[np.ndarray]:
-        """The ids of the sentences with the numbers in `order`."""
-        ids, stops = self._ids, self._stops
-        return (ids[stops[i] : stops[i + 1]] for i in order)
+    def __getitem__(self, i):
+        return self._ids[self._stops[i] : self._stops[i + 1]]
 
 
-def prefetched(iterator: Iterable[Any]) -> Iterator[Any]:
-    """Runs an iterator in a thread, a few items ahead; needs no TensorFlow."""
-    items: queue.Queue = queue.Queue(_PREFETCHED)
-    stop, done = threading.Event(), object()
-
-    def put(item):
-        while not stop.is_set():
-            try:
-                items.put(item, timeout=0.1)
-                return
-            except queue.Full:
-                continue
-
-    def work():
-        try:
-            for item in iterator:
-                put((item, None))
-                if stop.is_set():
-                    return
-            put((done, None))
-        except BaseException as error:
-            put((None, error))
-
-    threading.Thread(target=work, daemon=True).start()
+def prefetched(items: Iterable[Any]) -> Iterator[Any]:
+    """Iterates in a thread, a few items ahead; needs no TensorFlow."""
+    iterator, end = iter(items), object()
+    pool = ThreadPoolExecutor(max_workers=1)
     try:
-        while True:
-            item, error = items.get()
-            if error is not None:
-                raise error
-            if item is done:
-                return
+        ahead = deque(pool.submit(next, iterator, end) for _ in range(_PREFETCHED))
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, iterator, end))
             yield item
     finally:
-        stop.set()
+        pool.shutdown(cancel_futures=True)

@@ -18,8 +18,6 @@ import numpy as np
 from keras_elmo.atomic import atomic_write
 
 _FORMAT = 1
-_SAME = {"Adam": "ClippedAdam"}
-"""Optimizers that keep the same variables as another."""
 _STATE = "state"
 _NAME = re.compile(r"step-(\d+)\.npz")
 
@@ -31,20 +29,16 @@ class DamagedCheckpointError(ValueError):
 class TrainingCheckpoint(keras.callbacks.Callback):
     """Saves the whole state of a training from time to time, and resumes it.
 
-    Weights, optimizer, LSTM states, random generators, metrics, history and the position in the
-    corpus: a training killed at any moment and started again with the same arguments ends with the
-    same history and the same weights, bit for bit on one machine, as one never killed.
+    A training killed at any moment and started again with the same arguments ends with the same
+    history and the same weights, bit for bit on one machine, as one never killed.
 
     Give it to `BidirectionalLanguageModel.fit` together with a `LanguageModelCorpus`, behind
     callbacks that add to the logs. What other callbacks count for themselves (the patience of
-    `EarlyStopping`, say) starts anew in a new process.
-
-    Files are complete, and on the disk, when they take their names. If the latest is damaged
-    nevertheless, the one before is resumed, with a warning.
+    `EarlyStopping`, say) starts anew in a new process. If the latest file is damaged, the one
+    before is resumed, with a warning.
 
     Args:
-        folder: Where to save; made if it does not exist. One file for each checkpoint,
-            `step-00000123.npz`.
+        folder: Where to save `step-00000123.npz`; made if it does not exist.
         every_steps: Save after so many steps, or `None`.
         every_seconds: Save when so many seconds have passed, or `None`. In any case at the end of
             each epoch.
@@ -86,14 +80,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     def resume(self, model: keras.Model, corpus: Any) -> int:
         """Restores model and corpus from the latest whole checkpoint, if there is one.
 
-        Called by `fit`. Removes what a kill within a write left behind.
-
-        Args:
-            model: The compiled `BidirectionalLanguageModel`.
-            corpus: The `LanguageModelCorpus`.
-
-        Returns:
-            Steps done so far, over all epochs.
+        Called by `fit`, which continues after the number of steps returned.
         """
         remove_partial_files(self.folder)
         self._corpus = corpus
@@ -103,8 +90,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if state is not None:
             self.step, self.history = state["step"], state["history"]
             corpus.restore(state["corpus"])
-        # The corpus may have been in use before.
-        self._first_batch = corpus.num_batches - self.step
+        self._first_batch = corpus.num_batches - self.step  # it may have been in use before
         return self.step
 
     def _load_latest(self, model):
@@ -118,7 +104,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 warnings.warn(
                     f"{error} It was renamed to {aside.name}; training falls back to the "
                     "checkpoint before, if there is one.",
-                    UserWarning,
                     stacklevel=4,
                 )
         return None, None
@@ -139,16 +124,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         last, self.step = self.step, self._progress.step
+        every, seconds = self.every_steps, time.monotonic() - self._saved_at
+        is_due = every and self.step // every > last // every
+        is_due = is_due or (self.every_seconds and seconds >= self.every_seconds)
         # The last step of an epoch is saved when validation and the reports are done: a training
         # resumed there could not catch up on them.
-        if self.step < self._end and self._is_due(last):
+        if is_due and self.step < self._end:
             self.save()
-
-    def _is_due(self, last):
-        if self.every_steps and self.step // self.every_steps > last // self.every_steps:
-            return True
-        seconds = time.monotonic() - self._saved_at
-        return bool(self.every_seconds) and seconds >= self.every_seconds
 
     def on_epoch_end(self, epoch, logs=None):
         row = {name: float(value) for name, value in (logs or {}).items()}
@@ -183,40 +165,32 @@ def _checkpoints(folder):
 
 def remove_partial_files(folder: str | os.PathLike) -> None:
     """Removes the files in a folder that processes were writing when they were killed."""
-    for path in Path(folder).glob(".partial-*"):
-        if path.is_file():
-            path.unlink(missing_ok=True)
+    for path in filter(Path.is_file, Path(folder).glob(".partial-*")):
+        path.unlink(missing_ok=True)
 
 
 def save_checkpoint(
     path: str | os.PathLike, model: keras.Model, state: dict[str, Any] | None = None
 ) -> None:
-    """Writes all variables of a model and its optimizer to a file, whole or not at all.
+    """Writes all variables of a model and its optimizer to an .npz file, whole or not at all.
 
-    Args:
-        path: The file, in NumPy's .npz format.
-        model: A `BidirectionalLanguageModel`.
-        state: A JSON-serializable dict, to be kept with it.
-
-    Raises:
-        OSError: if the disk is full.
+    A JSON-serializable `state` is kept with them.
     """
     state = {
         "format": _FORMAT,
         "model": model.get_config(),
-        "optimizer": _class_name(model.optimizer),
+        "optimizer": _class_names(model.optimizer)[0],
         **(state or {}),
     }
-    arrays = {
-        name: _storable(keras.ops.convert_to_numpy(variable.value))
-        for name, variable in _variables(model, optimizer=True).items()
-    }
+    arrays = {}
+    for name, variable in _variables(model, optimizer=True).items():
+        array = keras.ops.convert_to_numpy(variable.value)
+        # .npz files do not know bfloat16.
+        arrays[name] = array.astype("float32") if array.dtype.name == "bfloat16" else array
     arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
     try:
-        with atomic_write(path) as partial, open(partial, "wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
+        with atomic_write(path) as partial:
+            np.savez(partial, **arrays)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
@@ -225,22 +199,12 @@ def save_checkpoint(
             f"No space left to write the checkpoint {path}. Earlier checkpoints are as they were: "
             "free some space and start the same command again",
         ) from error
-    _sync_folder(Path(path).parent)
-
-
-def _sync_folder(folder):
-    """Makes new names in a folder survive a power failure, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # where the system can, the name survives a power failure
+        descriptor = os.open(Path(path).parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _storable(array):
-    """The array in a dtype that .npz files know: bfloat16, which they do not, as float32."""
-    return array.astype("float32") if array.dtype.name == "bfloat16" else array
 
 
 def load_checkpoint(
@@ -248,33 +212,23 @@ def load_checkpoint(
 ) -> dict[str, Any]:
     """Sets the variables of a model, and of its optimizer, from a file of `save_checkpoint`.
 
-    Args:
-        path: The file.
-        model: A model made like the one that was saved, and compiled likewise.
-        optimizer: Whether to set the optimizer's variables too.
-
     Returns:
-        The dict that was kept with it.
+        The state that was kept with it.
 
     Raises:
-        FileNotFoundError: if there is no such file.
         ValueError: if it is not a whole checkpoint (`DamagedCheckpointError`), or of another model
             or optimizer.
     """
     variables = _variables(model, optimizer)
     state, arrays = _read(path, variables)
     problems = []
-    if optimizer and _SAME.get(state["optimizer"], state["optimizer"]) != _class_name(
-        model.optimizer
-    ):
+    if optimizer and state["optimizer"] not in _class_names(model.optimizer):
         problems.append(f"its optimizer is {state['optimizer']}")
     for name, variable in variables.items():
         if name not in arrays:
             problems.append(f"it has no {variable.path} {tuple(variable.shape)}")
-        elif arrays[name].shape != tuple(variable.shape):
-            problems.append(
-                f"{variable.path} is {arrays[name].shape} there, {tuple(variable.shape)} here"
-            )
+        elif (found := arrays[name].shape) != tuple(variable.shape):
+            problems.append(f"{variable.path} is {found} there, {tuple(variable.shape)} here")
     if problems:
         raise ValueError(
             f"The checkpoint {path} is of another model or optimizer: "
@@ -286,12 +240,7 @@ def load_checkpoint(
 
 
 def read_checkpoint_state(path: str | os.PathLike) -> dict[str, Any]:
-    """The dict that was kept with a checkpoint, the model's config under `"model"`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not a checkpoint.
-    """
+    """The state that was kept with a checkpoint, the model's config under `"model"`."""
     return _read(path)[0]
 
 
@@ -322,17 +271,13 @@ def _variables(model, optimizer):
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         groups["optimizer"] = model.optimizer.variables
-    named, seen = {}, set()
-    for group, variables in groups.items():
-        for variable in variables:
-            if id(variable) in seen:
-                continue
-            seen.add(id(variable))
-            # Keras' own names depend on how many models were made before.
-            named[f"{group}/{len(named):04d}"] = variable
-    return named
+    distinct = {id(one): (group, one) for group, found in groups.items() for one in found}
+    # Keras' own names depend on how many models were made before.
+    return {f"{group}/{i:04d}": one for i, (group, one) in enumerate(distinct.values())}
 
 
-def _class_name(optimizer):
+def _class_names(optimizer):
+    """The names under which an optimizer may be in a checkpoint, the first for a new one."""
     name = None if optimizer is None else type(optimizer).__name__
-    return _SAME.get(name, name)
+    # The Adam of Keras, which earlier versions used, keeps the same variables.
+    return ("ClippedAdam", "Adam") if name in ("ClippedAdam", "Adam") else (name,)

@@ -21,10 +21,9 @@ class LanguageModelCorpus(TextBatches):
 
     A batch has `batch_size` independent rows. A row that ran out takes the next sentence, with its
     boundaries; windows of `unroll_steps` words are filled across sentences and epochs, and nothing
-    is padded. The backward stream holds the same sentences in reverse. One shard of word ids is in
-    memory at a time.
+    is padded. The backward stream holds the same sentences in reverse.
 
-    The order of shards, and of the sentences in each, depends on the seed and the epoch alone, so
+    The order of files, and of the sentences in each, depends on the seed and the epoch alone, so
     that the stream can be resumed at any batch: see `state`. To read a text once, for evaluation,
     use an `EvaluationCorpus`.
 
@@ -35,16 +34,14 @@ class LanguageModelCorpus(TextBatches):
         batch_size: Rows B.
         unroll_steps: Words T of a window.
         max_characters_per_token: Characters C of a word; `None` for a model that reads whole words.
-        widest_filter: Width of the model's widest convolution over characters. Characters are then
-            trimmed to the longest word of a batch and this margin, which changes no result.
-        distinct_words: Whether a batch has the characters of each distinct word once, which saves
-            most of the character encoder's work, or those of every position, as in bilm-tf. A batch
-            that is split over devices needs `False`.
+        widest_filter: Width of the model's widest convolution over characters, a margin to which
+            padding is then trimmed; this changes no result.
+        distinct_words: Whether a batch has the characters of each distinct word once, which is much
+            faster, or those of every position, which a batch split over devices needs.
         bidirectional: Whether there is a backward stream.
         shuffle: Whether to shuffle; else files are read in the order given.
         seed: Integer; `None` draws one.
         shard: `(index, count)`: read the index-th of count equal parts, for one worker of several.
-            Files are dealt out, or sentences where there are fewer files than workers.
 
     Iterating gives one epoch, from where the stream is, as dicts of NumPy arrays:
         - `token_ids`, `next_token_id`: int32 `(B, T)`, and the same with `_reverse` for the
@@ -52,9 +49,6 @@ class LanguageModelCorpus(TextBatches):
         - `word_characters` int32 `(U, C)` of the distinct words, and `word_index`,
           `word_index_reverse` int32 `(B, T)` into them; or with `distinct_words=False`
           `tokens_characters`, `tokens_characters_reverse` int32 `(B, T, C)`.
-
-    Blank lines and files without a sentence are skipped, bytes that are not UTF-8 are dropped, and
-    lines may end in LF or CRLF; `report` counts what was odd.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
@@ -85,10 +79,7 @@ class LanguageModelCorpus(TextBatches):
             yield batch
 
     def endless(self) -> Iterator[Batch]:
-        """Batches of one epoch after the other, without end.
-
-        The iterator ends if `restore` or `go_to` brings the corpus to another place.
-        """
+        """Batches of one epoch after the other, until the corpus is brought to another place."""
         stream = self._stream
         while self._stream is stream:
             if (batch := stream.next_batch()) is not None:
@@ -108,13 +99,7 @@ class LanguageModelCorpus(TextBatches):
     def state(self, num_batches: int) -> dict[str, Any]:
         """The place of the corpus when `num_batches` had been taken from it since it was made.
 
-        It does not matter what was read ahead, up to some dozens of batches.
-
-        Args:
-            num_batches: Batches used so far, for example by training steps.
-
-        Returns:
-            A JSON-serializable dict for `restore`.
+        A JSON-serializable dict for `restore`. Dozens of batches may have been read ahead since.
 
         Raises:
             ValueError: if that is too long ago, or was not read yet.
@@ -128,10 +113,7 @@ class LanguageModelCorpus(TextBatches):
         return {**past[-1], "target": num_batches, "corpus": self._identity()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Resumes at a state that `state` returned.
-
-        Args:
-            state: The dict.
+        """Resumes at a place that `state` returned.
 
         Raises:
             ValueError: if it is of another corpus, or of other settings.
@@ -150,11 +132,7 @@ class LanguageModelCorpus(TextBatches):
         self._stream = stream
 
     def go_to(self, num_batches: int) -> None:
-        """Returns to where `num_batches` had been taken, back from what was read ahead.
-
-        Args:
-            num_batches: As for `state`.
-        """
+        """Returns to where `num_batches` had been taken, back from what was read ahead."""
         if num_batches != self.num_batches:
             self.restore(self.state(num_batches))
 
@@ -163,11 +141,8 @@ class LanguageModelCorpus(TextBatches):
         return {
             "files": [[os.path.basename(path), os.path.getsize(path)] for path in self.files],
             "vocabulary size": len(self.vocabulary),
-            "batch_size": self.batch_size,
-            "unroll_steps": self.unroll_steps,
-            "shuffle": self.shuffle,
             "shard": list(self.shard),
-            "seed": self.seed,
+            **{n: getattr(self, n) for n in ("batch_size", "unroll_steps", "shuffle", "seed")},
         }
 
 
@@ -183,13 +158,8 @@ def language_model_dataset(
     """Text shards as a `tf.data.Dataset` of training batches: `LanguageModelCorpus(...).dataset()`.
 
     Args:
-        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such.
-        vocabulary: The `Vocabulary`.
-        batch_size: Rows B.
-        unroll_steps: Words T of a window.
+        files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
         repeat: Whether the dataset is endless; else each iteration over it gives the next epoch.
-        **options: Other arguments of `LanguageModelCorpus`: `shuffle=True`, `seed=None`,
-            `shard=(0, 1)`, `max_characters_per_token=50`, ...
 
     Returns:
         A dataset of dicts of int32 tensors, see `LanguageModelCorpus`.
@@ -214,14 +184,8 @@ def language_model_dataset(
 class _Stream:
     """A place in a corpus: the epoch, the shard, the sentence, and what the rows hold.
 
-    Args:
-        corpus: The `LanguageModelCorpus`.
-        snapshot: Where to begin; `None` for the beginning.
-
-    Attributes:
-        num_batches: Batches read so far.
-        snapshots: The latest places, taken between two batches whenever a shard was loaded: what
-            was read ahead of the training must be read again.
+    `snapshots` are the latest places, taken between two batches whenever a shard was loaded: what
+    was read ahead of the training must be read again.
     """
 
     def __init__(self, corpus, snapshot=None):
@@ -270,10 +234,7 @@ class _Stream:
         while (sentence := next(self._sentences, None)) is None:
             if self._shard == len(self._order):
                 if not self._has_text:
-                    raise ValueError(
-                        f"There is no sentence in {len(self._order)} files such as "
-                        f"{self.corpus.files[0]}."
-                    )
+                    self.corpus.raise_no_sentence()
                 return None
             self._load_shard()
         self._has_text = True
@@ -285,9 +246,8 @@ class _Stream:
         sentences = self._packer.load_shard(path, part)
         order = np.arange(len(sentences))
         if self.corpus.shuffle:
-            seed = [self.corpus.seed, self._epoch, file_index]
-            np.random.default_rng(seed).shuffle(order)
-        self._sentences = sentences.in_order(order[first_sentence:])
+            np.random.default_rng([self.corpus.seed, self._epoch, file_index]).shuffle(order)
+        self._sentences = map(sentences.__getitem__, order[first_sentence:])
         self._sentence = first_sentence
         self._shard += 1
         self._is_new_shard = True

@@ -5,6 +5,7 @@ behind the model's back: there is one replica.
 """
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import keras
@@ -14,24 +15,16 @@ import keras
 def split_batches(
     batch_size: int, devices: int = 1, process: str | None = None, hosts: str | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Splits batches over devices of this machine, or over processes: make model and optimizer
-    inside.
+    """Splits batches over devices or processes; make model and optimizer inside.
 
-    Args:
-        batch_size: Rows of the whole batch.
-        devices: Devices to use (TensorFlow, JAX).
-        process: `"I/N"`: this is the I-th (from 0) of N processes (JAX).
-        hosts: With `process`: `"HOST:PORT,..."`, the address of each.
-
-    Yields:
-        This process's index, and the number of processes.
-
-    Raises:
-        ValueError: if the backend cannot do it, devices are missing, or the batch cannot be split.
+    Arguments are those of `TrainingSettings`. Yields this process's index, and their number.
     """
     backend = keras.backend.backend()
-    index, count = _index_and_count(process)
+    index, count = 0, 1
     if process is not None:
+        if not re.fullmatch(r"\d+/\d+", process):
+            raise ValueError(f"process {process!r}: expected I/N, such as 0/2.")
+        index, count = map(int, process.split("/"))
         if backend != "jax" or not hosts:
             raise ValueError("process needs the JAX backend (KERAS_BACKEND=jax), and hosts.")
         keras.distribution.initialize(hosts, count, index)
@@ -56,16 +49,6 @@ def split_batches(
             yield index, count
     else:
         raise ValueError("devices above 1 need the TensorFlow or the JAX backend.")
-
-
-def _index_and_count(process):
-    if process is None:
-        return 0, 1
-    try:
-        index, count = map(int, process.split("/"))
-    except ValueError:
-        raise ValueError(f"process {process!r}: expected I/N, such as 0/2.") from None
-    return index, count
 
 
 def _first(devices, count):

@@ -8,12 +8,9 @@ import keras
 
 @dataclasses.dataclass(frozen=True)
 class EpochPlan:
-    """A training of a number of steps, in epochs of equal length but for the first and the last.
+    """A training of a number of steps, `first_step` of them done before, in epochs.
 
-    Args:
-        steps_per_epoch: Steps of a full epoch.
-        total_steps: Steps in all; the last epoch is shorter where they are not full epochs.
-        first_step: Steps done before. A training that was stopped within an epoch is resumed there.
+    They are equally long but for the last, and the first of a training stopped within it.
     """
 
     steps_per_epoch: int
@@ -22,12 +19,11 @@ class EpochPlan:
 
     @property
     def initial_epoch(self) -> int:
-        """The number of the first epoch."""
         return self.first_step // self.steps_per_epoch
 
     @property
     def end_epoch(self) -> int:
-        """The number behind the last epoch's: Keras' `epochs`."""
+        """Keras' `epochs`."""
         if self.first_step >= self.total_steps:
             return self.initial_epoch
         return -(-self.total_steps // self.steps_per_epoch)
@@ -38,12 +34,11 @@ class EpochPlan:
         return self.first_step % self.steps_per_epoch > 0
 
     def check_steps_per_execution(self, steps: int) -> None:
-        """Raises ValueError if epochs do not consist of whole executions of several steps."""
+        """Raises ValueError if epochs do not consist of executions of so many steps."""
         if self.steps_per_epoch % steps or self.total_steps % steps:
             raise ValueError(
-                f"Epochs of {self.steps_per_epoch:,} and {self.total_steps:,} steps in all cannot "
-                f"be run {steps} at a time: make steps_per_epoch and total_steps multiples of "
-                f"steps_per_execution={steps}."
+                f"steps_per_epoch={self.steps_per_epoch} and total_steps={self.total_steps} must "
+                f"be multiples of steps_per_execution={steps}."
             )
 
     def begin(self, epoch: int) -> int:
@@ -56,14 +51,7 @@ class EpochPlan:
 
 
 class EpochBegin(keras.callbacks.Callback):
-    """Counts the steps of a training, before all other callbacks.
-
-    Args:
-        plan: The `EpochPlan`.
-
-    Attributes:
-        step: Steps done, counted from the training's first start.
-    """
+    """Counts the steps of a training from its first start, before all other callbacks."""
 
     def __init__(self, plan: EpochPlan):
         super().__init__()
@@ -79,14 +67,11 @@ class EpochBegin(keras.callbacks.Callback):
         self.step = self._begin + batch + 1
 
     def on_test_begin(self, logs=None):
-        self._go_on()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._go_on()
-
-    def _go_on(self):
         if self.cuts_epoch:
             self.model.stop_training = self.cuts_epoch = False
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.on_test_begin()
 
 
 class EpochEnd(keras.callbacks.Callback):
@@ -94,9 +79,6 @@ class EpochEnd(keras.callbacks.Callback):
 
     Keras leaves the loop over batches when a callback asks it to stop, and asks again when the
     epoch has ended. In between `EpochBegin` withdraws the request, so that the training goes on.
-
-    Args:
-        begin: The `EpochBegin` of the training.
     """
 
     def __init__(self, begin: EpochBegin):
@@ -105,20 +87,16 @@ class EpochEnd(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         plan = self._training.plan
-        self._end = plan.end(epoch)
-        self._is_short = self._end - plan.begin(epoch) < plan.steps_per_epoch
+        is_short = plan.end(epoch) - plan.begin(epoch) < plan.steps_per_epoch
+        self._end = plan.end(epoch) if is_short else None
 
     def on_train_batch_end(self, batch, logs=None):
-        if self._is_short and self._training.step == self._end and not self.model.stop_training:
+        if self._training.step == self._end and not self.model.stop_training:
             self.model.stop_training = self._training.cuts_epoch = True
 
 
 class CarriedStates(keras.callbacks.Callback):
-    """Starts every epoch and every evaluation from zero states, and adds the speed to the logs.
-
-    Args:
-        tokens_per_step: Tokens of a batch.
-    """
+    """Starts every epoch and every evaluation from zero states, and adds the speed to the logs."""
 
     def __init__(self, tokens_per_step: int):
         super().__init__()

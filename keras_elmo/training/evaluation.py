@@ -10,12 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.text.characters import (
-    distinct,
-    encode_sentences,
-    pad_words,
-    trim_characters,
-)
+from keras_elmo.text.characters import distinct, encode_sentences, pad_words, trim_characters
 from keras_elmo.text.reader import TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES
@@ -56,7 +51,7 @@ class PerplexityReport:
     Args:
         perplexity: exp of the mean of both directions' mean negative log-likelihood.
         forward, backward: Of each direction; `backward` is `None` for a model of one.
-        sentences, tokens: What was read. Each direction predicts `tokens + sentences` words.
+        sentences, tokens: Their numbers. Each direction predicts `tokens + sentences` words.
         unknown_tokens: Tokens that are not in the vocabulary, predicted as `<UNK>`.
         text: The `TextReport` of the reading.
     """
@@ -87,8 +82,7 @@ def perplexity(
     """Scores every word of a text once, each sentence on its own, by the full softmax.
 
     LSTM states start from zero in each sentence, as in `ElmoLayer`: a score depends on its sentence
-    alone, neither on its neighbors nor on the batch size. For the figure of bilm-tf, which carries
-    the states from sentence to sentence, see `bilm_tf_perplexity`.
+    alone. For the figure of bilm-tf, which carries the states, see `bilm_tf_perplexity`.
 
     Args:
         model: A `BidirectionalLanguageModel`.
@@ -115,10 +109,8 @@ def perplexity(
     _check_vocabulary(model, vocabulary)
     scorer = _Scorer(model, batch_size)
     text = TextReport()
-    sentences = itertools.chain.from_iterable(
-        read_sentences(path, text) for path in find_files(files)
-    )
-    sentences = itertools.islice(sentences, max_sentences)
+    every = (tokens for path in find_files(files) for tokens in read_sentences(path, text))
+    sentences = itertools.islice(every, max_sentences)
     totals = np.zeros(model.config.num_directions)
     num_sentences = num_tokens = num_unknown = 0
     while block := list(itertools.islice(sentences, _SORTED_TOGETHER)):
@@ -153,9 +145,7 @@ def bilm_tf_perplexity(
     is not scored.
 
     Args:
-        model: A `BidirectionalLanguageModel`.
-        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such.
-        vocabulary: The model's `Vocabulary`.
+        model, files, vocabulary: As for `perplexity`.
         batch_size: Rows.
 
     Returns:
@@ -171,18 +161,17 @@ def bilm_tf_perplexity(
     _check_vocabulary(model, vocabulary)
     scorer = _Scorer(model, batch_size)
     # bilm-tf moves one word at a time, which decides which row takes which sentence.
-    steps = iter(
-        EvaluationCorpus(
-            files,
-            vocabulary,
-            batch_size=batch_size,
-            unroll_steps=1,
-            max_characters_per_token=_width(model),
-            distinct_words=False,
-            bidirectional=model.config.bidirectional,
-            remainder="drop",
-        )
+    corpus = EvaluationCorpus(
+        files,
+        vocabulary,
+        batch_size=batch_size,
+        unroll_steps=1,
+        max_characters_per_token=_width(model),
+        distinct_words=False,
+        bidirectional=model.config.bidirectional,
+        remainder="drop",
     )
+    steps = iter(corpus)
     state = scorer.zero_state()
     total = count = 0
     while window := list(itertools.islice(steps, _WINDOW)):
@@ -203,25 +192,26 @@ def _score_block(scorer, block, vocabulary):
     scores = [None] * len(block)
     for start in range(0, len(order), scorer.batch_size):
         places = order[start : start + scorer.batch_size]
-        sentences = [block[i] for i in places]
-        for i, score in zip(places, _score_batch(scorer, sentences, vocabulary)):
-            scores[i] = score
+        losses = _score_batch(scorer, [block[i] for i in places], vocabulary)
+        for i, row in zip(places, np.moveaxis(losses, 1, 0)):
+            scores[i] = row[:, : len(block[i]) + 1]
     return scores
 
 
 def _score_batch(scorer, sentences, vocabulary):
+    """Losses float32 (directions, batch size, steps) of sentences."""
     streams = _streams(scorer, sentences, vocabulary)
     num_steps = streams["token_ids"].shape[1] - 1
-    results = np.zeros((scorer.num_directions, scorer.batch_size, num_steps), np.float32)
-    state = scorer.zero_state()
+    results, state = [], scorer.zero_state()
     for start in range(0, num_steps, _WINDOW):
         stop = start + _WINDOW
         batch = {name: stream[:, start:stop] for name, stream in streams.items()}
         for suffix in SUFFIXES:
             targets = streams[f"token_ids{suffix}"][:, start + 1 : stop + 1]
             batch[f"next_token_id{suffix}"] = targets
-        results[:, :, start:stop], state = scorer.score(batch, state)
-    return [results[:, row, : len(sentence) + 1] for row, sentence in enumerate(sentences)]
+        losses, state = scorer.score(batch, state)
+        results.append(losses)
+    return np.concatenate(results, axis=2)
 
 
 def _streams(scorer, sentences, vocabulary):
@@ -229,20 +219,21 @@ def _streams(scorer, sentences, vocabulary):
     width = _width(scorer.language_model)
     num_steps = -(-(max(map(len, sentences)) + 1) // _WINDOW) * _WINDOW
     # Batches of one size, whatever is in them: the model is compiled once.
-    shape = (scorer.batch_size, num_steps + 1)
-    streams = {f"token_ids{suffix}": np.zeros(shape, np.int32) for suffix in SUFFIXES}
+    ids = np.zeros((scorer.batch_size, num_steps + 1), np.int32)
+    lengths = [len(sentence) + 2 for sentence in sentences]
+    begin, end = vocabulary.begin_id, vocabulary.end_id
+    for row, length, sentence in zip(ids, lengths, sentences):
+        row[:length] = [begin, *vocabulary.ids(sentence), end]
+    streams = {"token_ids": ids}
     if width is not None:
+        streams["tokens_characters"] = np.zeros((*ids.shape, width), np.int32)
         characters = encode_sentences(sentences, width)
-        for suffix in SUFFIXES:
-            streams[f"tokens_characters{suffix}"] = np.zeros((*shape, width), np.int32)
-    for row, sentence in enumerate(sentences):
-        length = len(sentence) + 2
-        ids = [vocabulary.begin_id, *vocabulary.ids(sentence), vocabulary.end_id]
-        streams["token_ids"][row, :length] = ids
-        streams["token_ids_reverse"][row, :length] = ids[::-1]
-        if width is not None:
-            streams["tokens_characters"][row, :length] = characters[row, :length]
-            streams["tokens_characters_reverse"][row, :length] = characters[row, :length][::-1]
+        streams["tokens_characters"][: len(sentences), : characters.shape[1]] = characters
+    for name, stream in list(streams.items()):
+        reverse = np.zeros_like(stream)
+        for row, length in enumerate(lengths):
+            reverse[row, :length] = stream[row, :length][::-1]
+        streams[f"{name}_reverse"] = reverse
     return streams
 
 
@@ -297,11 +288,8 @@ def _distinct(spelled, widest):
     words = np.frombuffer(b"".join(words), rows.dtype).reshape(-1, rows.shape[1])
     words = pad_words(trim_characters(words, widest), len(rows))
     parts = np.split(index, len(spelled))
-    names = ("word_index", "word_index_reverse")
-    return {
-        "word_characters": words,
-        **{name: part.reshape(shape) for name, part in zip(names, parts)},
-    }
+    indices = {f"word_index{end}": part.reshape(shape) for end, part in zip(SUFFIXES, parts)}
+    return {"word_characters": words, **indices}
 
 
 def _width(model):

@@ -15,18 +15,11 @@ _PADDING = -1
 class EvaluationCorpus(TextBatches):
     """A text as batches of word windows, read once from its beginning to its end.
 
-    Batches are packed as those of a `LanguageModelCorpus`, in the order of the files, and each
-    iteration starts at the beginning. For `validation_data` of `BidirectionalLanguageModel.fit` and
-    for `evaluate`.
+    Batches are packed as those of a `LanguageModelCorpus`, in the order of the files. For
+    `validation_data` of `BidirectionalLanguageModel.fit` and for `evaluate`.
 
     Args:
-        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such;
-            plain, .gz or .xz.
-        vocabulary: The `Vocabulary`.
-        batch_size: Rows B, as many as the model's.
-        unroll_steps: Words T of a window.
-        max_characters_per_token, widest_filter, distinct_words, bidirectional, shard: As for
-            `LanguageModelCorpus`.
+        files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
         remainder: What to do with the words left when the text ends within a window: `"pad"` the
             window, so that each word is scored once, or `"drop"` them, as bilm-tf does in its test.
 
@@ -85,8 +78,6 @@ class EvaluationCorpus(TextBatches):
                 is_empty = False
                 yield sentence
         if is_empty:
-            raise ValueError(
-                f"There is no sentence in {len(self.files)} files such as {self.files[0]}."
-            )
+            self.raise_no_sentence()
         while self.has_weights:
             yield np.full(self.unroll_steps + 1, _PADDING, np.int32)

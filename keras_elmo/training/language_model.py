@@ -35,9 +35,8 @@ class BidirectionalLanguageModel(keras.Model):
     """Predicts each word from the words before it, and from those behind it.
 
     The layers are those of `ElmoLayer`, with a softmax over the vocabulary on top, shared by both
-    directions. Trained on the batches of a `LanguageModelCorpus`: targets are among the inputs, and
-    no loss is given to `compile`. The loss is the mean negative log-likelihood of a word over both
-    directions, in nats.
+    directions. Targets are among the inputs. The loss is the mean negative log-likelihood of a word
+    over both directions, in nats.
 
     Args:
         config: The architecture, an `ElmoConfig`, or a dict of bilm-tf's options.
@@ -47,12 +46,11 @@ class BidirectionalLanguageModel(keras.Model):
         dropout: Fraction of the units to drop in training, from the input of every LSTM and from
             the top layer.
         num_negative_samples: Words drawn for the sampled softmax in training, for each direction;
-            `None`, or a number not below the vocabulary's size, trains with the full softmax.
-            Evaluation always uses the full softmax.
+            `None`, or a number not below the vocabulary's size, for the full softmax, which
+            evaluation always uses.
         share_embedding_softmax: Whether the softmax's table is the token encoder's (models that
             read whole words).
-        carry_state: Whether LSTM states are carried from window to window, as in bilm-tf, or each
-            window starts from zero.
+        carry_state: Whether LSTM states are carried from window to window, as in bilm-tf.
 
     Call arguments:
         inputs: A batch of a `LanguageModelCorpus` or an `EvaluationCorpus`.
@@ -93,7 +91,10 @@ class BidirectionalLanguageModel(keras.Model):
     ):
         super().__init__(**kwargs)
         config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)
-        _check_arguments(config, vocabulary_size, share_embedding_softmax)
+        if vocabulary_size < 4:
+            raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
+        if share_embedding_softmax and config.reads_characters:
+            raise ValueError("share_embedding_softmax=True needs a model that reads whole words.")
         if not config.reads_characters:
             config = config.with_word_input(vocabulary_size)
         self.config = config
@@ -160,10 +161,8 @@ class BidirectionalLanguageModel(keras.Model):
         streams = self.token_vectors(inputs)
         variables = self.training_state if training else self.evaluation_state
         if variables is None:
-            tops, _ = self.bilm.read_streams(
-                streams, self.zero_state(ops.shape(streams[0])[0]), training
-            )
-            return tops
+            state = self.zero_state(ops.shape(streams[0])[0])
+            return self.bilm.read_streams(streams, state, training)[0]
         state = tuple(own_rows(ops.convert_to_tensor(one)) for one in variables)
         if streams[0].shape[0] not in (None, state[0].shape[0]):
             raise ValueError(
@@ -196,15 +195,9 @@ class BidirectionalLanguageModel(keras.Model):
     def word_losses(
         self, inputs: dict[str, Any], tops: list[Any], sampled: bool = False
     ) -> list[Any]:
-        """The negative log-likelihood of each target word, in nats.
+        """The negative log-likelihoods of a batch's target words, in nats, from `call`'s outputs.
 
-        Args:
-            inputs: The batch.
-            tops: The outputs of `call` for it.
-            sampled: Whether to compare with a sample of the vocabulary.
-
-        Returns:
-            List of float32 `(B, T)`, one for each direction.
+        A list of float32 `(B, T)`, one for each direction, by the full or the sampled softmax.
         """
         losses = []
         for suffix, top in zip(SUFFIXES, tops):
@@ -230,10 +223,7 @@ class BidirectionalLanguageModel(keras.Model):
         return share(sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total))
 
     def compile(
-        self,
-        optimizer: Any = None,
-        jit_compile: bool | str = "auto",
-        **kwargs: Any,
+        self, optimizer: Any = None, jit_compile: bool | str = "auto", **kwargs: Any
     ) -> None:
         """Configures the training; without arguments as bilm-tf's.
 
@@ -275,14 +265,10 @@ class BidirectionalLanguageModel(keras.Model):
 
         Args:
             x: A `LanguageModelCorpus`, or what `keras.Model.fit` takes.
-            epochs: Epochs to train.
-            verbose: As for `keras.Model.fit`.
-            total_steps: With a corpus: train so many steps in place of `epochs`; the last epoch may
-                then be shorter.
             callbacks: List of Keras callbacks. With a `TrainingCheckpoint` among them a training
-                that was stopped is resumed, within its epoch, and the history returned is that of
-                a training that never was.
-            **kwargs: Other arguments of `keras.Model.fit`. `validation_data` may be an
+                that was stopped is resumed, with the history of one that never was.
+            total_steps: With a corpus: train so many steps in place of `epochs`.
+            epochs, verbose, **kwargs: As for `keras.Model.fit`. `validation_data` may be an
                 `EvaluationCorpus`.
 
         Returns:
@@ -303,20 +289,13 @@ class BidirectionalLanguageModel(keras.Model):
             raise ValueError("total_steps needs a LanguageModelCorpus; give epochs.")
         if any(isinstance(one, TrainingCheckpoint) for one in callbacks):
             raise ValueError(
-                "A TrainingCheckpoint needs a LanguageModelCorpus, whose place it keeps; with "
-                "other data use keras.callbacks.BackupAndRestore."
+                "A TrainingCheckpoint needs a LanguageModelCorpus; with other data use "
+                "keras.callbacks.BackupAndRestore."
             )
         return super().fit(x, y, batch_size=batch_size, callbacks=callbacks, **kwargs)
 
     def _fit_corpus(
-        self,
-        corpus,
-        callbacks,
-        total_steps,
-        epochs,
-        steps_per_epoch=None,
-        initial_epoch=0,
-        **kwargs,
+        self, corpus, callbacks, num_steps, epochs, steps_per_epoch=None, initial_epoch=0, **kwargs
     ):
         steps = steps_per_epoch or corpus.batches_per_epoch
         if steps < 1:
@@ -324,17 +303,20 @@ class BidirectionalLanguageModel(keras.Model):
                 f"The corpus is too small for one batch of {corpus.batch_size} x "
                 f"{corpus.unroll_steps} words: make batch_size or unroll_steps smaller."
             )
-        plan = EpochPlan(steps, total_steps or epochs * steps, initial_epoch * steps)
+        plan = EpochPlan(steps, num_steps or epochs * steps, initial_epoch * steps)
         plan.check_steps_per_execution(self.steps_per_execution)
-        checkpoint = _only_checkpoint(callbacks)
-        if checkpoint is not None:
-            if initial_epoch:
-                raise ValueError("A TrainingCheckpoint knows the epoch: leave out initial_epoch.")
-            plan = dataclasses.replace(plan, first_step=checkpoint.resume(self, corpus))
-        earlier = list(checkpoint.history) if checkpoint is not None else []
+        checkpoints = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
+        if len(checkpoints) > 1:
+            raise ValueError(f"Give one TrainingCheckpoint at most, got {len(checkpoints)}.")
+        if checkpoints and initial_epoch:
+            raise ValueError("A TrainingCheckpoint knows the epoch: leave out initial_epoch.")
+        earlier = []
+        if checkpoints:
+            plan = dataclasses.replace(plan, first_step=checkpoints[0].resume(self, corpus))
+            earlier = list(checkpoints[0].history)
         begin = EpochBegin(plan)
-        if checkpoint is not None:
-            checkpoint.follow(begin)
+        if checkpoints:
+            checkpoints[0].follow(begin)
         first_batch = corpus.num_batches - plan.first_step
         with _training_data(corpus, lambda: first_batch + begin.step) as data:
             history = super().fit(
@@ -354,15 +336,8 @@ class BidirectionalLanguageModel(keras.Model):
     ) -> float | list[float] | dict[str, float]:
         """The loss and perplexities of a text, or a dataset of batches, by the full softmax.
 
-        The LSTM state starts from zero and is carried from batch to batch. For scores that do not
-        depend on the batch size see `perplexity`.
-
-        Args:
-            x: An `EvaluationCorpus`, or what `keras.Model.evaluate` takes.
-            *args, callbacks, **kwargs: As for `keras.Model.evaluate`.
-
-        Returns:
-            As `keras.Model.evaluate`.
+        Takes an `EvaluationCorpus`, or what `keras.Model.evaluate` takes. The LSTM state is carried
+        from batch to batch; for scores that do not depend on the batch size see `perplexity`.
 
         Raises:
             ValueError: if `x` is a `LanguageModelCorpus`, whose stream does not end.
@@ -385,22 +360,9 @@ class BidirectionalLanguageModel(keras.Model):
         Args:
             folder: Where to write; made if it does not exist. Files options.json, weights.hdf5 and
                 softmax.hdf5 (`softmax/W` (V, P) and `softmax/b` (V,)) are replaced.
-
-        Example:
-
-        >>> model.export_hdf5("my_elmo")
-        >>> ElmoLayer("my_elmo")
         """
-        config = dataclasses.replace(
-            self.config,
-            vocabulary_size=self.vocabulary_size,
-            training_options={**self.config.training_options, **self._training_options()},
-        )
-        write_model(folder, self, config, softmax=(self.softmax_kernel, self.softmax.bias))
-
-    def _training_options(self):
-        """The settings under the names of bilm-tf."""
-        return {
+        options = {
+            **self.config.training_options,
             "batch_size": self.batch_size,
             "unroll_steps": self.unroll_steps,
             "dropout": self.dropout,
@@ -408,13 +370,16 @@ class BidirectionalLanguageModel(keras.Model):
             "n_negative_samples_batch": self.num_negative_samples,
             "share_embedding_softmax": self.share_embedding_softmax,
         }
+        config = dataclasses.replace(
+            self.config, vocabulary_size=self.vocabulary_size, training_options=options
+        )
+        write_model(folder, self, config, softmax=(self.softmax_kernel, self.softmax.bias))
 
     def load_hdf5(self, model: Any) -> bool:
         """Loads the weights of a model, and the softmax.hdf5 beside them where there is one.
 
         Args:
-            model: The folder of `export_hdf5`, or whatever else `ElmoLayer` takes, such as the name
-                of a published model.
+            model: The folder of `export_hdf5`, or whatever else `ElmoLayer` takes.
 
         Returns:
             Whether the softmax was loaded too; otherwise it is unchanged.
@@ -436,7 +401,8 @@ class BidirectionalLanguageModel(keras.Model):
                 f"{self.vocabulary_size:,}. Load it into a model of that size, and take over the "
                 "words in both with `start_from`."
             )
-        self._set_softmax(kernel, bias)
+        self.softmax_kernel.assign(kernel)
+        self.softmax.bias.assign(bias)
         return True
 
     def load_tf1_checkpoint(self, path: str | os.PathLike) -> int:
@@ -467,10 +433,10 @@ class BidirectionalLanguageModel(keras.Model):
                 optimizer.build(self.trainable_variables)
             # bilm-tf's gradients are larger by the factor unroll_steps: see bilm_tf_optimizer.
             scale = self.unroll_steps**2
-            accumulators = optimizer.variables[-len(self.trainable_variables) :]
-            places = {id(v): i for i, v in enumerate(self.trainable_variables)}
+            variables = self.trainable_variables
+            accumulators = dict(zip(map(id, variables), optimizer.variables[-len(variables) :]))
             for variable, value in self._by_variable(slots):
-                accumulators[places[id(variable)]].assign(value / scale)
+                accumulators[id(variable)].assign(value / scale)
             optimizer.iterations.assign(steps)
         return steps
 
@@ -493,9 +459,8 @@ class BidirectionalLanguageModel(keras.Model):
 
         Args:
             other: A `BidirectionalLanguageModel` of the same architecture.
-            vocabulary, other_vocabulary: The `Vocabulary` of each. Where they differ, the rows of
-                the softmax (and of the embedding of a model that reads whole words) are taken over
-                for the words in both; the others are unchanged.
+            vocabulary, other_vocabulary: The `Vocabulary` of each. Where they differ, rows of the
+                softmax (and of an embedding of whole words) are taken over for the words in both.
 
         Returns:
             How many words of this model were in the other's vocabulary.
@@ -524,9 +489,8 @@ class BidirectionalLanguageModel(keras.Model):
             tables.append((self.softmax.kernel, other.softmax_kernel))
         if not self.config.reads_characters:
             tables.append((self.token_encoder.embedding, other.token_encoder.embedding))
-        if same:
-            rows = other_rows = slice(None)
-        else:
+        rows = other_rows = range(self.vocabulary_size)
+        if not same:
             places = {word: i for i, word in enumerate(other_vocabulary.words)}
             rows = [i for i, word in enumerate(vocabulary.words) if word in places]
             other_rows = [places[vocabulary.words[i]] for i in rows]
@@ -534,20 +498,12 @@ class BidirectionalLanguageModel(keras.Model):
             values = np.array(ops.convert_to_numpy(variable.value))
             values[rows] = ops.convert_to_numpy(source.value)[other_rows]
             variable.assign(values)
-        return self.vocabulary_size if same else len(rows)
-
-    def _set_softmax(self, kernel, bias):
-        self.softmax_kernel.assign(kernel)
-        self.softmax.bias.assign(bias)
+        return len(rows)
 
     def initialize_bias(self, counts: np.ndarray) -> None:
-        """Sets the softmax's bias to the log frequency of each word.
+        """Sets the softmax's bias to the log frequency of each word, from `Vocabulary.counts`.
 
-        Rare words then start out rare: a sampled softmax hardly ever draws them, and takes long to
-        learn even that.
-
-        Args:
-            counts: How often each word of the vocabulary occurs, `(V,)`; `Vocabulary.counts`.
+        A sampled softmax hardly ever draws rare words, and takes long to learn that they are rare.
         """
         counts = np.asarray(counts, "float64") + 1
         self.softmax.bias.assign(np.log(counts / counts.sum()).astype("float32"))
@@ -574,13 +530,6 @@ def _as_list(callbacks):
     if callbacks is None:
         return []
     return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
-
-
-def _only_checkpoint(callbacks):
-    found = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
-    if len(found) > 1:
-        raise ValueError(f"Give one TrainingCheckpoint at most, got {len(found)}.")
-    return found[0] if found else None
 
 
 def _prepend(history, rows):
@@ -652,13 +601,3 @@ class _EvaluationBatches(keras.utils.PyDataset):
 def _set_zero(variables):
     for variable in variables or ():
         variable.assign(ops.zeros(variable.shape, variable.dtype))
-
-
-def _check_arguments(config, vocabulary_size, share_embedding_softmax):
-    if share_embedding_softmax and config.reads_characters:
-        raise ValueError(
-            "share_embedding_softmax=True needs a model that reads whole words (a config with "
-            "filters=None): one that reads characters has no table of words to share."
-        )
-    if vocabulary_size < 4:
-        raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")

@@ -10,11 +10,7 @@ from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.text.vocabulary import Vocabulary
-from keras_elmo.training.checkpoint import (
-    latest_checkpoint,
-    load_checkpoint,
-    read_checkpoint_state,
-)
+from keras_elmo.training.checkpoint import latest_checkpoint, load_checkpoint, read_checkpoint_state
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 
 _log = logging.getLogger(__name__)
@@ -44,11 +40,14 @@ def load_language_model(
     118.3
     """
     path = Path(path)
-    if not (path.is_dir() and (path / "options.json").exists()):
+    if not (path / "options.json").exists():
         checkpoint = _checkpoint_at(path)
         folder = path if path.is_dir() else path.resolve().parent.parent
         vocabulary = Vocabulary.from_file(vocabulary or folder / "vocabulary.txt")
-        return _model_of_checkpoint(checkpoint), vocabulary
+        model = BidirectionalLanguageModel.from_config(read_checkpoint_state(checkpoint)["model"])
+        model.compile("sgd")
+        load_checkpoint(checkpoint, model, optimizer=False)
+        return model, vocabulary
     vocabulary = Vocabulary.from_file(vocabulary or path / "vocabulary.txt")
     model = _plain_model(ElmoConfig.from_json(path / "options.json"), len(vocabulary))
     if not model.load_hdf5(path):
@@ -62,18 +61,7 @@ def load_language_model(
 def export_language_model(
     checkpoint: str | os.PathLike, folder: str | os.PathLike, overwrite: bool = False
 ) -> None:
-    """Writes the files of a language model in training: weights, softmax, options, vocabulary.
-
-    Args:
-        checkpoint: A checkpoint, or the folder of a training.
-        folder: The folder to write, whole or not at all.
-        overwrite: Whether to replace an earlier export.
-
-    Raises:
-        FileExistsError: if the folder exists and is not to be replaced, or holds anything else.
-        FileNotFoundError: if there is no checkpoint.
-        ValueError: if the checkpoint is damaged.
-    """
+    """Writes options, weights, softmax and vocabulary of a checkpoint or a training's folder."""
     with atomic_folder(folder, overwrite) as partial:
         model, vocabulary = load_language_model(checkpoint)
         model.export_hdf5(partial)
@@ -81,11 +69,7 @@ def export_language_model(
 
 
 def config_of(model: str | os.PathLike) -> ElmoConfig:
-    """The architecture of a model to start from.
-
-    Args:
-        model: As for `start_from`.
-    """
+    """The architecture of a model that `start_from` takes."""
     if model in list_models():
         with model_files(model) as (options, _):
             return ElmoConfig.from_json(options)
@@ -104,16 +88,7 @@ def start_from(
 ) -> None:
     """Takes over the weights of another model, and its softmax where there is one.
 
-    Args:
-        model: The model to be trained.
-        source: A published model's name, a training's folder or checkpoint, a folder with
-            options.json and weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf.
-        vocabulary: The vocabulary of `model`.
-        source_vocabulary: The vocabulary file of the source, if it is not in its folder.
-
-    Raises:
-        FileNotFoundError: if a file is missing.
-        ValueError: if the architectures differ, or a bilm-tf checkpoint has no vocabulary.
+    `source` and `source_vocabulary` are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
     path = Path(source)
     if find_tf1_checkpoint(path) is not None:
@@ -126,19 +101,19 @@ def start_from(
         (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
     ):
         model.load_hdf5(source)
-        _log.info("Started from %s, with a fresh softmax: there is no softmax.hdf5", source)
+        _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
         return
     else:
         old, old_vocabulary = load_language_model(path, source_vocabulary)
     shared = model.start_from(old, vocabulary, old_vocabulary)
-    words = f"{shared:,} of {len(vocabulary):,} words were in its vocabulary"
-    _log.info("Started from %s: %s", path, words)
+    _log.info(
+        f"Started from {path}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
+    )
 
 
 def _options_beside(path):
     """The options.json of a folder, or beside a file."""
-    folder = path if path.is_dir() else path.parent
-    return folder / "options.json"
+    return (path if path.is_dir() else path.parent) / "options.json"
 
 
 def _checkpoint_at(path):
@@ -149,13 +124,6 @@ def _checkpoint_at(path):
             f"{path} is neither a checkpoint, nor a training's folder, nor one with options.json."
         )
     return found
-
-
-def _model_of_checkpoint(path):
-    model = BidirectionalLanguageModel.from_config(read_checkpoint_state(path)["model"])
-    model.compile("sgd")
-    load_checkpoint(path, model, optimizer=False)
-    return model
 
 
 def _plain_model(config, vocabulary_size):

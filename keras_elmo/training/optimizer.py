@@ -13,8 +13,8 @@ SLOTS = {"adagrad": 1, "adam": 2}
 class ClippedAdagrad(keras.optimizers.Adagrad):
     """Adagrad as TensorFlow 1 computes it, clipping the gradient of all replicas as a whole.
 
-    Keras clips the part of each replica by itself; here it finds nothing left to clip. On
-    TensorFlow each variable is updated in one pass over its numbers instead of many.
+    Keras then finds nothing left to clip in the part of each replica. On TensorFlow each variable
+    is updated in one pass over its numbers instead of many.
     """
 
     def apply(self, grads, trainable_variables=None):
@@ -38,10 +38,7 @@ class ClippedAdagrad(keras.optimizers.Adagrad):
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class ClippedAdam(keras.optimizers.Adam):
-    """Adam, clipping the gradient of all replicas as a whole.
-
-    On TensorFlow each variable is updated in one pass over its numbers instead of many.
-    """
+    """Adam with the clipping and the single pass of `ClippedAdagrad`."""
 
     def apply(self, grads, trainable_variables=None):
         return super().apply(jointly_clipped(grads, self.global_clipnorm), trainable_variables)
@@ -103,36 +100,16 @@ def bilm_tf_optimizer(
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class TrapezoidSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate that rises, holds, and falls to zero at the end.
+    """A learning rate that rises, holds, and falls to zero at the end, linearly.
 
-    While it holds nothing depends on where the end will be: a training can be stopped there, and
-    its length chosen when it is resumed.
-
-    Args:
-        learning_rate: The rate while it holds.
-        total_steps: Steps of the whole training.
-        warmup_steps: Steps over which it rises linearly from zero.
-        cooldown_steps: Steps at the end over which it falls linearly to zero; 0 for no fall.
-
-    Raises:
-        ValueError: if rise and fall together are longer than the training.
-
-    Example:
-
-    >>> rate = TrapezoidSchedule(0.002, total_steps=1000, warmup_steps=100, cooldown_steps=200)
-    >>> [round(float(rate(step)), 6) for step in (0, 99, 500, 800, 900, 1000)]
-    [2e-05, 0.002, 0.002, 0.002, 0.001, 0.0]
+    While it holds nothing depends on `total_steps`, which can still be chosen then.
 
     Reference: Hägele et al. 2024, "Scaling Laws and Compute-Optimal Training Beyond Fixed Training
     Durations".
     """
 
     def __init__(
-        self,
-        learning_rate: float,
-        total_steps: int,
-        warmup_steps: int = 0,
-        cooldown_steps: int = 0,
+        self, learning_rate: float, total_steps: int, warmup_steps: int = 0, cooldown_steps: int = 0
     ):
         super().__init__()
         if warmup_steps + cooldown_steps > total_steps:
@@ -147,11 +124,9 @@ class TrapezoidSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step):
         step = ops.cast(step, "float32")
-        rise = (step + 1) / max(self.warmup_steps, 1)
-        factor = ops.minimum(rise, 1.0)
+        factor = ops.minimum((step + 1) / max(self.warmup_steps, 1), 1.0)
         if self.cooldown_steps:
-            fall = (self.total_steps - step) / self.cooldown_steps
-            factor = ops.clip(fall, 0.0, factor)
+            factor = ops.clip((self.total_steps - step) / self.cooldown_steps, 0.0, factor)
         return self.learning_rate * factor
 
     def get_config(self):
@@ -161,42 +136,3 @@ class TrapezoidSchedule(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_steps": self.warmup_steps,
             "cooldown_steps": self.cooldown_steps,
         }
-
-
-def make_optimizer(
-    name: str,
-    *,
-    learning_rate: float,
-    schedule: str,
-    warmup_steps: int,
-    cooldown_steps: int,
-    num_steps: int,
-    clip_norm: float | None,
-    unroll_steps: int,
-) -> keras.optimizers.Optimizer:
-    """An optimizer by its name, with its schedule.
-
-    Args:
-        name: `"adagrad"` or `"adam"`.
-        learning_rate: The highest learning rate.
-        schedule: `"constant"`, `"cosine"` or `"trapezoid"`.
-        warmup_steps: Steps over which the rate rises from zero, unless it is constant.
-        cooldown_steps: With `"trapezoid"`: steps at the end over which the rate falls to zero.
-        num_steps: Steps of the whole training.
-        clip_norm: As for `bilm_tf_optimizer`.
-        unroll_steps: Words of a window.
-    """
-    rate = learning_rate
-    if schedule == "cosine":
-        rate = keras.optimizers.schedules.CosineDecay(
-            initial_learning_rate=0.0 if warmup_steps else learning_rate,
-            decay_steps=max(1, num_steps - warmup_steps),
-            warmup_target=learning_rate if warmup_steps else None,
-            warmup_steps=warmup_steps,
-        )
-    elif schedule == "trapezoid":
-        rate = TrapezoidSchedule(learning_rate, num_steps, warmup_steps, cooldown_steps)
-    if name == "adagrad":
-        return bilm_tf_optimizer(unroll_steps, rate, clip_norm)
-    clip_norm = None if clip_norm is None else clip_norm / unroll_steps
-    return ClippedAdam(rate, global_clipnorm=clip_norm)

@@ -20,29 +20,24 @@ from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import find_files
 from keras_elmo.text.vocabulary import Vocabulary, count_words
-from keras_elmo.training.checkpoint import (
-    TrainingCheckpoint,
-    latest_step,
-    remove_partial_files,
-)
+from keras_elmo.training.checkpoint import TrainingCheckpoint, latest_step, remove_partial_files
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.distribution import split_batches
 from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.loading import config_of, start_from
-from keras_elmo.training.optimizer import SLOTS, make_optimizer
-from keras_elmo.training.presets import PRESETS
+from keras_elmo.training.optimizer import SLOTS, ClippedAdam, TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import (
     EXTENDABLE_SCHEDULES,
     LEARNING_RATES,
     NOT_RECORDED,
+    PRESETS,
     TrainingSettings,
 )
 
 _log = logging.getLogger(__name__)
 
 _SETTINGS_FILE = "training.json"
-_BYTES_PER_PARAMETER = 4
 _VOCABULARY_SIZE = 50_000
 
 
@@ -74,9 +69,8 @@ def train(
     """Trains a language model, or resumes a training that was stopped.
 
     All of `keras-elmo train`: counts the corpus, makes the vocabulary, trains with checkpoints and
-    reports, evaluates, and exports the model. Called again with the same settings, it resumes from
-    the last checkpoint and ends with the same weights as a training that was never stopped. What it
-    does is logged as `INFO` of the logger `keras_elmo`.
+    reports, evaluates, and exports the model. Called again with the same settings, it ends with the
+    same weights as a training that was never stopped. Logs to the logger `keras_elmo`.
 
     Written to `settings.output`: `checkpoints/`, `log.csv` (a row for each report),
     `vocabulary.txt`, `counts.npz` (how often each word occurs), `training.json` (the settings) and
@@ -86,8 +80,7 @@ def train(
         settings: The `TrainingSettings`.
         callbacks: Further Keras callbacks. An epoch of theirs is a report, every
             `settings.evaluate_every` steps, with `held_out_perplexity` in its logs.
-        show_progress: Whether to show progress bars on standard error; `None` to show them if that
-            is a terminal.
+        show_progress: Whether to show progress bars; `None` if standard error is a terminal.
 
     Returns:
         A `TrainingResult`.
@@ -110,15 +103,20 @@ def train(
         raise ValueError("tensorboard=True needs TensorBoard: pip install tensorboard")
     folder = Path(settings.output)
     folder.mkdir(parents=True, exist_ok=True)
-    for written in (folder, folder / "model"):
-        remove_partial_files(written)
+    remove_partial_files(folder)
+    remove_partial_files(folder / "model")
     config, settings = _resolved(settings)
     recorded = _recorded(settings, config)
-    _check_begun(folder, recorded)
+    begun = _checked_begun(folder, recorded)
     vocabulary, counts, predictions = _vocabulary_and_counts(settings, folder, show_progress)
-    steps_per_epoch = _steps_per_epoch(settings, predictions)
+    steps_per_epoch = predictions // (settings.batch_size * settings.unroll_steps)
+    if not steps_per_epoch:
+        raise ValueError(
+            f"The corpus has {predictions:,} words to predict, less than one step of batch_size x "
+            "unroll_steps: make one of them smaller."
+        )
     num_steps = _num_steps(settings.steps, settings.epochs, steps_per_epoch)
-    _check_cooldown(folder, recorded, steps_per_epoch)
+    _check_cooldown(folder, begun, recorded, steps_per_epoch)
     keras.utils.set_random_seed(settings.seed)
     split = split_batches(settings.batch_size, settings.devices, settings.process, settings.hosts)
     with split as shard:
@@ -126,10 +124,16 @@ def train(
         model.compile(_optimizer(settings, num_steps))
     corpus = _corpus(settings, config, vocabulary, shard)
     _log_plan(model, settings, num_steps, steps_per_epoch)
-    _write_json(folder / _SETTINGS_FILE, recorded)
+    with atomic_write(folder / _SETTINGS_FILE) as partial:
+        Path(partial).write_text(json.dumps(recorded, indent=1), encoding="utf-8")
     checkpoint = TrainingCheckpoint(
         folder / "checkpoints", every_seconds=settings.checkpoint_seconds, keep=settings.keep
     )
+    own_callbacks = []
+    if settings.held_out:
+        own_callbacks.append(_HeldOut(settings, vocabulary))
+    if settings.tensorboard:
+        own_callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     with progress_bar("training", total=num_steps, shown=show_progress) as bar:
         report = _Report(folder / "log.csv", checkpoint, num_steps, bar)
         model.fit(
@@ -137,11 +141,15 @@ def train(
             total_steps=num_steps,
             steps_per_epoch=settings.evaluate_every,
             verbose=0,
-            callbacks=[*_own_callbacks(settings, vocabulary), *callbacks, checkpoint, report],
+            callbacks=[*own_callbacks, *callbacks, checkpoint, report],
         )
     model.export_hdf5(folder / "model")
     vocabulary.write(folder / "model" / "vocabulary.txt")
-    scores = _final_perplexity(model, settings, vocabulary, show_progress)
+    scores = None
+    if settings.held_out:
+        with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
+            files = settings.held_out
+            scores = perplexity(model, files, vocabulary, on_sentence=lambda _: bar.advance())
     return TrainingResult(model, vocabulary, folder / "model", checkpoint.history, scores)
 
 
@@ -153,39 +161,39 @@ def _resolved(settings):
         config = ElmoConfig.from_json(settings.options)
     else:
         config = PRESETS[settings.preset]
-    options = config.training_options
-    is_sampled = options.get("sample_softmax", True)
-    values = {
-        "batch_size": (options.get("batch_size"), 128),
-        "unroll_steps": (options.get("unroll_steps"), 20),
-        "dropout": (options.get("dropout"), 0.1),
-        "negatives": (options.get("n_negative_samples_batch") if is_sampled else 0, 8192),
-        "learning_rate": (options.get("learning_rate"), LEARNING_RATES[settings.optimizer]),
-        "clip_norm": (options.get("all_clip_norm_val"), 10.0),
-        "share_embedding_softmax": (options.get("share_embedding_softmax"), False),
+    options = dict(config.training_options)
+    if not options.get("sample_softmax", True):
+        options["n_negative_samples_batch"] = 0
+    defaults = {
+        "batch_size": ("batch_size", 128),
+        "unroll_steps": ("unroll_steps", 20),
+        "dropout": ("dropout", 0.1),
+        "negatives": ("n_negative_samples_batch", 8192),
+        "learning_rate": ("learning_rate", LEARNING_RATES[settings.optimizer]),
+        "clip_norm": ("all_clip_norm_val", 10.0),
+        "share_embedding_softmax": ("share_embedding_softmax", False),
     }
-    resolved = {
-        name: next(x for x in (getattr(settings, name), *others) if x is not None)
-        for name, others in values.items()
-    }
+    values = {}
+    for name, (option, default) in defaults.items():
+        found = (getattr(settings, name), options.get(option), default)
+        values[name] = next(value for value in found if value is not None)
     config = dataclasses.replace(config, training_options={})
-    return config, dataclasses.replace(settings, **resolved)
+    return config, dataclasses.replace(settings, **values)
 
 
 def _recorded(settings, config):
     """The settings that a folder is begun with, JSON-serializable."""
-    names = [field.name for field in dataclasses.fields(settings)]
-    values = {name: getattr(settings, name) for name in names if name not in NOT_RECORDED}
+    values = {name: x for name, x in vars(settings).items() if name not in NOT_RECORDED}
     if settings.start_from is not None:
         values["start_from"] = os.fspath(settings.start_from)
     return {**values, "options": config.to_dict()}
 
 
-def _check_begun(folder, recorded):
-    """Compares the settings with those that the folder was begun with."""
+def _checked_begun(folder, recorded):
+    """The settings that the folder was begun with, which the new ones are compared with."""
     path = folder / _SETTINGS_FILE
     if not path.exists():
-        return
+        return recorded
     defaults = {field.name: field.default for field in dataclasses.fields(TrainingSettings)}
     before = {**defaults, **json.loads(path.read_text(encoding="utf-8"))}
     free = {"cooldown_steps"}  # see `_check_cooldown`
@@ -199,20 +207,15 @@ def _check_begun(folder, recorded):
             + ", ".join(f"{name} {before[name]!r:.80}" for name in changed)
             + ". Start it again with the same settings to resume it, or choose another output."
         )
+    return before
 
 
-def _check_cooldown(folder, recorded, steps_per_epoch):
+def _check_cooldown(folder, begun, recorded, steps_per_epoch):
     """Checks that the steps done so far had the learning rate that the settings give them."""
-    path = folder / _SETTINGS_FILE
-    if recorded["schedule"] != "trapezoid" or not path.exists():
-        return
-    step = latest_step(folder / "checkpoints")
-    before, now = (
-        _cooldown(settings, steps_per_epoch)
-        for settings in (json.loads(path.read_text(encoding="utf-8")), recorded)
-    )
+    before, now = (_cooldown(settings, steps_per_epoch) for settings in (begun, recorded))
     if before == now:
         return
+    step = latest_step(folder / "checkpoints")
     if step > before[0]:
         raise ValueError(
             f"The training in {folder} has done {step:,} steps, and its learning rate has been "
@@ -228,7 +231,7 @@ def _check_cooldown(folder, recorded, steps_per_epoch):
 
 def _cooldown(settings, steps_per_epoch):
     """The steps at which the learning rate begins and ends to fall, infinite if it never does."""
-    if not settings["cooldown_steps"]:
+    if not settings["cooldown_steps"]:  # as in all schedules but the trapezoid
         return math.inf, math.inf
     end = _num_steps(settings["steps"], settings["epochs"], steps_per_epoch)
     return end - settings["cooldown_steps"], end
@@ -236,11 +239,6 @@ def _cooldown(settings, steps_per_epoch):
 
 def _num_steps(steps, epochs, steps_per_epoch):
     return steps or max(1, round((epochs or 1) * steps_per_epoch))
-
-
-def _write_json(path, value):
-    with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
 
 
 def _vocabulary_and_counts(settings, folder, show_progress):
@@ -259,7 +257,7 @@ def _vocabulary_and_counts(settings, folder, show_progress):
     vocabulary.check_order(counted)
     counts, predictions = vocabulary.counts(counted), counted.report.predictions
     known = 1 - counts[vocabulary.unknown_id] / max(counted.report.tokens, 1)
-    _log.info("Vocabulary: %s words, %.2f%% of the tokens", f"{len(vocabulary):,}", 100 * known)
+    _log.info(f"Vocabulary: {len(vocabulary):,} words, {known:.2%} of the tokens")
     vocabulary.write(own)
     with atomic_write(cache) as partial:
         np.savez(partial, counts=counts, predictions=predictions, files=identity)
@@ -283,22 +281,11 @@ def _count(paths, show_progress):
     size = sum(map(os.path.getsize, paths))
     with progress_bar("counting", total=size, shown=show_progress) as bar:
         counted = count_words(paths, lambda path: bar.advance(os.path.getsize(path)))
-    report = counted.report
-    size = f"{report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
-    _log.info("Corpus: %s", size)
-    for oddity in report.oddities():
+    read = counted.report
+    _log.info(f"Corpus: {read.files:,} files, {read.sentences:,} sentences, {read.tokens:,} tokens")
+    for oddity in read.oddities():
         _log.info("        %s", oddity)
     return counted
-
-
-def _steps_per_epoch(settings, predictions):
-    words = settings.batch_size * settings.unroll_steps
-    if predictions < words:
-        raise ValueError(
-            f"The corpus has {predictions:,} words to predict, one step {words:,}: make batch_size "
-            "or unroll_steps smaller."
-        )
-    return predictions // words
 
 
 def _new_model(settings, config, vocabulary, counts):
@@ -320,16 +307,20 @@ def _new_model(settings, config, vocabulary, counts):
 
 
 def _optimizer(settings, num_steps):
-    return make_optimizer(
-        settings.optimizer,
-        learning_rate=settings.learning_rate,
-        schedule=settings.schedule,
-        warmup_steps=settings.warmup_steps,
-        cooldown_steps=settings.cooldown_steps,
-        num_steps=num_steps,
-        clip_norm=settings.clip_norm or None,
-        unroll_steps=settings.unroll_steps,
-    )
+    rate, warmup_steps = settings.learning_rate, settings.warmup_steps
+    if settings.schedule == "cosine":
+        rate = keras.optimizers.schedules.CosineDecay(
+            initial_learning_rate=0.0 if warmup_steps else rate,
+            decay_steps=max(1, num_steps - warmup_steps),
+            warmup_target=rate if warmup_steps else None,
+            warmup_steps=warmup_steps,
+        )
+    elif settings.schedule == "trapezoid":
+        rate = TrapezoidSchedule(rate, num_steps, warmup_steps, settings.cooldown_steps)
+    clip_norm = settings.clip_norm or None
+    if settings.optimizer == "adagrad":
+        return bilm_tf_optimizer(settings.unroll_steps, rate, clip_norm)
+    return ClippedAdam(rate, global_clipnorm=clip_norm and clip_norm / settings.unroll_steps)
 
 
 def _corpus(settings, config, vocabulary, shard):
@@ -353,56 +344,31 @@ def _log_plan(model, settings, num_steps, steps_per_epoch):
     bilm = count_parameters(model.config)
     softmax = sum(int(np.prod(v.shape)) for v in model.softmax.trainable_variables)
     copies = 2 + SLOTS[settings.optimizer]  # values, gradients, slots
-    words = settings.batch_size * settings.unroll_steps
     compared = settings.negatives if model.is_sampled else model.vocabulary_size
+    words = settings.batch_size * settings.unroll_steps
     logits = 2 * model.config.num_directions * words * compared
-    memory = _BYTES_PER_PARAMETER * (copies * (bilm + softmax) + logits)
+    megabytes = 4 * (copies * (bilm + softmax) + logits) / 1e6
     drawn = f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
     size = f"{settings.batch_size} x {settings.unroll_steps} words"
     epochs = f"{num_steps / steps_per_epoch:.2f} epochs of {steps_per_epoch:,}"
-    rows = {
-        "backend": keras.backend.backend(),
-        "parameters": f"{bilm:,} in the biLM, {softmax:,} in the softmax",
-        "softmax": drawn if model.is_sampled else f"all {compared:,} words",
-        "optimizer": f"{settings.optimizer}, learning rate {settings.learning_rate:g}",
-        "memory": f"about {memory / 1e6:,.0f} MB for weights, optimizer and logits",
-        "steps": f"{num_steps:,} of {size}, {epochs}",
-    }
-    for name, value in rows.items():
-        _log.info("%-12s%s", f"{name}:", value)
-
-
-def _own_callbacks(settings, vocabulary):
-    found = []
-    if settings.held_out:
-        found.append(_HeldOut(settings.held_out, vocabulary, settings.evaluate_sentences))
-    if settings.tensorboard:
-        found.append(keras.callbacks.TensorBoard(Path(settings.output) / "tensorboard"))
-    return found
-
-
-def _final_perplexity(model, settings, vocabulary, show_progress):
-    if not settings.held_out:
-        return None
-    with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
-        return perplexity(
-            model, settings.held_out, vocabulary, on_sentence=lambda score: bar.advance()
-        )
+    _log.info(f"backend:    {keras.backend.backend()}")
+    _log.info(f"parameters: {bilm:,} in the biLM, {softmax:,} in the softmax")
+    _log.info(f"softmax:    {drawn if model.is_sampled else f'all {compared:,} words'}")
+    _log.info(f"optimizer:  {settings.optimizer}, learning rate {settings.learning_rate:g}")
+    _log.info(f"memory:     about {megabytes:,.0f} MB for weights, optimizer and logits")
+    _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
 
 
 class _HeldOut(keras.callbacks.Callback):
     """Adds the perplexity of held-out text to the logs."""
 
-    def __init__(self, files, vocabulary, max_sentences):
+    def __init__(self, settings, vocabulary):
         super().__init__()
-        self._files = files
-        self._vocabulary = vocabulary
-        self._max_sentences = max_sentences
+        self._settings, self._vocabulary = settings, vocabulary
 
     def on_epoch_end(self, epoch, logs=None):
-        report = perplexity(
-            self.model, self._files, self._vocabulary, max_sentences=self._max_sentences
-        )
+        files, count = self._settings.held_out, self._settings.evaluate_sentences
+        report = perplexity(self.model, files, self._vocabulary, max_sentences=count)
         logs["held_out_perplexity"] = report.perplexity
         logs["held_out_forward"] = report.forward
         if report.backward is not None:
@@ -414,26 +380,24 @@ class _Report(keras.callbacks.Callback):
 
     def __init__(self, path, checkpoint, num_steps, bar):
         super().__init__()
-        self._path = path
-        self._checkpoint = checkpoint
-        self._num_steps = num_steps
-        self._bar = bar
+        self._path, self._checkpoint = path, checkpoint
+        self._num_steps, self._bar = num_steps, bar
 
     def on_train_begin(self, logs=None):
         self._first = self._checkpoint.step
         if self._first:
-            _log.info("Resumed after step %s", f"{self._first:,}")
+            _log.info(f"Resumed after step {self._first:,}")
             self._bar.update(self._first)
             self._write()  # may have been killed before
 
     def on_train_batch_end(self, batch, logs=None):
         done = self._checkpoint.step
-        if done == self._first + 20:
-            # The first steps compile and are slow.
+        if done == self._first + 20:  # the first steps compile and are slow
             self._timed = time.monotonic()
         if done == self._first + 60:
             seconds = (time.monotonic() - self._timed) / 40 * (self._num_steps - done)
-            _log.info("About %s to go", _duration(seconds))
+            hours, minutes = divmod(round(seconds / 60), 60)
+            _log.info(f"About {hours} h {minutes} min to go")
         if self._bar.is_shown:
             speed = f"{logs['tokens_per_second']:,.0f} tokens/s"
             self._bar.update(done, f"perplexity {logs['perplexity']:.1f}, {speed}")
@@ -443,7 +407,7 @@ class _Report(keras.callbacks.Callback):
         if "held_out_perplexity" in logs:
             shown.append(f"held-out {logs['held_out_perplexity']:.1f}")
         shown.append(f"{logs['tokens_per_second']:,.0f} tokens/s")
-        _log.info("%s", ", ".join(shown))
+        _log.info(", ".join(shown))
         self._write()
 
     def _write(self):
@@ -456,8 +420,3 @@ class _Report(keras.callbacks.Callback):
             writer = csv.DictWriter(file, names)
             writer.writeheader()
             writer.writerows(history)
-
-
-def _duration(seconds):
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

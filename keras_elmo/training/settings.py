@@ -1,4 +1,4 @@
-"""The settings of a training. Imports no Keras: the command line shows their defaults."""
+"""The settings of a training. Imports no Keras: the command line shows them."""
 
 import dataclasses
 import math
@@ -7,16 +7,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_elmo.training.presets import PRESETS
+from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.registry import get_model
+
+PRESETS: dict[str, ElmoConfig] = {
+    "tiny": ElmoConfig(
+        filters=((1, 16), (2, 32), (3, 64), (4, 96), (5, 128)),
+        num_highway=1,
+        lstm_dim=512,
+        projection_dim=128,
+    ),
+    **{name: get_model(name).config for name in ("small", "medium", "original")},
+}
+"""`tiny` is the bundled model's architecture, the others are those of the published models."""
 
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 """Optimizers by name, with their usual learning rate."""
 
-SCHEDULES = ("constant", "cosine", "trapezoid")
-
 EXTENDABLE_SCHEDULES = ("constant", "trapezoid")
-"""Schedules that do not depend on the number of steps, or only at the end: a training can be made
-longer."""
+"""Schedules with which a training can be made longer: at most its end depends on its length."""
 
 Files = str | os.PathLike | Sequence[str | os.PathLike]
 
@@ -25,38 +34,38 @@ Files = str | os.PathLike | Sequence[str | os.PathLike]
 class TrainingSettings:
     """The settings of a training: the options of `keras-elmo train`.
 
+    What `options` or the model of `start_from` says of a setting is its default in place of the one
+    below.
+
     Args:
-        files: Text of one tokenized sentence a line (plain, .gz or .xz): a path, a glob pattern, or
-            a list of such.
+        files: Text of one tokenized sentence a line (plain, .gz or .xz): paths or glob patterns.
         output: The folder for everything that is written.
-        vocabulary: The vocabulary file; `None` to make one of the 50,000 most frequent words.
+        vocabulary: The vocabulary file (default: made of the 50,000 most frequent words).
         preset: Architecture by name: `"tiny"`, `"small"`, `"medium"` or `"original"`.
-        options: bilm-tf's options.json with architecture and settings, in place of `preset`.
-        start_from: Begin with the weights of another model, and its architecture: a published
+        options: Architecture and settings from bilm-tf's options.json, in place of `preset`.
+        start_from: Begin with the weights and the architecture of another model: a published
             model's name, a training's folder or checkpoint, a folder with options.json and
             weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf.
         start_vocabulary: The vocabulary file of that model, if it is not in its folder.
-        devices: Split each batch over so many devices (TensorFlow, JAX).
+        devices: Split each batch over so many devices, with TensorFlow or JAX.
         process: With JAX: `"I/N"`, this is the I-th (from 0) of N processes that train together.
-        hosts: With `process`: `"HOST:PORT,..."`, the address of each process.
-        held_out: Text to evaluate on, or `None`.
-        epochs: Epochs to train, not necessarily whole; 1 unless `steps` is given.
+        hosts: With `process`: `"HOST:PORT,..."`, the address of each process, the same for all.
+        held_out: Text to evaluate on.
+        epochs: Epochs to train, not necessarily whole (default: 1).
         steps: Steps to train, in place of `epochs`.
-        batch_size: Rows of a batch. This and the following five: `None` for the value in the
-            options of `options` or `start_from`, or else 128.
-        unroll_steps: Words of a window; else 20.
-        dropout: Fraction to drop; else 0.1.
-        negatives: Words drawn for the sampled softmax, 0 for the full softmax; else 8192.
-        clip_norm: Bound on the global norm of the gradient of loss times `unroll_steps`, 0 for
-            none; else 10.
+        batch_size: Rows of a batch (default: 128).
+        unroll_steps: Words of a window (default: 20).
+        dropout: Fraction to drop (default: 0.1).
+        negatives: Words drawn for the sampled softmax, 0 for the full softmax (default: 8192).
+        clip_norm: Bound on the global norm of the gradient of loss times `unroll_steps`, 0 for none
+            (default: 10).
         share_embedding_softmax: Whether a model that reads whole words has one table for input and
-            softmax; else `False`.
+            softmax (default: no).
         optimizer: `"adagrad"`, as bilm-tf, or `"adam"`.
-        learning_rate: `None` for that in the options, or else 0.2 for Adagrad, 0.001 for Adam.
+        learning_rate: The highest learning rate (default: 0.2 for Adagrad, 0.001 for Adam).
         schedule: `"constant"`; `"cosine"`, which falls to zero all the way to the end; or
             `"trapezoid"`, which holds the learning rate until the last `cooldown_steps`.
-        warmup_steps: With `"cosine"` and `"trapezoid"`: steps over which the learning rate rises
-            from zero.
+        warmup_steps: Steps over which the learning rate rises from zero, unless it is constant.
         cooldown_steps: With `"trapezoid"`: steps at the end over which the learning rate falls to
             zero. May change, with `steps`, when a training is resumed, until the fall has begun.
         uniform_bias: Start the softmax with all words alike, as bilm-tf does, not by frequency.
@@ -65,8 +74,8 @@ class TrainingSettings:
         evaluate_sentences: Sentences of `held_out` to evaluate on then; the end takes all.
         checkpoint_seconds: Seconds between two checkpoints.
         keep: Checkpoints to keep.
-        dtype: A Keras dtype policy such as `"mixed_bfloat16"`, or `None`.
-        tensorboard: Whether to log for TensorBoard too.
+        dtype: A Keras dtype policy such as `"mixed_bfloat16"`.
+        tensorboard: Log for TensorBoard too.
 
     Raises:
         ValueError: if a setting is bad, or does not go with another one.
@@ -106,16 +115,14 @@ class TrainingSettings:
     tensorboard: bool = False
 
     def __post_init__(self):
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}."
-                )
-        for names, is_good, expected in _NUMBERS:
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and not is_good(value):
-                    raise ValueError(f"{name} must be {expected}, got {value!r}.")
+        for name, choices in CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
+        for name, kind in NUMBERS.items():
+            is_good, expected = _KINDS[kind]
+            value = getattr(self, name)
+            if value is not None and not is_good(value):
+                raise ValueError(f"{name} must be {expected}, got {value!r}.")
         if self.epochs and self.steps:
             raise ValueError("give epochs or steps, not both")
         if self.warmup_steps and self.schedule == "constant":
@@ -128,23 +135,33 @@ class TrainingSettings:
             raise ValueError("start_from has the architecture of its model: leave out options")
 
 
+CHOICES = {
+    "preset": tuple(PRESETS),
+    "optimizer": tuple(LEARNING_RATES),
+    "schedule": ("constant", "cosine", "trapezoid"),
+}
+NUMBERS = {
+    **dict.fromkeys(("devices", "steps", "batch_size", "unroll_steps", "keep"), "positive"),
+    **dict.fromkeys(("evaluate_every", "evaluate_sentences"), "positive"),
+    **dict.fromkeys(("negatives", "warmup_steps", "cooldown_steps"), "count"),
+    **dict.fromkeys(("epochs", "learning_rate", "checkpoint_seconds"), "positive_float"),
+    "clip_norm": "not_negative_float",
+    "dropout": "fraction",
+}
+"""The kind of number of a setting, by its name in `keras_elmo.cli.numbers`."""
+
+
 def _is_whole(least):
     return lambda value: isinstance(value, (int, np.integer)) and value >= least
 
 
-_CHOICES = {"preset": tuple(PRESETS), "optimizer": tuple(LEARNING_RATES), "schedule": SCHEDULES}
-_POSITIVE_INTEGERS = (
-    *("devices", "steps", "batch_size", "unroll_steps"),
-    *("evaluate_every", "evaluate_sentences", "keep"),
-)
-_POSITIVE = ("epochs", "learning_rate", "checkpoint_seconds")
-_NUMBERS = (
-    (_POSITIVE_INTEGERS, _is_whole(1), "a positive integer"),
-    (("negatives", "warmup_steps", "cooldown_steps"), _is_whole(0), "0 or a positive integer"),
-    (_POSITIVE, lambda value: 0 < value < math.inf, "a positive number"),
-    (("clip_norm",), lambda value: 0 <= value < math.inf, "0 or a positive number"),
-    (("dropout",), lambda value: 0 <= value < 1, "from 0 to below 1"),
-)
+_KINDS = {
+    "positive": (_is_whole(1), "a positive integer"),
+    "count": (_is_whole(0), "0 or a positive integer"),
+    "positive_float": (lambda value: 0 < value < math.inf, "a positive number"),
+    "not_negative_float": (lambda value: 0 <= value < math.inf, "0 or a positive number"),
+    "fraction": (lambda value: 0 <= value < 1, "from 0 to below 1"),
+}
 
 NOT_RECORDED = (
     *("files", "output", "vocabulary", "preset", "options", "start_vocabulary", "hosts"),

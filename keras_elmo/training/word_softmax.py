@@ -28,8 +28,7 @@ class WordSoftmax(keras.layers.Layer):
         inputs: Contexts, the top layer of the biLM.
         targets: Ids of the target words.
         sampled: Whether to compare each target with one set of drawn words, the same for all
-            contexts, instead of all words. Words are drawn by rank, log-uniformly and each once;
-            a target among them does not count; logits are corrected by the expected counts.
+            contexts. A target among them does not count; logits are corrected by expected counts.
         kernel: The table `(V, P)` where it belongs to the token encoder (tied weights).
 
     Input shape:
@@ -92,10 +91,8 @@ class WordSoftmax(keras.layers.Layer):
         positive = positive + biases[:num_targets] - ops.log(expected_targets)
         biases = biases[num_targets:] - ops.log(expected)
         columns = _columns(ids[:num_targets], ids[num_targets:], self.vocabulary_size)
-        arguments = inputs, rows[num_targets:], biases, positive, columns
-        return call_with_gradient(
-            _sampled_losses, _sampled_losses_gradient, self.compute_dtype, *arguments
-        )[0]
+        arguments = self.compute_dtype, inputs, rows[num_targets:], biases, positive, columns
+        return call_with_gradient(_sampled_losses, _sampled_losses_gradient, *arguments)[0]
 
     def draw(self, targets: Any) -> tuple[Any, Any, Any]:
         """Draws words log-uniformly by rank, each at most once.
@@ -103,9 +100,6 @@ class WordSoftmax(keras.layers.Layer):
         The first arrival of each word in a Poisson process is exponential, with its probability as
         the rate; the earliest words are those that drawing with repetitions until there are enough
         distinct ones would give.
-
-        Args:
-            targets: Integer ids `(N,)`.
 
         Returns:
             Drawn ids int32 `(num_negative_samples,)`, and the expected counts, float32, of the
@@ -153,14 +147,9 @@ def _columns(targets, candidates, vocabulary_size):
 # The logits, contexts by words, are by far the largest array of a training step, which spends most
 # of its time reading and writing it. This gradient reads it for its two products only.
 def _sampled_losses(compute_dtype, inputs, rows, biases, positive, columns):
-    """Negative log-likelihoods float32 `(N,)` among drawn words.
+    """Negative log-likelihoods float32 `(N,)` of targets with logits `positive` `(N,)`.
 
-    Args:
-        compute_dtype: Dtype of the products.
-        inputs: Contexts `(N, P)`.
-        rows, biases: Of the drawn words, `(S, P)` and float32 `(S,)`.
-        positive: Logits of the targets, float32 `(N,)`.
-        columns: int32 `(N,)`, the drawn word that is the target and does not count, or -1.
+    The drawn words have `rows` `(S, P)` and `biases` `(S,)`; that of `columns` does not count.
     """
     logits = ops.cast(ops.matmul(inputs, ops.transpose(rows)), "float32") + biases
     numbers = ops.arange(ops.shape(logits)[0], dtype="int32")
