@@ -11,8 +11,8 @@ from keras_elmo.atomic import atomic_write
 NUM_CHARACTERS = 261
 """Character ids of a token: 256 bytes, four boundary marks and the padding inside a word."""
 
+# What inference files call `n_characters`: the same ids and the padding of a sentence.
 _NUM_CHARACTERS_WITH_PADDING = NUM_CHARACTERS + 1
-"""What inference files call `n_characters`: the same ids and the padding of a sentence."""
 
 MIN_CHARACTERS_PER_TOKEN = 3
 """Begin of word, one byte or sentence mark, end of word."""
@@ -54,9 +54,7 @@ _BILM_TF_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class ElmoConfig:
-    """The architecture of a bidirectional language model (biLM).
-
-    The defaults are those of the published 'original' model: 93.6 M parameters.
+    """The architecture of a bidirectional language model (biLM), by default the 'original' one.
 
     Args:
         filters: Convolutions over characters, a sequence of `(width, number)` pairs; `None` for a
@@ -161,7 +159,7 @@ class ElmoConfig:
             options["char_cnn"] = {
                 "activation": self.activation,
                 "embedding": {"dim": self.char_embedding_dim},
-                "filters": [list(pair) for pair in self.filters],
+                "filters": list(map(list, self.filters)),
                 "max_characters_per_token": self.max_characters_per_token,
                 "n_characters": _NUM_CHARACTERS_WITH_PADDING,
                 "n_highway": self.num_highway,

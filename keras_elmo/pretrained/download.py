@@ -25,24 +25,16 @@ _OLD_DOWNLOAD_SECONDS = 24 * 3600
 
 @contextlib.contextmanager
 def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
-    """Gives the paths of a model's two files, downloading or unpacking them first where needed.
+    """Yields the paths of a model's options and weights, downloaded or unpacked where needed.
 
     Args:
         model: A name of `list_models()`, a folder or zip file with options.json and weights.hdf5,
             or a pair of paths `(options, weights)`.
 
-    Yields:
-        Pair of paths: the options file and the weights file. Unpacked files are removed afterwards.
-
     Raises:
         FileNotFoundError: if a file or folder does not exist.
         ValueError: if the name is unknown, or a folder does not hold one model.
         ConnectionError: if a download failed.
-
-    Example:
-
-    >>> with model_files("default") as (options, weights):
-    ...     config = ElmoConfig.from_json(options)
     """
     if isinstance(model, (tuple, list)):
         yield _checked_pair(model)

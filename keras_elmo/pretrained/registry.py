@@ -119,13 +119,7 @@ def list_models() -> list[str]:
 
 
 def get_model(name: str) -> PretrainedModel:
-    """What is known of a model.
-
-    Args:
-        name: One of `list_models()`.
-
-    Returns:
-        A `PretrainedModel`.
+    """What is known of a model of `list_models()`: a `PretrainedModel`.
 
     Raises:
         ValueError: if there is no such name; the message shows close ones.

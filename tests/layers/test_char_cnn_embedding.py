@@ -18,9 +18,9 @@ def options_of(activation="relu", num_highway=1, projection_dim=6):
             "activation": activation,
             "embedding": {"dim": 4},
             "filters": FILTERS,
-            "num_highway": num_highway,
+            "n_highway": num_highway,
         },
-        "lstm": {"dim": 8, "projection_dim": projection_dim, "num_layers": 1},
+        "lstm": {"dim": 8, "projection_dim": projection_dim, "n_layers": 1},
     }
 
 
