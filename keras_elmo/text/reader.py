@@ -198,7 +198,7 @@ def find_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]])
 
     Example:
 
-    >>> find_files("1b-word/training-monolingual.tokenized.shuffled/*")
+    >>> find_files("shards/*")
     """
     patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     found = {}

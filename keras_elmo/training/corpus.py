@@ -203,7 +203,7 @@ def language_model_dataset(
     >>> dataset = language_model_dataset(
     ...     "shards/*", vocabulary, batch_size=128, unroll_steps=20, repeat=True
     ... )
-    >>> model.fit(dataset, epochs=10, steps_per_epoch=1000)
+    >>> model.fit(dataset, epochs=10, steps_per_epoch=1000, shuffle=False)
     """
     corpus = LanguageModelCorpus(
         files, vocabulary, batch_size=batch_size, unroll_steps=unroll_steps, **options
