@@ -11,27 +11,17 @@ from collections.abc import Iterator
 def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` once the block has succeeded.
 
-    Args:
-        path: The file to write; an existing one stays as it is until then.
-
-    Yields:
-        A path in the same folder, with the same suffix, for the caller to write to. It is synced to
-        disk before it is renamed, and removed after an error.
-
-    Raises:
-        FileNotFoundError: if the folder does not exist.
-
-    Example:
+    It has the same folder and suffix, is synced to disk before, and is removed after an error.
 
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
     """
-    path = os.path.abspath(os.fspath(path))
+    path = os.path.abspath(path)
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
-    ending = os.path.splitext(name)[1]
-    partial = os.path.join(folder, f".partial-{uuid.uuid4().hex}{ending}")
+    suffix = os.path.splitext(name)[1]
+    partial = os.path.join(folder, f".partial-{uuid.uuid4().hex}{suffix}")
     try:
         yield partial
         sync_to_disk(partial)
@@ -45,23 +35,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
 def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[str]:
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
-    Args:
-        path: The folder to write; missing parent folders are made.
-        overwrite: Whether it may replace an existing folder, provided that the new one holds
-            everything that the existing one holds.
-
-    Yields:
-        An empty folder on the same disk, for the caller to fill. It is removed after an error.
-
-    Raises:
-        FileExistsError: if the folder exists and may not be replaced.
-
-    Example:
-
-    >>> with atomic_folder("my_elmo") as partial:
-    ...     ElmoLayer().export_hdf5(partial)
+    It is on the same disk, and removed after an error. Missing parent folders are made. With
+    `overwrite` it may replace a folder, provided that it holds everything that that one holds.
     """
-    path = os.path.abspath(os.fspath(path))
+    path = os.path.abspath(path)
     check_free(path, overwrite)
     around = os.path.dirname(path)
     while not os.path.isdir(around):
@@ -73,7 +50,12 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
         os.makedirs(os.path.dirname(path), exist_ok=True)
         check_free(path, overwrite)  # it may have appeared meanwhile
         if os.path.lexists(path):
-            _check_replaceable(path, partial)
+            foreign = sorted(set(os.listdir(path)) - set(os.listdir(partial)))
+            if foreign:
+                raise FileExistsError(
+                    f"{path} is not overwritten, since it holds more than an export: "
+                    f"{', '.join(foreign)}."
+                )
         replace(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -84,10 +66,6 @@ def replace(new: str, old: str) -> None:
 
     A file replaces a file in one step. A folder cannot be replaced so: it is first renamed to
     `.<its name>.replaced`, which is removed at the end.
-
-    Args:
-        new: The file or folder to rename.
-        old: The name to give it, on the same disk.
     """
     if os.path.isdir(old) or (os.path.isdir(new) and os.path.lexists(old)):
         remove_replaced(old)
@@ -127,13 +105,4 @@ def check_free(path: str | os.PathLike, overwrite: bool) -> None:
         raise FileExistsError(
             f"{os.fspath(path)} is there already: choose another name, or replace it with "
             "overwrite=True or --overwrite."
-        )
-
-
-def _check_replaceable(old, new):
-    """Raises FileExistsError if the folder `old` holds what the folder `new` does not."""
-    foreign = sorted(set(os.listdir(old)) - set(os.listdir(new)))
-    if foreign:
-        raise FileExistsError(
-            f"{old} is not overwritten, since it holds more than an export: {', '.join(foreign)}."
         )

@@ -1,8 +1,4 @@
-"""The helpers of AllenNLP and bilm-tf by their own names, for code that calls them.
-
-Each is a thin layer over the rest of keras_elmo; its docstring says what to use in new code. See
-docs/MIGRATION.md.
-"""
+"""The helpers of AllenNLP and bilm-tf by their own names; docs/MIGRATION.md has the guide."""
 
 import itertools
 import os
@@ -26,15 +22,13 @@ from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, row
 def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
     """AllenNLP's character ids, without rows for the boundaries of sentences.
 
-    A token `"<S>"` or `"</S>"` has a boundary's row, as there. In new code use `encode_sentences`,
-    whose rows `ElmoLayer` reads; `add_sentence_boundaries` makes them from these.
+    A token `"<S>"` or `"</S>"` has a boundary's row. In new code use `encode_sentences`.
 
     Args:
         batch: List of sentences, each a list of tokens.
 
     Returns:
-        int64 array `(B, T, 50)`, the ids of `encode_sentences`: 0 after a sentence. AllenNLP's is
-        a PyTorch tensor: `torch.from_numpy(ids)`.
+        int64 array `(B, T, 50)`, 0 after a sentence: `torch.from_numpy` makes AllenNLP's tensor.
 
     Raises:
         ValueError: if a sentence is no list of strings.
@@ -44,7 +38,7 @@ def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
     >>> batch_to_ids([["First", "sentence", "."], ["Another"]]).shape
     (2, 3, 50)
 
-    Reference: AllenNLP 0.9, `allennlp.modules.elmo.batch_to_ids`; BILM_TF.md, "Characters".
+    Reference: AllenNLP 0.9, `allennlp.modules.elmo.batch_to_ids`.
     """
     batch = list(map(checked_tokens, batch))
     ids = encode_sentences(batch).astype(np.int64)
@@ -54,13 +48,7 @@ def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
 
 
 def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
-    """Makes the rows of `encode_sentences` from those of `batch_to_ids`, such as stored ones.
-
-    Args:
-        ids: Integer character ids `(B, T, C)`, 0 after a sentence.
-
-    Returns:
-        int32 array `(B, T + 2, C)`, which `ElmoLayer` reads.
+    """Makes the rows of `encode_sentences`, int32 `(B, T + 2, C)`, from those of `batch_to_ids`.
 
     Example:
 
@@ -80,14 +68,12 @@ class ElmoEmbedder:
     """AllenNLP's embedder: every layer's vectors of tokenized sentences.
 
     In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike in AllenNLP, the
-    LSTM state starts from zero in each sentence, so that its vectors do not depend on those before;
-    to carry the state, make an `ElmoLayer(..., output="layers", stateful=True)`. And a token
-    `"<S>"` is ordinary text.
+    LSTM state starts from zero in each sentence; to carry it, make an
+    `ElmoLayer(..., output="layers", stateful=True)`. And a token `"<S>"` is ordinary text.
 
     Args:
-        options_file: The model's options.json.
-        weight_file: The model's weights.hdf5. Without both, the paper's model, `"original"`, is
-            downloaded.
+        options_file, weight_file: The model's options.json and weights.hdf5. Without both, the
+            paper's model, `"original"`, is downloaded.
         cuda_device: Not used: the Keras backend chooses the device.
 
     Raises:
@@ -115,36 +101,17 @@ class ElmoEmbedder:
         self.embedder = Embedder(model, progress=False)
 
     def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
-        """All layers of one sentence.
-
-        Args:
-            sentence: List of tokens.
-
-        Returns:
-            float32 array `(L + 1, T, 2 * P)`; T is 0 for an empty sentence.
-        """
+        """All layers of a list of T tokens, float32 `(L + 1, T, 2 * P)`."""
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[np.ndarray]:
-        """All layers of a batch of sentences: a list of arrays as of `embed_sentence`.
-
-        Args:
-            batch: List of lists of tokens.
-        """
+        """All layers of each sentence of a batch, as of `embed_sentence`."""
         return self.embedder.embed(batch, output="layers")
 
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = 64
     ) -> Iterator[np.ndarray]:
-        """All layers of many sentences, one after the other.
-
-        Args:
-            sentences: Iterable of lists of tokens; it is read lazily.
-            batch_size: Sentences to read and embed at once.
-
-        Yields:
-            An array as of `embed_sentence` for each sentence.
-        """
+        """Streams all layers of sentences, of which `batch_size` are read and embedded at once."""
         sentences = iter(sentences)
         while batch := list(itertools.islice(sentences, batch_size)):
             yield from self.embed_batch(batch)
@@ -153,9 +120,9 @@ class ElmoEmbedder:
 class Batcher:
     """bilm-tf's character ids, with rows for the boundaries of sentences.
 
-    In new code use `encode_sentences(sentences, max_token_length)`, which needs no vocabulary. Here
-    a token `"<S>"` or `"</S>"` has a boundary's row where the vocabulary lists it, as there. (A
-    vocabulary without them makes bilm-tf encode its last word as `</S>`; that is not done here.)
+    In new code use `encode_sentences(sentences, max_token_length)`. Here a token `"<S>"` or
+    `"</S>"` has a boundary's row where the vocabulary lists it. (Without them bilm-tf encodes the
+    vocabulary's last word as `</S>`; that is not done here.)
 
     Args:
         lm_vocab_file: The vocabulary, one word a line.
@@ -169,7 +136,7 @@ class Batcher:
     >>> Batcher("vocabulary.txt", 50).batch_sentences([["First", "sentence", "."], ["Hi"]]).shape
     (2, 5, 50)
 
-    Reference: bilm-tf, `bilm.Batcher`; BILM_TF.md, "Characters".
+    Reference: bilm-tf, `bilm.Batcher`.
     """
 
     def __init__(self, lm_vocab_file: str | os.PathLike, max_token_length: int):
@@ -188,7 +155,7 @@ class TokenBatcher:
     """bilm-tf's ids of whole words, with those of the boundaries of sentences.
 
     In new code use `encode_token_ids(sentences, vocabulary)`. Here a token `"<S>"` or `"</S>"` has
-    a boundary's id, as there.
+    a boundary's id.
 
     Args:
         lm_vocab_file: The vocabulary, one word a line, with `<S>`, `</S>` and `<UNK>`.
@@ -228,19 +195,17 @@ def weight_layers(
 
     Args:
         name: A name for the layer that is made.
-        bilm_ops: A dict with `lm_embeddings`, floats `(B, L + 1, T, 2 * P)`, which an
-            `ElmoLayer(..., output="layers")` gives; and `mask`, booleans `(B, T)`, unless they
-            come from such a layer, whose mask is known. Tensors, or Keras tensors of a model.
-        l2_coef: Weight of the penalty on the raw layer weights, or `None`.
-        use_top_only: Whether to take the top layer alone.
-        do_layer_norm: Whether to normalize the layers first.
-        reuse: To share weights, the `layer` of an earlier result; bilm-tf goes by the name of a
-            variable scope.
+        bilm_ops: A dict with `lm_embeddings`, floats `(B, L + 1, T, 2 * P)`, of an
+            `ElmoLayer(..., output="layers")`; if they are of something else, also with `mask`,
+            booleans `(B, T)`.
+        l2_coef, use_top_only, do_layer_norm: `l2`, `use_top_only` and `layer_norm` of the
+            `WeightedLayerSum`.
+        reuse: To share weights, the `layer` of an earlier result.
 
     Returns:
         A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, for
-        training loops of your own (`fit` adds it to the loss without being told); `layer`, the
-        `WeightedLayerSum`, which holds the weights.
+        training loops of your own (`fit` adds it to the loss by itself); `layer`, the
+        `WeightedLayerSum`.
 
     Raises:
         ValueError: if `reuse` is no such layer, or the embeddings have another shape.
@@ -251,7 +216,7 @@ def weight_layers(
     >>> weight_layers("input", ops, l2_coef=0.001)["weighted_op"].shape
     TensorShape([1, 4, 256])
 
-    Reference: bilm-tf, `bilm.weight_layers`; BILM_TF.md, "Layers and mix".
+    Reference: bilm-tf, `bilm.weight_layers`.
     """
     if reuse is not None and not isinstance(reuse, WeightedLayerSum):
         raise ValueError(f"reuse must be the 'layer' of an earlier result; got {reuse!r}.")

@@ -23,12 +23,7 @@ class ProgressBar:
             self._progress.advance(self._task, count)
 
     def update(self, completed: int, text: str | None = None) -> None:
-        """Sets what is completed.
-
-        Args:
-            completed: How much, in the unit of the total.
-            text: What is shown behind the bar, such as a rate; `None` leaves it as it is.
-        """
+        """Sets what is completed, and the text behind the bar unless it is `None`."""
         if self.is_shown:
             fields = {} if text is None else {"text": text}
             self._progress.update(self._task, completed=completed, **fields)
@@ -45,51 +40,35 @@ def progress_bar(
 ) -> Iterator[ProgressBar]:
     """Shows a progress bar on standard error while the block runs.
 
-    The remaining time is shown if the total is known, the elapsed time otherwise.
-
     Args:
         description: What is done, such as `"embedding"`.
-        total: How much there is to do, if known.
+        total: How much there is to do; if known, the remaining time is shown.
         unit: What is counted, such as `"sentences"`: the count is shown then.
         completed: How much was done before.
         shown: Whether to show the bar; `None` shows it if standard error is a terminal.
-
-    Yields:
-        A `ProgressBar`.
-
-    Example:
-
-    >>> with progress_bar("embedding", total=3, unit="sentences") as bar:
-    ...     for _ in range(3):
-    ...         bar.advance()
     """
     if shown is None:
         shown = _is_terminal(sys.stderr)
     if not shown:
         yield ProgressBar()
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     count = "{task.completed:,}" + (" of {task.total:,}" if total is not None else "")
     columns = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *([TextColumn(f"{count} {unit}", markup=False)] if unit else []),
-        TextColumn("{task.fields[text]}", markup=False),
-        TimeElapsedColumn() if total is None else TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        *([progress.TextColumn(f"{count} {unit}", markup=False)] if unit else []),
+        progress.TextColumn("{task.fields[text]}", markup=False),
+        progress.TimeElapsedColumn() if total is None else progress.TimeRemainingColumn(),
     ]
     # Rich prints what is written meanwhile above the bar: on standard error, so not for a file.
     redirect = _is_terminal(sys.stdout)
-    with Progress(*columns, console=Console(stderr=True), redirect_stdout=redirect) as progress:
-        task = progress.add_task(description, total=total, completed=completed, text="")
-        yield ProgressBar(progress, task)
+    console = Console(stderr=True)
+    with progress.Progress(*columns, console=console, redirect_stdout=redirect) as shown_bar:
+        task = shown_bar.add_task(description, total=total, completed=completed, text="")
+        yield ProgressBar(shown_bar, task)
 
 
 def _is_terminal(stream):

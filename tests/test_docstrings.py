@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[1]
 NOT_RUN = {
     "embed_shards": "starts a Ray cluster: tests/embedding/test_distributed.py",
     "register_model": "downloads",
-    "open_writer": "its records come from read_records",
 }
 SMALLER = {
     "epochs=10": "epochs=1",

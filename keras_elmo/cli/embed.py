@@ -5,8 +5,8 @@ import itertools
 import os
 import sys
 
-from keras_elmo.cli import numbers
 from keras_elmo.cli.common import MODEL_HELP, print_table
+from keras_elmo.cli.numbers import add_number
 
 _MAX_SHOWN = 20
 
@@ -22,63 +22,43 @@ def add_command(commands, common):
         "a file. Tokens are separated by white space, also from punctuation. After a kill, the "
         "same command with --resume continues the file.",
     )
-    command.add_argument(
-        "sentences",
-        nargs="*",
-        metavar="SENTENCE",
-        help="a sentence, in quotes; or, with --output, a text file, as for --input",
-    )
-    command.add_argument(
+    add = command.add_argument
+    add("sentences", nargs="*", metavar="SENTENCE", help="in quotes; or a text file to --output")
+    add(
         "--input",
         metavar="FILE",
         help="read sentences from a UTF-8 text file, one a line, plain, .gz, .xz or .jsonl; '-' is "
         "the standard input, which is also read when there is no sentence",
     )
-    command.add_argument("--field", help="of JSON lines, that holds the sentence (default: text)")
-    command.add_argument("--model", default="default", help=MODEL_HELP)
-    command.add_argument(
-        "--vocabulary",
-        metavar="FILE",
-        help="for models that read whole words: the words, in the order of their table's rows",
-    )
-    command.add_argument(
+    add("--field", help="of JSON lines, that holds the sentence (default: text)")
+    add("--model", default="default", help=MODEL_HELP)
+    add("--vocabulary", metavar="FILE", help="of a model of whole words, in the order of its table")
+    add(
         "--vectors",
         choices=("mix", "layers", "top"),
         default="mix",
         help="the mean of all layers, which is what a fresh ElmoLayer gives; every layer, as "
         "bilm-tf stores them; or the top layer (default: %(default)s)",
     )
-    command.add_argument(
-        "--pooling",
-        choices=("mean", "max"),
-        help="one vector for each sentence instead of each word; needs --output",
+    add("--pooling", choices=("mean", "max"), help="one vector per sentence; needs --output")
+    add("--compute-dtype", metavar="DTYPE", help="float32, bfloat16 or int8 (default: float32)")
+    add_number(command, "--batch-tokens", 2048, "tokens embedded together")
+    add_number(command, "--neighbors", 3, "nearest words to show for each word")
+    _add_output_options(command.add_argument_group("writing vectors to a file"))
+    group = command.add_argument_group("on a Ray cluster")
+    group.add_argument(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="embed text shards (--input 'shards/*') on the cluster at ADDRESS, or on this machine "
+        "without one, to a folder of Parquet files, --output",
     )
-    command.add_argument(
-        "--compute-dtype",
-        metavar="DTYPE",
-        help="float32, bfloat16 or int8: what the model computes in (default: float32)",
-    )
-    command.add_argument(
-        "--batch-tokens",
-        type=numbers.positive,
-        default=2048,
-        metavar="N",
-        help="tokens embedded together (default: %(default)s)",
-    )
-    command.add_argument(
-        "--neighbors",
-        type=numbers.positive,
-        default=3,
-        metavar="N",
-        help="nearest words to show for each word (default: %(default)s)",
-    )
-    _add_output_options(command)
-    _add_ray_options(command)
+    add_number(group, "--actors", None, "processes with a model each; else one for two cores")
     command.set_defaults(run=_embed, check=_check)
 
 
-def _add_output_options(command):
-    group = command.add_argument_group("writing vectors to a file")
+def _add_output_options(group):
     group.add_argument(
         "--output",
         metavar="FILE",
@@ -92,13 +72,7 @@ def _add_output_options(command):
         help="of the stored vectors (default: %(default)s)",
     )
     group.add_argument("--compression", choices=("gzip",), help="of the stored vectors")
-    group.add_argument(
-        "--max-line-tokens",
-        type=numbers.positive,
-        default=100_000,
-        metavar="N",
-        help="a longer line has no vectors and is reported (default: %(default)s)",
-    )
+    add_number(group, "--max-line-tokens", 100_000, "a longer line is reported, without vectors")
     exclusive = group.add_mutually_exclusive_group()
     exclusive.add_argument(
         "--resume",
@@ -106,24 +80,6 @@ def _add_output_options(command):
         help="continue FILE after a kill, or after the text has grown; --ray always does",
     )
     exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
-
-
-def _add_ray_options(command):
-    group = command.add_argument_group("on a Ray cluster")
-    group.add_argument(
-        "--ray",
-        nargs="?",
-        const="",
-        metavar="ADDRESS",
-        help="embed text shards (--input 'shards/*') on the cluster at ADDRESS, or on this machine "
-        "without one, to a folder of Parquet files, --output",
-    )
-    group.add_argument(
-        "--actors",
-        type=numbers.positive,
-        metavar="N",
-        help="processes that hold a model each (default: one for each two cores)",
-    )
 
 
 def _embed(arguments, parser):
@@ -136,38 +92,44 @@ def _embed(arguments, parser):
 
 
 def _check(arguments, parser):
-    if arguments.output is None:
+    output, sentences, is_on_ray = arguments.output, arguments.sentences, arguments.ray is not None
+    if output is None:
         for option in ("pooling", "ray", "compression", "resume", "overwrite"):
             if getattr(arguments, option) not in (None, False):
                 parser.error(f"--{option} needs --output")
         if arguments.vectors == "layers":
             parser.error("--vectors layers needs --output: a table shows one vector for each word")
-    elif arguments.ray is None:
-        from keras_elmo.embedding.writers import check_suffix
+    else:
+        _check_names(output, sentences, is_on_ray, parser)
+    if sentences and arguments.input:
+        parser.error("give sentences or --input, not both")
+    if is_on_ray and not _file_argument(arguments):
+        parser.error("--ray needs text files: --input 'shards/*'")
+    if is_on_ray and arguments.overwrite:
+        parser.error("--ray does not overwrite: remove the folder, or choose another --output")
+    if arguments.actors and not is_on_ray:
+        parser.error("--actors needs --ray")
 
+
+def _check_names(output, sentences, is_on_ray, parser):
+    """Checks the file to write, and that no sentence is meant to be a file to read."""
+    from keras_elmo.embedding.writers import check_suffix
+
+    if not is_on_ray:
         try:
-            check_suffix(arguments.output)
+            check_suffix(output)
         except ValueError as error:
             parser.error(str(error))
-    if arguments.sentences and arguments.input:
-        parser.error("give sentences or --input, not both")
-    if arguments.ray is not None and not _file_argument(arguments):
-        parser.error("--ray needs text files: --input 'shards/*'")
-    if arguments.output is not None and len(arguments.sentences) == 1:
-        (text,) = arguments.sentences
-        looks_like_file = len(text.split()) == 1 and os.path.splitext(text)[1] not in ("", ".")
-        if looks_like_file and not os.path.isfile(text):
+    files = list(filter(os.path.isfile, sentences))
+    if len(sentences) == 1 and not files:
+        (text,) = sentences
+        if len(text.split()) == 1 and os.path.splitext(text)[1] not in ("", "."):
             parser.error(f"there is no file {text}. If that is a sentence, use --input -")
-    files = list(filter(os.path.isfile, arguments.sentences))
-    if arguments.output is not None and len(arguments.sentences) > 1 and files:
+    if len(sentences) > 1 and files:
         parser.error(
             f"{files[0]} is a file, of which --output takes one: --input {files[0]}; or many with "
             "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
         )
-    if arguments.ray is not None and arguments.overwrite:
-        parser.error("--ray does not overwrite: remove the folder, or choose another --output")
-    if arguments.actors and arguments.ray is None:
-        parser.error("--actors needs --ray")
 
 
 def _file_argument(arguments):
@@ -207,14 +169,13 @@ def _tell_what_is_kept(path):
 
     num_lines = 0 if os.path.exists(path) else stored_lines(path)
     if num_lines:
-        print(
-            f"keras-elmo: the vectors of {num_lines:,} lines are kept; the same command with "
-            "--resume continues after them",
-            file=sys.stderr,
-        )
+        kept = f"the vectors of {num_lines:,} lines are kept; the same command with --resume"
+        print(f"keras-elmo: {kept} continues after them", file=sys.stderr)
 
 
 def _embed_to_terminal(arguments, parser):
+    import numpy as np
+
     from keras_elmo.text.reader import read_records
 
     is_file = arguments.input not in (None, "-")
@@ -226,7 +187,7 @@ def _embed_to_terminal(arguments, parser):
         raise ValueError("The input is empty: there is no sentence to embed.")
     sentences = [record.tokens for record in shown]
     vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
-    _show_vectors(list(zip(sentences, vectors)), arguments.neighbors)
+    _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
     if next(records, None) is not None:
         print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
 
@@ -283,43 +244,31 @@ def _embedder_options(arguments):
 
 
 def _file_options(arguments):
-    """What `embed_file` is told, on this machine or on a cluster."""
-    return {
-        "output": arguments.vectors,
-        "pooling": arguments.pooling,
-        "field": arguments.field,
-        "max_line_tokens": arguments.max_line_tokens,
-        "dtype": arguments.dtype,
-        "compression": arguments.compression,
-    }
+    names = ("pooling", "field", "max_line_tokens", "dtype", "compression")
+    return {"output": arguments.vectors, **{name: getattr(arguments, name) for name in names}}
 
 
-def _show_vectors(embedded, num_neighbors):
-    import numpy as np
+def _show_vectors(sentences, vectors, num_neighbors):
     from rich.table import Table
 
-    words = [
-        (number, _text(token))
-        for number, (tokens, _) in enumerate(embedded, start=1)
-        for token in tokens
-    ]
+    words = [(i, _text(token)) for i, tokens in enumerate(sentences, 1) for token in tokens]
     if not words:
         raise ValueError("The input holds no words, only white space.")
-    vectors = np.concatenate([vectors for _, vectors in embedded])
     table = Table()
     for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
         table.add_column(column, overflow="fold")
-    neighbors = _nearest(vectors, num_neighbors)
-    for i, (number, word) in enumerate(words):
-        new_sentence = i == 0 or words[i - 1][0] != number
-        if new_sentence and i:
+    last_sentence = None
+    for (sentence, word), vector, near in zip(words, vectors, _nearest(vectors, num_neighbors)):
+        is_first, last_sentence = sentence != last_sentence, sentence
+        if is_first:
             table.add_section()
-        values = " ".join(f"{value:6.3f}" for value in vectors[i, :3])
-        near = ", ".join(
-            f"{words[j][1]}{_sentence_mark(words[j][0], number)} {similarity:.2f}"
-            for j, similarity in neighbors[i]
-        )
-        table.add_row(str(number) if new_sentence else "", word, f"{values} ...", near)
+        values = " ".join(f"{value:6.3f}" for value in vector[:3])
+        shown = []
+        for j, cosine in near:
+            other, neighbor = words[j]
+            mark = "" if other == sentence else f" ({other})"
+            shown.append(f"{neighbor}{mark} {cosine:.2f}")
+        table.add_row(str(sentence) if is_first else "", word, f"{values} ...", ", ".join(shown))
     print_table(table)
     print("Nearest by cosine, among the words above; (n) is another sentence.")
 
@@ -333,10 +282,6 @@ def _nearest(vectors, count):
     np.fill_diagonal(similarity, -np.inf)
     order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
     return [[(j, similarity[i, j]) for j in row] for i, row in enumerate(order)]
-
-
-def _sentence_mark(number, own):
-    return "" if number == own else f" ({number})"
 
 
 def _text(token):

@@ -1,8 +1,15 @@
-"""The kinds of numbers that options of the command line take, each a `type` for argparse."""
+"""Numbers as options of the command line: each kind a `type` for argparse."""
 
 import argparse
 import contextlib
 import math
+
+
+def add_number(group, name: str, default: int | None, help: str) -> None:
+    """Adds an option for a whole number of at least 1."""
+    if default is not None:
+        help += " (default: %(default)s)"
+    group.add_argument(name, type=positive, default=default, metavar="N", help=help)
 
 
 def _whole_number(least):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keras_elmo.cli import numbers
+from keras_elmo.cli.numbers import add_number
 from keras_elmo.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -23,19 +23,8 @@ def add_command(commands, common):
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
-    command.add_argument(
-        "--min-count",
-        type=numbers.positive,
-        default=3,
-        metavar="N",
-        help="leave out words that occur less often (default: %(default)s)",
-    )
-    command.add_argument(
-        "--size",
-        type=numbers.positive,
-        metavar="N",
-        help="most words to take, with the 3 specials",
-    )
+    add_number(command, "--min-count", 3, "leave out words that occur less often")
+    add_number(command, "--size", None, "most words to take, with the 3 specials")
     command.set_defaults(run=_vocab, needs_keras=False)
 
 
@@ -68,8 +57,7 @@ def count_corpus(files: str | Sequence[str]) -> "WordCounts":
 
 def print_corpus(report: "TextReport") -> None:
     """Prints how much text was read, and what was odd about it."""
-    print(
-        f"Corpus: {report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
-    )
+    sizes = f"{report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
+    print(f"Corpus: {sizes}")
     for oddity in report.oddities():
         print(f"        {oddity}")

@@ -4,41 +4,29 @@ import collections
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
 from keras_elmo.embedding.writers import stored_lines
 from keras_elmo.text.reader import find_files
 
-_CORES_PER_ACTOR = 2
-
 
 @dataclasses.dataclass
 class EmbeddedShards:
-    """What `embed_shards` reports.
+    """What `embed_shards` reports."""
 
-    Args:
-        shards: Shards in the output, those of earlier jobs included.
-        skipped: Shards that were complete already.
-        lines: Lines in the output.
-        tokens: Tokens embedded by this job.
-        failed: Lines that could not be read; their arrays have no tokens.
-        reasons: For some of those, `(shard, line number from 0, reason)`.
-    """
-
-    shards: int = 0
-    skipped: int = 0
-    lines: int = 0
-    tokens: int = 0
-    failed: int = 0
+    shards: int = 0  # in the output, those of earlier jobs included
+    skipped: int = 0  # that were complete already
+    lines: int = 0  # in the output
+    tokens: int = 0  # embedded by this job
+    failed: int = 0  # lines that could not be read; their arrays have no tokens
     reasons: list[tuple[str, int, str]] = dataclasses.field(default_factory=list)
+    """For some of those, the shard, the line's number from 0 and the reason."""
 
     def add(self, row: dict) -> None:
         """Adds what an actor returned for a shard."""
-        self.skipped += row["skipped"]
-        self.lines += row["lines"]
-        self.tokens += row["tokens"]
-        self.failed += row["failed"]
+        for name in ("skipped", "lines", "tokens", "failed"):
+            setattr(self, name, getattr(self, name) + row[name])
         name = os.path.basename(row["source"])
         reasons = zip(row["reason_lines"], row["reasons"])
         self.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
@@ -52,22 +40,21 @@ def embed_shards(
     model: str | os.PathLike = "default",
     address: str | None = None,
     num_actors: int | None = None,
-    cores_an_actor: int = _CORES_PER_ACTOR,
+    cores_an_actor: int = 2,
     embedder: dict | None = None,
     **file_arguments,
 ) -> EmbeddedShards:
     """Embeds text shards on a Ray cluster, to a Parquet folder for each.
 
-    Ray Data hands the shards to a pool of actors, each of which holds one model and embeds a shard
-    at a time. If an actor dies, another resumes its shard after the last part that was written. The
-    same call resumes a job that was killed: for shards that are complete, the actors only check
-    that they are of this text, model and settings.
+    Each actor holds one model and embeds a shard at a time. If it dies, another resumes its shard
+    after the last part that was written. The same call resumes a job that was killed, and skips
+    shards that are complete and of this text, model and settings.
 
     Args:
         files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
             a file system that all machines see under the same names.
         folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
-        model: As for `ElmoLayer`, but a name or path: each actor loads it.
+        model: A name or path, as for `ElmoLayer`.
         address: Of the cluster, as for `ray.init`; `None` for this machine, or the cluster that
             this program is connected to or runs on.
         num_actors: Processes; `None` for as many as the cluster has cores for.
@@ -75,9 +62,6 @@ def embed_shards(
         embedder: Further arguments of `Embedder`.
         **file_arguments: `output`, `pooling`, `field`, `max_line_tokens`, `dtype` and `compression`
             as for `Embedder.embed_file`.
-
-    Returns:
-        An `EmbeddedShards`.
 
     Raises:
         FileNotFoundError: if no shard matches.
@@ -95,7 +79,11 @@ def embed_shards(
     os.makedirs(folder, exist_ok=True)
     report = EmbeddedShards(shards=len(shards))
     arguments = model, embedder or {}, file_arguments
-    with _connected(ray, address):
+    with contextlib.ExitStack() as stack:
+        if not ray.is_initialized():
+            quiet = {} if address else {"include_dashboard": False}
+            ray.init(address=address, logging_level="ERROR", **quiet)
+            stack.callback(ray.shutdown)
         for row in _rows(ray, shards, arguments, num_actors, cores_an_actor):
             if row["error_type"] == "ValueError":
                 raise ValueError(row["error"])
@@ -109,7 +97,7 @@ def embed_shards(
 
 
 def _rows(ray, shards, constructor_arguments, num_actors, cores_an_actor):
-    """Embeds the shards, and yields a dict for each as it is done."""
+    """Embeds the shards, and yields what an actor returned for each."""
     cores = int(ray.cluster_resources().get("CPU", 1))
     num_actors = min(num_actors or max(1, cores // cores_an_actor), len(shards))
     share = min(cores_an_actor, cores / num_actors)
@@ -131,20 +119,6 @@ def _rows(ray, shards, constructor_arguments, num_actors, cores_an_actor):
         ) from error
 
 
-@contextlib.contextmanager
-def _connected(ray, address) -> Iterator[None]:
-    """Connects to Ray if there is no connection yet, and then disconnects afterwards."""
-    if ray.is_initialized():
-        yield
-        return
-    quiet = {} if address else {"include_dashboard": False}
-    ray.init(address=address, logging_level="ERROR", **quiet)
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
 class _Actor:
     """A process with one model, which embeds a shard at each call."""
 
@@ -154,23 +128,16 @@ class _Actor:
 
     def __call__(self, batch):
         source, target = str(batch["source"][0]), str(batch["target"][0])
-        is_skipped, report, error = False, EmbeddedFile(), None
-        # Ray would show any error inside the traceback of a worker.
+        row = {"source": source, "skipped": False, "error_type": "", "error": ""}
+        report = EmbeddedFile()
         try:
-            is_skipped, report = self._embed(source, target)
-        except Exception as caught:
-            error = caught
-        return {
-            "source": [source],
-            "error_type": ["" if error is None else type(error).__name__],
-            "error": ["" if error is None else str(error)],
-            "skipped": [is_skipped],
-            "lines": [report.lines],
-            "tokens": [report.tokens],
-            "failed": [report.failed],
-            "reason_lines": [[line for line, _ in report.reasons]],
-            "reasons": [[reason for _, reason in report.reasons]],
-        }
+            row["skipped"], report = self._embed(source, target)
+        except Exception as error:  # Ray would show it inside the traceback of a worker
+            row |= {"error_type": type(error).__name__, "error": str(error)}
+        row |= {"lines": report.lines, "tokens": report.tokens, "failed": report.failed}
+        row["reason_lines"] = [line for line, _ in report.reasons]
+        row["reasons"] = [reason for _, reason in report.reasons]
+        return {name: [value] for name, value in row.items()}
 
     def _embed(self, source, target):
         from keras_elmo.embedding.embedder import Embedder
@@ -211,5 +178,5 @@ def _environment(num_threads):
     """Variables of an actor's process: as many threads as it has cores, and this backend."""
     threads = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
     names = ("KERAS_BACKEND", "KERAS_HOME", "KERAS_ELMO_MIRROR", "TF_CPP_MIN_LOG_LEVEL")
-    passed_on = {name: os.environ[name] for name in names if name in os.environ}
-    return {**passed_on, **dict.fromkeys(threads, str(num_threads))}
+    variables = {name: os.environ[name] for name in names if name in os.environ}
+    return variables | dict.fromkeys(threads, str(num_threads))

@@ -2,12 +2,14 @@
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 import numpy as np
 
 from keras_elmo.config import ElmoConfig
+from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
@@ -33,8 +35,7 @@ from keras_elmo.text.vocabulary import (
     read_words,
 )
 
-Sentences = Iterable[str | bytes | Sequence[str | bytes]]
-"""Sentences: lists of tokens, or strings to be split at white space."""
+Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
 
 _OUTPUTS = ("mix", "layers", "top", "average")
 _POOLINGS = (None, "mean", "max")
@@ -42,11 +43,11 @@ _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _WORDS_TO_COMPARE = 8
 _SAME_WORD_TOLERANCE = 1e-3
-_OUT_OF_MEMORY = (
-    *("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory"),
-    *("not enough memory", "can't allocate memory", "failed to allocate"),
+_OUT_OF_MEMORY = re.compile(
+    r"resource_?exhausted|out ?of ?memory|not enough memory"
+    r"|can't allocate memory|failed to allocate",
+    re.IGNORECASE,
 )
-"""How the backends report that memory is exhausted, in lower case."""
 
 
 class Embedder:
@@ -57,31 +58,28 @@ class Embedder:
     is embedded: they are those of `ElmoLayer`, to a few units in the last place.
 
     Args:
-        model: What to embed with: as for `ElmoLayer`, or an `ElmoLayer`, whose mix is then used.
+        model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
         batch_tokens: Tokens in a batch, boundaries and padding included. Halved when memory is
             exhausted.
         word_cache: How many words' vectors to cache, or a `WordCache`; 0 for none.
         max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
-        overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it, so
-            that each word has seen at least `overlap // 2` tokens on either side.
+        overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            quantizes the LSTMs' products to 8 bits (see `QuantizedBiLM`), which pays from some
-            2,000 tokens on. Vectors come out in float32 in any case. An `ElmoLayer` has a dtype of
-            its own and allows only `"int8"`.
-        vocabulary: For models that read whole words: a path or list of the words, in the order of
-            the rows of their table.
-        progress: Whether to show a progress bar on standard error; `None` shows it if that is a
-            terminal.
+            quantizes the LSTMs' products (see `QuantizedBiLM`). An `ElmoLayer` has a dtype of its
+            own and allows only `"int8"`.
+        vocabulary: For models that read whole words: the words in the order of their table's rows,
+            as a list or a path.
+        progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
         layer: The `ElmoLayer`.
         config: Its `ElmoConfig`.
         dim: Size of a word's vector.
-        block_tokens: Tokens that are sorted and embedded together.
+        block_tokens: Tokens, boundaries included, that are sorted and embedded together.
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if an argument is bad, or the word cache is of another model.
+        ValueError: if an argument is invalid, or the word cache is of another model.
 
     Example:
 
@@ -113,15 +111,12 @@ class Embedder:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
         self.dtype = "int8" if dtype == "int8" else self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
-        self.batch_tokens = batch_tokens
-        self.max_tokens = max_tokens
-        self.overlap = overlap
+        self.batch_tokens, self.max_tokens, self.overlap = batch_tokens, max_tokens, overlap
         self.progress = progress
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         if not self.config.reads_characters and self.vocabulary is None:
             raise ValueError(
-                "This model reads whole words: give the vocabulary, the words in the order of its "
-                "table's rows."
+                "This model reads whole words: give the vocabulary, in the order of its table."
             )
         self._ids = None if self.config.reads_characters else id_table(self.vocabulary)
         self._words = CompiledWords(self.layer)
@@ -136,12 +131,10 @@ class Embedder:
 
     @property
     def dim(self) -> int:
-        """Size of a word's vector."""
         return self.config.output_dim
 
     @property
     def block_tokens(self) -> int:
-        """Tokens, boundaries included, that are sorted and embedded together."""
         return _BATCHES_TOGETHER * self.batch_tokens
 
     def embed(
@@ -150,20 +143,19 @@ class Embedder:
         """Embeds sentences.
 
         Args:
-            sentences: Iterable of sentences: lists of tokens, or strings to be split at white
-                space. Of any length, empty ones too.
-            output: `"mix"` for the layer's weighted sum, by the weights that an `ElmoLayer` was
-                trained to, and the mean of all layers otherwise; `"average"` for that mean in any
-                case, `"top"` for the last layer, `"layers"` for all of them.
+            sentences: Lists of tokens, or strings to be split at white space, of any length.
+            output: `"mix"` for the `ElmoLayer`'s weighted sum, in a fresh one the mean of all
+                layers; `"average"` for that mean in any case, `"top"` for the last layer,
+                `"layers"` for all of them.
             pooling: `None` for a vector for each word; `"mean"` or `"max"` over the words for one
-                for each sentence. An empty sentence has zeros.
+                for each sentence, of zeros for an empty one.
 
         Returns:
-            List of float32 arrays in the order given: for a sentence of T tokens `(T, 2 * P)`, or
-            `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled.
+            List of float32 arrays: for a sentence of T tokens `(T, 2 * P)`, or `(L + 1, T, 2 * P)`
+            for `"layers"`; without T if pooled.
 
         Raises:
-            ValueError: if an argument is bad, or what is given is not a sentence.
+            ValueError: if an argument is invalid, or what is given is not a sentence.
             MemoryError: if even one sentence does not fit.
 
         Example:
@@ -182,14 +174,11 @@ class Embedder:
         pooling: str | None = None,
         num_sentences: int | None = None,
     ) -> Iterator[np.ndarray]:
-        """Embeds sentences one after the other, in memory that does not grow with their number.
+        """Yields what `embed` lists, in memory that does not grow with the number of sentences.
 
         Args:
             sentences, output, pooling: As for `embed`.
             num_sentences: Their number, for the progress bar, if it is known.
-
-        Returns:
-            Iterator over what `embed` lists. It reads `block_tokens` tokens at a time.
         """
         self._check_request(sentences, output, pooling)
         return self._arrays(sentences, output, pooling, num_sentences)
@@ -202,38 +191,30 @@ class Embedder:
         return self._embed_block(list(map(_tokens, sentences)), output, pooling)
 
     def _arrays(self, sentences, output, pooling, num_sentences):
-        sentences = map(_tokens, sentences)
+        blocks = in_blocks(map(_tokens, sentences), lambda s: len(s) + 2, self.block_tokens)
         with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
-            while block := self._next_block(sentences):
+            for block in blocks:
                 yield from self._embed_block(block, output, pooling)
                 bar.advance(len(block))
-
-    def _next_block(self, sentences):
-        """The sentences that are sorted and embedded together."""
-        block, num_tokens = [], 0
-        for sentence in sentences:
-            block.append(sentence)
-            num_tokens += len(sentence) + 2
-            if num_tokens >= self.block_tokens:
-                break
-        return block
 
     def _embed_block(self, block, output, pooling):
         """Arrays of sentences, in their order."""
         table, sentences = self._word_table(block)
+        step = self.max_tokens - self.overlap
+        starts = [range(0, max(len(rows) - self.overlap, 1), step) for rows in sentences]
         pieces = [
-            (number, rows[start : start + self.max_tokens])
-            for number, rows in enumerate(sentences)
-            for start in _starts(len(rows), self.max_tokens, self.overlap)
+            rows[i : i + self.max_tokens] for rows, places in zip(sentences, starts) for i in places
         ]
         vectors = [None] * len(pieces)
-        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i][1]))
-        while order:
-            taken = self._take_batch(order, pieces)
-            for i, array in zip(taken, self._run([pieces[i][1] for i in taken], table, output)):
+        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i]))
+        while order:  # the longest of those that are left, as many as fill a batch
+            width = len(pieces[order[-1]]) + 2
+            count = padded(max(1, self.batch_tokens // width), up=False)
+            batch, order = order[-count:], order[:-count]
+            for i, array in zip(batch, self._run([pieces[i] for i in batch], table, output)):
                 vectors[i] = array
-        by_sentence = itertools.groupby(zip(pieces, vectors), key=lambda pair: pair[0][0])
-        arrays = [_joined([array for _, array in group], self.overlap) for _, group in by_sentence]
+        in_order = iter(vectors)
+        arrays = [_joined([next(in_order) for _ in places], self.overlap) for places in starts]
         return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
 
     def _word_table(self, block):
@@ -243,14 +224,6 @@ class Embedder:
         keys, rows = distinct([BEGIN, END, UNKNOWN_KEY, *map(self._key, tokens)])
         ends = np.cumsum(list(map(len, block)))
         return self._word_vectors(keys), np.split(rows[3:][index], ends[:-1])
-
-    def _take_batch(self, order, pieces):
-        """Takes the longest pieces that are left, as many as fill a batch."""
-        width = len(pieces[order[-1]][1]) + 2
-        count = padded(max(1, self.batch_tokens // width), up=False)
-        taken = order[-count:]
-        del order[-count:]
-        return taken
 
     def _run(self, batch, table, output):
         """Arrays of the pieces of a batch, given as rows of the table."""
@@ -269,9 +242,7 @@ class Embedder:
                 ) from error
             half = len(batch) // 2
             self.batch_tokens = half * index.shape[1]
-            return [
-                a for part in (batch[:half], batch[half:]) for a in self._run(part, table, output)
-            ]
+            return self._run(batch[:half], table, output) + self._run(batch[half:], table, output)
         # Copies: a view would keep the whole batch in memory.
         return [array[..., : len(rows), :].copy() for array, rows in zip(vectors, batch)]
 
@@ -297,25 +268,23 @@ class Embedder:
     ) -> EmbeddedFile:
         """Embeds a text file of one tokenized sentence a line, in memory that hardly grows with it.
 
-        The target appears, or is replaced, when it is complete. Until then its vectors are in parts
-        in a folder beside it: after a kill, the same call with `resume` continues after the last
-        part.
+        The target appears, or is replaced, when it is complete. Until then its parts are in a
+        folder beside it: after a kill, the same call with `resume` continues after the last one.
 
         Args:
-            source: The text, UTF-8: a path, whose name may end in .gz or .xz, or an open file of
-                bytes. A name in .jsonl (.jsonl.gz, ...) is JSON lines.
-            target: The file to write, .h5, .hdf5, .parquet (a folder; needs pyarrow) or .npz: an
-                array for each line, named by its number from "0" on. See `open_writer`.
+            source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open file of
+                bytes.
+            target: The file to write: .h5, .hdf5 or .npz, with an array for each line, named "0",
+                "1", ...; or .parquet, a folder, which needs pyarrow.
             output, pooling: As for `embed`.
-            field: Field of JSON lines that holds the sentence, as a string or a list of tokens;
-                `None` for `"text"`. Where given, any text is read as JSON lines.
-            max_line_tokens: Tokens in the longest line to embed. A longer one, and one that is not
-                the JSON it should be, has an array without tokens, with the reason in the attribute
-                (Parquet: column) `error`.
+            field: Field of JSON lines that holds the sentence, a string or a list of tokens;
+                `None` for `"text"`. If given, any text is read as JSON lines.
+            max_line_tokens: A longer line, and one that is not the JSON it should be, has an array
+                without tokens, with the reason in the attribute (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
-            resume: Whether to continue a target that was begun, or one whose text has grown since.
-            overwrite: Whether to replace the target if it exists.
+            resume: Whether to continue a target that was begun, or one whose text has grown.
+            overwrite: Whether to replace an existing target.
 
         Returns:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
@@ -324,27 +293,16 @@ class Embedder:
             FileExistsError: if the target exists or was begun, and neither `resume` nor `overwrite`
                 is set.
             FileNotFoundError: if there is no such file or folder.
-            OSError: if the disk is full. What was embedded before is kept for `resume`.
-            ValueError: if an argument is bad, the text is damaged, or what is to be resumed was
-                made from another text or with other settings.
+            OSError: if the disk is full. What was embedded is kept for `resume`.
+            ValueError: if an argument is invalid, the text or a part is damaged, or what is to be
+                resumed was made from another text or with other settings.
 
         Example:
 
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
-        return embed_file(
-            self,
-            source,
-            target,
-            output=output,
-            pooling=pooling,
-            field=field,
-            max_line_tokens=max_line_tokens,
-            dtype=dtype,
-            compression=compression,
-            resume=resume,
-            overwrite=overwrite,
-        )
+        writing = dict(dtype=dtype, compression=compression, resume=resume, overwrite=overwrite)
+        return embed_file(self, source, target, output, pooling, field, max_line_tokens, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
@@ -355,8 +313,8 @@ class Embedder:
         """Encodes and caches words in advance, such as those of a vocabulary.
 
         Args:
-            words: List of words, or the path of a file with one a line; `<S>` and `</S>` are a
-                sentence's boundaries.
+            words: List, or the path of a file with one a line; `<S>` and `</S>` are a sentence's
+                boundaries.
 
         Raises:
             ValueError: if the cache is too small for that many words.
@@ -379,26 +337,21 @@ class Embedder:
         """Writes the token vectors of a vocabulary as bilm-tf's `dump_token_embeddings` does.
 
         Args:
-            vocabulary: The words: a path of a file with one a line, or a list. `<S>` and `</S>` are
-                a sentence's boundaries.
+            vocabulary: The words, as for `remember_words`.
             path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
         """
         keys = list(map(self._vocabulary_key, read_words(vocabulary)))
         write_token_embeddings(path, self._encode(keys))
 
     def _key(self, token):
-        """What a word is cached under: UTF-8 with at least the bytes that the encoder reads.
-
-        That is two less than its width. Three more are kept: a character that is truncated loses
-        up to three bytes.
-        """
+        """What a word is cached under: UTF-8 with at least the bytes that the encoder reads."""
         key = token_bytes(token)
         if not self.config.reads_characters or len(key) <= self.config.max_characters_per_token:
             return key
+        # The encoder reads two less than its width; a truncated character loses up to three.
         return token_bytes(key[: self.config.max_characters_per_token + 1])
 
     def _vocabulary_key(self, word):
-        """The key of a line of a vocabulary, or of a word in a cache."""
         return word if word in (BEGIN, END) else self._key(word)
 
     def _word_vectors(self, keys):
@@ -425,7 +378,7 @@ class Embedder:
         if isinstance(sentences, (str, bytes)):
             raise ValueError(
                 f"Expected a list of sentences, got the single string {sentences[:60]!r}. Put it "
-                "into a list: [sentence]."
+                "into a list."
             )
         if output not in _OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
@@ -435,7 +388,7 @@ class Embedder:
             raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:
             raise ValueError(
-                "The ElmoLayer's mix has layer_norm, which depends on the batch. Take "
+                "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
                 "output='layers' and mix them yourself."
             )
 
@@ -458,24 +411,15 @@ class Embedder:
             )
 
 
-def _starts(num_tokens, max_tokens, overlap):
-    """Where the pieces of a sentence begin."""
-    if num_tokens <= max_tokens:
-        return [0]
-    return range(0, num_tokens - overlap, max_tokens - overlap)
-
-
 def _joined(pieces, overlap):
     """The array of a sentence from those of its pieces."""
     if len(pieces) == 1:
         return pieces[0]
     left, right = overlap // 2, overlap - overlap // 2
-    last = len(pieces) - 1
-    parts = [
-        piece[..., (right if i else 0) : piece.shape[-2] - (left if i < last else 0), :]
-        for i, piece in enumerate(pieces)
-    ]
-    return np.concatenate(parts, axis=-2)
+    first, *middle, last = pieces
+    first, last = first[..., : first.shape[-2] - left, :], last[..., right:, :]
+    middle = [piece[..., right : piece.shape[-2] - left, :] for piece in middle]
+    return np.concatenate([first, *middle, last], axis=-2)
 
 
 def _pooled(array, pooling):
@@ -491,10 +435,8 @@ def _tokens(sentence):
 
 def _is_out_of_memory(error):
     """Whether an error of any backend says that memory is exhausted."""
-    if isinstance(error, MemoryError):
-        return True
-    text = f"{type(error).__name__} {error}".lower()
-    return any(phrase in text for phrase in _OUT_OF_MEMORY)
+    text = f"{type(error).__name__} {error}"
+    return isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text) is not None
 
 
 def _check_arguments(batch_tokens, max_tokens, overlap):
@@ -502,7 +444,5 @@ def _check_arguments(batch_tokens, max_tokens, overlap):
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
     if not isinstance(overlap, int) or not 0 <= overlap < max_tokens:
-        raise ValueError(
-            f"overlap must be an integer of at least 0 and below max_tokens={max_tokens}, got "
-            f"{overlap!r}."
-        )
+        limits = f"of at least 0 and below max_tokens={max_tokens}"
+        raise ValueError(f"overlap must be an integer {limits}, got {overlap!r}.")

@@ -7,9 +7,10 @@ import hashlib
 import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
+from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, read_records
@@ -17,27 +18,19 @@ from keras_elmo.text.reader import Record, read_records
 if TYPE_CHECKING:
     from keras_elmo.embedding.embedder import Embedder
 
-MAX_REASONS = 20
-"""How many of the lines that could not be read a report lists."""
+MAX_REASONS = 20  # how many of the lines that could not be read a report lists
 
 
 @dataclasses.dataclass
 class EmbeddedFile:
-    """What `Embedder.embed_file` reports.
+    """What `Embedder.embed_file` reports."""
 
-    Args:
-        lines: Lines in the file of vectors, those of earlier runs included.
-        tokens: Tokens embedded by this run.
-        seconds: Duration of this run, without loading the model.
-        failed: Lines of this run that could not be read; their arrays have no tokens.
-        reasons: For the first of those, `(line number from 0, reason)`.
-    """
-
-    lines: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    failed: int = 0
+    lines: int = 0  # in the file of vectors, those of earlier runs included
+    tokens: int = 0  # embedded by this run
+    seconds: float = 0.0  # of this run, without loading the model
+    failed: int = 0  # lines of this run that could not be read; their arrays have no tokens
     reasons: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    """For the first of those, the line's number from 0 and the reason."""
 
     def add(self, record: Record) -> None:
         """Counts the next line."""
@@ -53,18 +46,13 @@ def embed_file(
     embedder: "Embedder",
     source: str | os.PathLike[str] | BinaryIO,
     target: str | os.PathLike[str],
-    *,
     output: str,
     pooling: str | None,
     field: str | None,
     max_line_tokens: int,
     **writer_options,
 ) -> EmbeddedFile:
-    """Embeds a text file of one tokenized sentence a line: see `Embedder.embed_file`.
-
-    Args:
-        **writer_options: `dtype`, `compression`, `resume` and `overwrite` of `open_writer`.
-    """
+    """`Embedder.embed_file`; `writer_options` are those of `open_writer`."""
     settings = {
         "model": fingerprint(embedder),
         "output": output,
@@ -83,7 +71,7 @@ def embed_file(
         _skip(records, writer, "The text" if num_bytes is None else source)
         report = EmbeddedFile(lines=writer.num_lines)
         start = time.monotonic()
-        for block in _blocks(records, embedder.block_tokens):
+        for block in in_blocks(records, lambda r: len(r.tokens) + 2, embedder.block_tokens):
             tokens = [record.tokens for record in block]
             writer.write(block, embedder.embed_block(tokens, output, pooling))
             for record in block:
@@ -99,7 +87,7 @@ def embed_file(
 
 
 def fingerprint(embedder: "Embedder") -> str:
-    """A short hash of the weights of an Embedder's model and of the dtype it computes in."""
+    """A short hash of a model's weights and of the dtype it computes in."""
     digest = hashlib.sha256(embedder.dtype.encode())
     for weight in embedder.layer.get_weights():
         digest.update(weight.tobytes())
@@ -116,19 +104,6 @@ def _skip(records: Iterator[Record], writer: VectorWriter, source):
             f"{source} does not begin with the {writer.num_lines:,} lines that {writer.path} "
             "holds: resume with the same text, or write to another name."
         )
-
-
-def _blocks(records: Iterable[Record], block_tokens: int) -> Iterator[list[Record]]:
-    """Consecutive records, of about as many tokens in each block."""
-    block, num_tokens = [], 0
-    for record in records:
-        block.append(record)
-        num_tokens += len(record.tokens) + 2
-        if num_tokens >= block_tokens:
-            yield block
-            block, num_tokens = [], 0
-    if block:
-        yield block
 
 
 def _release_memory():

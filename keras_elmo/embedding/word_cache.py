@@ -11,9 +11,7 @@ from keras_elmo.atomic import atomic_write
 from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_token_embeddings
 from keras_elmo.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN_KEY, read_words
 
-Key = bytes | str
-"""What a word is stored under: its UTF-8; or `BEGIN` or `END`, a sentence's boundaries."""
-
+Key = bytes | str  # a word's UTF-8; or `BEGIN` or `END`, a sentence's boundaries
 _FIRST_CAPACITY = 1024
 _SPECIAL_KEYS = [BEGIN, END, UNKNOWN_KEY]
 
@@ -21,11 +19,10 @@ _SPECIAL_KEYS = [BEGIN, END, UNKNOWN_KEY]
 class WordCache:
     """Token vectors by word: a least-recently-used cache.
 
-    An `Embedder` fills one as it meets words. A file of bilm-tf's `dump_token_embeddings` fills it
-    at once; words that are not in it go through the character encoder as they come.
+    An `Embedder` fills it as it meets words, a file of bilm-tf's `dump_token_embeddings` at once.
 
     Args:
-        max_words: Maximum number of words to keep. The least recently used are evicted first.
+        max_words: Maximum number of words to keep.
 
     Raises:
         ValueError: if `max_words` is not a positive integer.
@@ -41,8 +38,7 @@ class WordCache:
         if not isinstance(max_words, int) or max_words < 1:
             raise ValueError(f"max_words must be an integer of at least 1, got {max_words!r}.")
         self.max_words = max_words
-        self.hits = 0
-        self.misses = 0
+        self.hits = self.misses = 0
         self._rows = {}  # in the order of their last use
         self._vectors = None
 
@@ -59,14 +55,10 @@ class WordCache:
         """Reads the token vectors of bilm-tf's `dump_token_embeddings`, or of `save`.
 
         Args:
-            embeddings: The path of an hdf5 file with the array `embedding` (num_words, P).
-            vocabulary: The path of the words, one a line, in the order of the rows; `<S>` and
-                `</S>` are a sentence's boundaries. The first ones count as the most recently used,
-                since vocabularies are sorted by descending count.
+            embeddings: The hdf5 file, with the array `embedding` `(num_words, P)`.
+            vocabulary: The words in the order of its rows, one a line; `<S>` and `</S>` are a
+                sentence's boundaries. The first count as the most recently used.
             max_words: As for the class; by default twice the words in the file.
-
-        Returns:
-            A `WordCache`.
 
         Raises:
             FileNotFoundError: if a file is missing.
@@ -90,12 +82,10 @@ class WordCache:
     def save(self, embeddings: str | os.PathLike, vocabulary: str | os.PathLike) -> None:
         """Writes the words and their vectors as bilm-tf's `dump_token_embeddings` does.
 
-        The most recently used words come first. Those that a text file of one word a line cannot
-        hold are left out.
+        The most recently used words come first, without those that a line of a file cannot hold.
 
         Args:
-            embeddings: The hdf5 file to write.
-            vocabulary: The text file to write.
+            embeddings, vocabulary: The hdf5 file and the text file to write.
 
         Raises:
             ValueError: if nothing was embedded yet.
@@ -111,14 +101,11 @@ class WordCache:
             write_token_embeddings(embeddings, self._vectors[rows])
 
     def fetch(self, keys: list[Key], encode: Callable[[list[Key]], np.ndarray]) -> np.ndarray:
-        """Vectors of words; those that are not in the cache are encoded and stored.
+        """Vectors of distinct words, float32 `(len(keys), P)`.
 
         Args:
-            keys: Distinct words.
-            encode: A function from such a list to float32 `(n, P)`.
-
-        Returns:
-            float32 `(len(keys), P)`.
+            keys: The words.
+            encode: Makes the vectors of those that are not in the cache, to be stored.
         """
         rows = np.fromiter((self._rows.get(key, -1) for key in keys), np.int64, len(keys))
         missing = np.flatnonzero(rows < 0)
@@ -140,12 +127,7 @@ class WordCache:
         return vectors
 
     def store(self, keys: list[Key], vectors: np.ndarray) -> None:
-        """Adds the vectors of new words, in the place of the least recently used if need be.
-
-        Args:
-            keys: List of at most `max_words` words.
-            vectors: float32 `(len(keys), P)`.
-        """
+        """Adds vectors `(n, P)` of at most `max_words` new words, which may evict the oldest."""
         self._make_room(len(self._rows) + len(keys), vectors.shape[1])
         num_free = min(len(keys), len(self._vectors) - len(self._rows))
         rows = list(range(len(self._rows), len(self._rows) + num_free))
@@ -160,11 +142,7 @@ class WordCache:
         return keys, self._vectors[[self._rows[key] for key in keys]]
 
     def rename(self, key_of: Callable[[Key], Key]) -> None:
-        """Gives words other keys; where the new one is another word's, the old one stays.
-
-        Args:
-            key_of: A function from a key to the new one.
-        """
+        """Gives words the keys `key_of(key)`, except where that is another word's."""
         rows = {}
         for key, row in self._rows.items():
             new = key_of(key)

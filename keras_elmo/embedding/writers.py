@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_elmo.atomic import atomic_write, remove, remove_replaced, replace, sync_to_disk
+from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.text.characters import token_bytes
 from keras_elmo.text.reader import Record
 
@@ -29,39 +30,19 @@ def open_writer(
     resume: bool = False,
     overwrite: bool = False,
 ) -> "VectorWriter":
-    """Opens a file of vectors for writing.
+    """Opens a file of vectors, which appears, or is replaced, when it is complete.
 
-    The vectors are written in parts, to a folder beside the file (`.vectors.h5.parts` for
-    `vectors.h5`). The file appears, or is replaced, when it is complete.
+    Until then its parts are in a folder beside it (`.vectors.h5.parts` for `vectors.h5`).
 
     Args:
         path: The file; its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a
-            dataset for each line, named "0", "1", ... `.parquet` is a folder of files with the
-            columns `line`, `tokens`, `vectors` and `error` (needs pyarrow). `.npz` has the arrays
-            of the hdf5 file.
+            dataset for each line, named "0", "1", ...; `.npz` has the same arrays; `.parquet` is a
+            folder of files with the columns `line`, `tokens`, `vectors` and `error`.
         settings: JSON values that the vectors depend on. They are stored in the file.
-        dtype: `"float32"` or `"float16"`, of the stored vectors.
-        compression: `None` or `"gzip"`.
-        resume: Whether to continue after the parts that are there, or after a complete file.
-        overwrite: Whether to replace an existing file.
-
-    Returns:
-        A `VectorWriter`, to be used in a `with` statement.
+        dtype, compression, resume, overwrite: As for `Embedder.embed_file`.
 
     Raises:
-        FileExistsError: if the file exists, or was begun, and neither `resume` nor `overwrite` is
-            set.
-        FileNotFoundError: if the folder of the file does not exist.
-        ValueError: if an argument is invalid; or to resume, if the settings are others, a part is
-            missing or damaged, or the file is of another program.
-
-    Example:
-
-    >>> with open_writer("vectors.h5", {"model": "default"}) as writer:
-    ...     writer.write(records, vectors)
-    ...     writer.finish()
-
-    Reference: BILM_TF.md, "Files".
+        FileExistsError, FileNotFoundError, ValueError: As for `Embedder.embed_file`.
     """
     check_suffix(path)
     path = os.path.abspath(path)
@@ -75,7 +56,7 @@ def open_writer(
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
     is_begun = os.path.exists(path) or _part_paths(_parts_folder(path))
-    if is_begun and not resume and not overwrite:
+    if is_begun and not (resume or overwrite):
         raise FileExistsError(
             f"{path} exists or was begun. Continue it with resume (--resume), replace it with "
             "overwrite (--overwrite), or choose another name."
@@ -85,11 +66,7 @@ def open_writer(
 
 
 def stored_lines(path: str | os.PathLike) -> int:
-    """Counts the lines after which `resume` would continue: those stored so far.
-
-    Raises:
-        ValueError: if a part is missing or damaged, or the file is of another program.
-    """
+    """How many lines are stored, after which `resume` would continue."""
     path = os.path.abspath(path)
     parts, _ = _WRITERS[_suffix(path)].stored_parts(path)
     return parts[-1].stop if parts else 0
@@ -98,41 +75,33 @@ def stored_lines(path: str | os.PathLike) -> int:
 def check_suffix(path: str | os.PathLike) -> None:
     """Raises ValueError unless `open_writer` knows the suffix of a file."""
     if _suffix(path) not in _WRITERS:
-        *others, last = _WRITERS
         raise ValueError(
-            f"Cannot write vectors to {os.fspath(path)!r}: the name must end in "
-            f"{', '.join(others)} or {last}."
+            f"Cannot write vectors to {os.fspath(path)!r}: the name must end in .h5, .hdf5, "
+            ".parquet or .npz."
         )
 
 
 @dataclasses.dataclass
 class Part:
-    """A complete file of consecutive lines of a text.
-
-    Args:
-        path: The file.
-        start: Number of its first line, from 0.
-        stop: Number of the line after its last.
-        digest: SHA-256 of the text up to there, `None` for an empty text.
-        settings: What the vectors depend on.
-    """
+    """A complete file of consecutive lines of a text, and what it stores of itself."""
 
     path: str
-    start: int
-    stop: int
-    digest: str | None
-    settings: dict
+    start: int  # its first line, from 0
+    stop: int  # the line after its last
+    digest: str | None  # SHA-256 of the text up to there, `None` for an empty text
+    settings: dict  # what the vectors depend on
+
+    @property
+    def end(self) -> tuple[int, str | None, dict]:
+        """What two files that end with the same line, of the same settings, have in common."""
+        return self.stop, self.digest, self.settings
 
     @property
     def state(self) -> str:
-        """What the file stores of itself: all but its path, as JSON."""
+        """All but the path, as JSON."""
         fields = dataclasses.asdict(self)
         del fields["path"]
         return json.dumps(fields)
-
-    def ends_like(self, other: "Part") -> bool:
-        """Whether another part ends with the same line of the same text and settings."""
-        return dataclasses.replace(other, path=self.path, start=self.start) == self
 
 
 class VectorWriter:
@@ -140,17 +109,23 @@ class VectorWriter:
 
     A part holds some 64 MB of vectors and gets its name when it is complete. An error in the `with`
     statement leaves the blocks before it for a run that resumes; a kill leaves the complete parts.
+
+    Attributes:
+        num_lines: Lines written, those of earlier runs included.
+        digest: SHA-256 of the text of those lines; `None` if there are none.
     """
 
     def __init__(self, path: str, settings: dict, resume: bool):
         self.path = path
+        self.num_lines, self.digest = 0, None
         self._settings = settings
         self._folder = _parts_folder(path)
-        self._blocks: list[tuple[Sequence[Record], list[np.ndarray]]] = []
+        self._rows: list[tuple[int, Record, np.ndarray]] = []  # of the next part
         self._num_bytes = 0
         self._parts, self._is_finished = self.stored_parts(path) if resume else ([], False)
         if self._parts:
-            self._check_settings(self._parts[-1])
+            self.num_lines, self.digest, stored_settings = self._parts[-1].end
+            self._check_settings(stored_settings)
         self._is_clean = False
         os.makedirs(self._folder, exist_ok=True)
 
@@ -164,53 +139,26 @@ class VectorWriter:
         with contextlib.suppress(OSError):
             os.rmdir(self._folder)  # if it is empty
 
-    @property
-    def num_lines(self) -> int:
-        """Lines written, those of earlier runs included."""
-        return self._num_stored + sum(len(records) for records, _ in self._blocks)
-
-    @property
-    def digest(self) -> str | None:
-        """SHA-256 of the text of the lines written; `None` if there are none."""
-        if self._blocks:
-            return self._blocks[-1][0][-1].digest
-        return self._parts[-1].digest if self._parts else None
-
     def write(self, records: Sequence[Record], vectors: Sequence[np.ndarray]) -> None:
-        """Adds a block of lines.
-
-        Args:
-            records: The lines, at least one.
-            vectors: An array for each, float32 `(D,)`, `(T, D)` or `(L, T, D)`.
-
-        Raises:
-            OSError: if the disk is full.
-        """
-        vectors = [array.astype(self._settings["dtype"], copy=False) for array in vectors]
-        self._num_bytes += sum(array.nbytes + _LINE_BYTES for array in vectors)
-        self._blocks.append((records, vectors))
+        """Adds a block of lines with an array each, float32 `(D,)`, `(T, D)` or `(L, T, D)`."""
+        for record, array in zip(records, vectors):
+            array = array.astype(self._settings["dtype"], copy=False)
+            self._rows.append((self.num_lines, record, array))
+            self._num_bytes += array.nbytes + _LINE_BYTES
+            self.num_lines += 1
+            self.digest = record.digest
         if self._num_bytes >= _PART_BYTES:
             self._end_part()
 
     def write_no_lines(self, vectors: np.ndarray) -> None:
-        """Describes the rows of a file that is to have none.
-
-        Args:
-            vectors: An array such as `write` takes.
-        """
+        """Describes the rows of a file that is to have none, by an array such as they would be."""
 
     def finish(self) -> None:
-        """Makes the file from the parts, and removes them.
-
-        Raises:
-            OSError: if the disk is full. The parts are kept.
-            ValueError: if a part is missing by now.
-        """
+        """Makes the file from the parts, and removes them."""
         self._end_part()
         if not self._is_finished:
             self._clean_folder()
-            found = self._read_chain(_part_paths(self._folder))
-            if found != self._parts:
+            if self._read_chain(_part_paths(self._folder)) != self._parts:
                 raise ValueError(
                     f"The parts in {self._folder} were changed meanwhile, perhaps by another "
                     f"process that writes {self.path}."
@@ -228,9 +176,9 @@ class VectorWriter:
         except ValueError:
             if not begun:
                 raise
-            return begun, False  # they are to overwrite a file of another program
+            finished = []  # the file of another program, which is to be replaced
         # Parts that the complete file has too were left by a kill just before their removal.
-        if begun and not any(begun[-1].ends_like(part) for part in finished):
+        if begun and begun[-1].end not in [part.end for part in finished]:
             return begun, False
         return finished, bool(finished)
 
@@ -241,7 +189,7 @@ class VectorWriter:
         for path in paths:
             try:
                 parts.append(Part(path, **json.loads(cls._read_state(path))))
-            except (OSError, KeyError, TypeError, ValueError) as error:
+            except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
                 raise ValueError(
                     f"{path} is damaged or not a file that keras_elmo wrote: it cannot be resumed. "
                     "Replace it with overwrite (--overwrite), or choose another name."
@@ -255,38 +203,26 @@ class VectorWriter:
             stop = parts[-1].stop
         return parts
 
-    def _check_settings(self, part):
-        if part.settings != self._settings:
-            names = sorted(
-                name
-                for name in {*part.settings, *self._settings}
-                if part.settings.get(name) != self._settings.get(name)
-            )
+    def _check_settings(self, stored):
+        if stored != self._settings:
+            names = {*stored, *self._settings}
+            names = [name for name in names if stored.get(name) != self._settings.get(name)]
             raise ValueError(
-                f"{self.path} was made with another {' and another '.join(names)}: resume with the "
-                "settings it was begun with, begin anew with overwrite (--overwrite), or choose "
-                f"another name. (Found in {part.path}.)"
+                f"{self.path} was made with another {' and another '.join(sorted(names))}: resume "
+                "with the same, replace it with overwrite (--overwrite), or choose another name."
             )
-
-    @property
-    def _num_stored(self):
-        """Lines in complete parts."""
-        return self._parts[-1].stop if self._parts else 0
 
     def _end_part(self):
-        """Writes the blocks that are in memory to a part."""
-        if not self._blocks:
-            return
-        stop, digest = self.num_lines, self.digest
-        blocks, self._blocks, self._num_bytes = self._blocks, [], 0
-        lines = (line for records, vectors in blocks for line in zip(records, vectors))
-        rows = [(number, *line) for number, line in enumerate(lines, start=self._num_stored)]
-        self._add_part(rows, stop, digest)
+        """Writes the rows that are in memory to a part."""
+        rows, self._rows, self._num_bytes = self._rows, [], 0
+        if rows:  # an interrupted `write` may not have counted the last one
+            number, record, _ = rows[-1]
+            self._add_part(rows, number + 1, record.digest)
 
     def _add_part(self, rows, stop, digest):
         self._clean_folder()
-        path = self._part_path(len(self._parts))
-        part = Part(path, self._num_stored, stop, digest, self._settings)
+        path, start = self._part_path(len(self._parts)), self._parts[-1].stop if self._parts else 0
+        part = Part(path, start, stop, digest, self._settings)
         with atomic_write(path) as partial:
             self._write_part(partial, rows, part)
         self._parts.append(part)
@@ -304,23 +240,16 @@ class VectorWriter:
             if path not in kept:
                 remove(path)
         if self._is_finished:
-            self._parts = [self._bring(number, part) for number, part in enumerate(self._parts)]
+            for number, part in enumerate(self._parts):
+                path = self._part_path(number)
+                _link(part.path, path)
+                self._parts[number] = dataclasses.replace(part, path=path)
         self._is_clean, self._is_finished = True, False
-
-    def _bring(self, number, part):
-        path = self._part_path(number)
-        with atomic_write(path) as partial:
-            try:
-                os.link(part.path, partial)
-            except OSError:  # the file system has no links
-                shutil.copyfile(part.path, partial)
-        return dataclasses.replace(part, path=path)
 
     def _publish(self):
         """Joins the parts, and puts the file in its place."""
         joined = os.path.join(self._folder, f"joined{_suffix(self.path)}")
-        whole = Part(joined, 0, self.num_lines, self.digest, self._settings)
-        self._join(whole)
+        self._join(Part(joined, 0, self.num_lines, self.digest, self._settings))
         sync_to_disk(joined)
         replace(joined, self.path)
 
@@ -380,11 +309,8 @@ class NpzWriter(VectorWriter):
 
     @staticmethod
     def _read_state(path):
-        try:
-            with zipfile.ZipFile(path) as file:
-                return file.comment
-        except zipfile.BadZipFile as error:
-            raise ValueError(error) from None
+        with zipfile.ZipFile(path) as file:
+            return file.comment
 
     def _write_part(self, path, rows, part):
         with self._new_file(path, part) as file:
@@ -428,13 +354,14 @@ class ParquetWriter(VectorWriter):
 
     def write_no_lines(self, vectors):
         if not self._parts:
+            vectors = vectors.astype(self._settings["dtype"])
             self._add_part([(0, Record([], None, "", 0), vectors)], stop=0, digest=None)
 
     def _write_part(self, path, rows, part):
         schema = self._table(rows[:1]).schema
         compression = self._settings["compression"] or "none"
         with self._pyarrow.parquet.ParquetWriter(path, schema, compression=compression) as file:
-            for group in _row_groups(rows):
+            for group in in_blocks(rows, lambda row: row[-1].nbytes, _ROW_GROUP_BYTES):
                 # Cut, since a part without lines is given a row to know its columns by.
                 file.write_table(self._table(group).slice(0, part.stop - part.start))
             file.add_key_value_metadata({_STATE: part.state})
@@ -443,39 +370,33 @@ class ParquetWriter(VectorWriter):
         replace(self._folder, self.path)
 
     def _table(self, rows):
+        pa = self._pyarrow
         numbers, records, vectors = zip(*rows)
         tokens = [[token_bytes(token).decode() for token in record.tokens] for record in records]
-        array = self._pyarrow.array
         columns = {
-            "line": array(numbers, self._pyarrow.int64()),
-            "tokens": array(tokens, self._pyarrow.list_(self._pyarrow.string())),
+            "line": pa.array(numbers, pa.int64()),
+            "tokens": pa.array(tokens, pa.list_(pa.string())),
             "vectors": self._nested(vectors),
-            "error": array([record.error for record in records], self._pyarrow.string()),
+            "error": pa.array([record.error for record in records], pa.string()),
         }
-        return self._pyarrow.table(columns)
+        return pa.table(columns)
 
     def _nested(self, arrays):
         """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as lists of D numbers, of T of those, of L."""
-        ndim, width = arrays[0].ndim, arrays[0].shape[-1]
-        values = self._pyarrow.array(np.concatenate([array.reshape(-1) for array in arrays]))
-        column = self._pyarrow.FixedSizeListArray.from_arrays(values, width)
-        if ndim == 1:
+        pa = self._pyarrow
+        values = pa.array(np.concatenate([array.reshape(-1) for array in arrays]))
+        *outer, width = arrays[0].shape
+        column = pa.FixedSizeListArray.from_arrays(values, width)
+        if not outer:
             return column
-        num_layers = arrays[0].shape[0] if ndim == 3 else 1
+        num_layers = outer[0] if len(outer) == 2 else 1
         counts = np.repeat([array.shape[-2] for array in arrays], num_layers)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype("int32")
-        column = self._pyarrow.ListArray.from_arrays(self._pyarrow.array(offsets), column)
-        if ndim == 2:
-            return column
-        return self._pyarrow.FixedSizeListArray.from_arrays(column, num_layers)
+        column = pa.ListArray.from_arrays(pa.array(offsets), column)
+        return pa.FixedSizeListArray.from_arrays(column, num_layers) if len(outer) == 2 else column
 
 
-_WRITERS = {
-    ".h5": Hdf5Writer,
-    ".hdf5": Hdf5Writer,
-    ".parquet": ParquetWriter,
-    ".npz": NpzWriter,
-}
+_WRITERS = {".h5": Hdf5Writer, ".hdf5": Hdf5Writer, ".parquet": ParquetWriter, ".npz": NpzWriter}
 
 
 def _suffix(path):
@@ -497,6 +418,15 @@ def _part_paths(folder):
     return [os.path.join(folder, name) for _, name in sorted((len(name), name) for name in names)]
 
 
+def _link(source, target):
+    """Gives a file a second name, or copies it where the file system has no links."""
+    with atomic_write(target) as partial:
+        try:
+            os.link(source, partial)
+        except OSError:
+            shutil.copyfile(source, partial)
+
+
 @contextlib.contextmanager
 def _open_hdf5(path, mode):
     import h5py
@@ -506,19 +436,6 @@ def _open_hdf5(path, mode):
             yield file
     except RuntimeError as error:  # what h5py raises where the disk is full
         raise OSError(f"Cannot read or write {path}: {error}") from error
-
-
-def _row_groups(rows):
-    """Parts of some rows that a Parquet file compresses and reads at once."""
-    group, num_bytes = [], 0
-    for row in rows:
-        group.append(row)
-        num_bytes += row[-1].nbytes
-        if num_bytes >= _ROW_GROUP_BYTES:
-            yield group
-            group, num_bytes = [], 0
-    if group:
-        yield group
 
 
 def _pyarrow():

@@ -18,16 +18,10 @@ WORD_PADDING = 261
 
 
 class DistinctWords(NamedTuple):
-    """A batch of sentences as its distinct words and their places.
+    """A batch of sentences; `rows[index]` is what `encode_sentences` returns."""
 
-    Args:
-        rows: int32 `(U + 3, C)`: the character ids of padding (all 0), of a sentence's beginning,
-            of its end, and of U distinct words. `rows[index]` is what `encode_sentences` returns.
-        index: int32 `(B, T + 2)`: the row of each position; 0 is padding.
-    """
-
-    rows: Any
-    index: Any
+    rows: Any  # int32 `(U + 3, C)`: of padding, a sentence's begin and end, and U distinct words
+    index: Any  # int32 `(B, T + 2)`
 
 
 def encode_sentences(
@@ -35,14 +29,13 @@ def encode_sentences(
 ) -> np.ndarray:
     """Turns tokenized sentences into the character ids that ELMo reads.
 
-    A token is its UTF-8 bytes between a begin and an end mark, truncated to fit, at a byte. Every
-    sentence gets a row for its beginning and one for its end. Lone surrogates, which UTF-8 cannot
-    hold, are dropped. A token `"<S>"` is ordinary text: boundaries come from position alone.
+    A token is its UTF-8 bytes between a begin and an end mark, truncated to fit, at a byte. Lone
+    surrogates, which UTF-8 cannot hold, are dropped. A token `"<S>"` is ordinary text: boundaries
+    come from position alone.
 
     Args:
-        sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`). A sentence
-            may be empty, and so may a token.
-        max_characters_per_token: Characters of a token, the two marks included. At least 3.
+        sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
+        max_characters_per_token: Characters of a token, the two marks included; at least 3.
 
     Returns:
         int32 array `(B, T + 2, C)`, with T the tokens of the longest sentence. Ids: 1-256 bytes,
@@ -66,35 +59,23 @@ def encode_sentences(
 def encode_distinct(
     sentences: Iterable[Iterable[str | bytes]], max_characters_per_token: int = 50
 ) -> DistinctWords:
-    """Encodes sentences as `encode_sentences` does, but each distinct word once.
-
-    Example:
-
-    >>> rows, index = encode_distinct([["the", "cat", "the"], ["cat"]])
-    >>> index
-    array([[1, 3, 4, 3, 2],
-           [1, 4, 2, 0, 0]], dtype=int32)
-    """
-    width = _checked_width(max_characters_per_token)
+    """Encodes sentences as `encode_sentences` does, but each distinct word once."""
     sentences = list(map(checked_tokens, sentences))
     words, places = distinct(itertools.chain.from_iterable(sentences))
-    rows = np.concatenate([special_rows(width), encode_words(words, width)])
-    lengths = list(map(len, sentences))
-    num_special = len(rows) - len(words)
-    return DistinctWords(rows, delimited_rows(lengths, places + num_special, begin=1, end=2))
+    rows = encode_words(words, max_characters_per_token)
+    special = special_rows(max_characters_per_token)
+    index = delimited_rows(list(map(len, sentences)), places + len(special), begin=1, end=2)
+    return DistinctWords(np.concatenate([special, rows]), index)
 
 
 def encode_words(words: Iterable[str | bytes], max_characters_per_token: int = 50) -> np.ndarray:
-    """Turns words, without a sentence around them, into character ids, int32 `(N, C)`.
-
-    Arguments and errors are those of `encode_sentences`.
-
-    Example:
-
-    >>> encode_words(["Hi"], max_characters_per_token=6)
-    array([[259,  73, 106, 260, 261, 261]], dtype=int32)
-    """
-    width = _checked_width(max_characters_per_token)
+    """Turns words, without a sentence around them, into character ids, int32 `(N, C)`."""
+    width = max_characters_per_token
+    if width < MIN_CHARACTERS_PER_TOKEN:
+        raise ValueError(
+            f"max_characters_per_token = {width} is too small: a token needs at least "
+            f"{MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
+        )
     texts = [token_bytes(word)[: width - 2] for word in checked_tokens(words)]
     ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
     lengths = list(map(len, texts))
@@ -102,13 +83,7 @@ def encode_words(words: Iterable[str | bytes], max_characters_per_token: int = 5
 
 
 def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:
-    """The distinct items in the order of their first occurrence, and each item's place in them.
-
-    Example:
-
-    >>> distinct(["the", "cat", "the"])
-    (['the', 'cat'], array([0, 1, 0], dtype=int32))
-    """
+    """The distinct items in the order of their first occurrence, and each item's place in them."""
     places = {}
     index = [places.setdefault(item, len(places)) for item in items]
     return list(places), np.array(index, np.int32)
@@ -122,15 +97,7 @@ def delimited_rows(
     padding: int = 0,
     width: int | None = None,
 ) -> np.ndarray:
-    """Lays sequences out as rows: a begin mark, the sequence, an end mark, and padding.
-
-    Args:
-        lengths: The lengths of the N sequences.
-        values: Their values, joined.
-        begin, end, padding: The marks and the padding.
-        width: Length of the rows; `None` for that of the longest sequence and its marks.
-
-    Example:
+    """Lays sequences, given joined, out as rows: a begin mark, the sequence, an end mark, padding.
 
     >>> delimited_rows([2, 1], np.array([7, 8, 9]), begin=1, end=2)
     array([[1, 7, 8, 2],
@@ -148,13 +115,8 @@ def delimited_rows(
 def trim_characters(ids: np.ndarray, widest_filter: int, multiple: int = 8) -> np.ndarray:
     """Truncates the padding after the longest word as far as no output of the encoder changes.
 
-    Windows of padding alone are all alike and the encoder takes the maximum: one is enough.
-
-    Args:
-        ids: Integer character ids `(..., C)` of `encode_sentences`.
-        widest_filter: Width of the widest convolution over characters.
-        multiple: What the new C is a multiple of, unless all C are needed. Compiled models are
-            recompiled for each C.
+    Windows of padding alone are all alike and the encoder takes the maximum: one is enough. The new
+    C is a `multiple`, unless all are needed: compiled models are recompiled for each C.
     """
     inside = (ids != WORD_PADDING) & (ids != 0)
     longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
@@ -163,39 +125,28 @@ def trim_characters(ids: np.ndarray, widest_filter: int, multiple: int = 8) -> n
 
 
 def pad_words(rows: np.ndarray, num_positions: int) -> np.ndarray:
-    """Pads the rows `(U, C)` of a batch's distinct words to one of few different numbers of rows.
+    """Pads the rows `(U, C)` of distinct words to few different U: models are recompiled for each.
 
-    Compiled models are recompiled for each. At most 15 rows, or 1/32 of the positions, are added.
+    At most 15 rows, or 1/32 of the positions, are added.
     """
     step = max(16, -(-num_positions // 32))
     return np.pad(rows, ((0, -len(rows) % step), (0, 0)))
 
 
 def boundary_row(mark: int, max_characters_per_token: int) -> np.ndarray:
-    """The character ids `(C,)` of a sentence's beginning or end, as a NumPy int32 array."""
+    """The character ids `(C,)` of a sentence's beginning or end, int32."""
     ids = np.array([mark])
     return delimited_rows([1], ids, BEGIN_WORD, END_WORD, WORD_PADDING, max_characters_per_token)[0]
 
 
 def special_rows(max_characters_per_token: int) -> np.ndarray:
     """The first rows of `DistinctWords`: padding, begin and end of a sentence, int32 `(3, C)`."""
-    boundaries = [
-        boundary_row(mark, max_characters_per_token) for mark in (BEGIN_SENTENCE, END_SENTENCE)
-    ]
-    return np.stack([np.zeros_like(boundaries[0]), *boundaries])
+    begin, end = (boundary_row(m, max_characters_per_token) for m in (BEGIN_SENTENCE, END_SENTENCE))
+    return np.stack([np.zeros_like(begin), begin, end])
 
 
 def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
-    """Splits a sentence at ASCII white space, as tokenized corpora are written.
-
-    Other white space, such as the no-break space, stays inside its token. Tokens are `str` or
-    `bytes`, as the sentence is.
-
-    Example:
-
-    >>> split_tokens("The cat\\tsat  .")
-    ['The', 'cat', 'sat', '.']
-    """
+    """Splits a sentence at ASCII white space; other white space stays inside its token."""
     if isinstance(sentence, bytes):
         return sentence.split()
     # bytes.split() knows ASCII white space only; str.split() would split at any Unicode space.
@@ -211,11 +162,7 @@ def token_bytes(token: str | bytes) -> bytes:
 
 
 def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
-    """A sentence's tokens as a list.
-
-    Raises:
-        ValueError: if it is a plain string, or a token is neither `str` nor `bytes`.
-    """
+    """A sentence's tokens as a list. Raises ValueError unless each is `str` or `bytes`."""
     if isinstance(sentence, (str, bytes)):
         raise ValueError(
             f"Expected each sentence to be a list of tokens, found the string {sentence[:60]!r}. "
@@ -229,12 +176,3 @@ def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
         f"Expected tokens to be strings, found {wrong!r} of type {type(wrong).__name__} in the "
         f"sentence {sentence[:5]!r}."
     )
-
-
-def _checked_width(max_characters_per_token):
-    if max_characters_per_token < MIN_CHARACTERS_PER_TOKEN:
-        raise ValueError(
-            f"max_characters_per_token = {max_characters_per_token} is too small: a token needs at "
-            f"least {MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
-        )
-    return max_characters_per_token

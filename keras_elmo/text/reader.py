@@ -19,23 +19,14 @@ _OPENED_BY = {".gz": gzip.open, ".xz": lzma.open}
 
 @dataclasses.dataclass
 class TextReport:
-    """Counts of what was read from a corpus, and of what was odd about it.
-
-    Args:
-        files: Files read.
-        sentences: Lines with at least one token.
-        tokens: Their tokens, without boundaries.
-        blank_lines: Lines without a token, which are skipped.
-        invalid_lines: Lines with bytes that are not UTF-8. Those bytes are dropped.
-        empty_files: Names of files without a sentence.
-    """
+    """Counts of what was read from a corpus, and of what was odd about it."""
 
     files: int = 0
-    sentences: int = 0
-    tokens: int = 0
-    blank_lines: int = 0
-    invalid_lines: int = 0
-    empty_files: list[str] = dataclasses.field(default_factory=list)
+    sentences: int = 0  # lines with at least one token
+    tokens: int = 0  # without boundaries
+    blank_lines: int = 0  # without a token: skipped
+    invalid_lines: int = 0  # with bytes that are not UTF-8, which are dropped
+    empty_files: list[str] = dataclasses.field(default_factory=list)  # without a sentence
 
     @property
     def predictions(self) -> int:
@@ -58,32 +49,16 @@ class TextReport:
 def read_sentences(
     path: str | os.PathLike[str], report: TextReport | None = None
 ) -> Iterator[list[bytes]]:
-    """Streams the sentences of a file as lists of tokens.
+    """Streams the sentences of a plain, .gz or .xz file as non-empty lists of tokens, valid UTF-8.
 
-    Tokens are separated by ASCII white space; other white space is part of its token. A line may
-    end in LF or CRLF.
-
-    Args:
-        path: Text file, plain or with the suffix `.gz` or `.xz`.
-        report: A `TextReport` to add to.
-
-    Yields:
-        Non-empty lists of tokens, valid UTF-8.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if a compressed file is damaged or truncated.
-
-    Example:
-
-    >>> next(read_sentences("heldout.txt"))
-    [b'Hello', b',', b'world']
+    Tokens are separated by ASCII white space. What was read is added to the report. Raises
+    ValueError if a compressed file is damaged or truncated.
     """
     report = TextReport() if report is None else report
     report.files += 1
     sentences_before = report.sentences
-    with _readable(path), open_text(path) as file:
-        for line in file:
+    with _opened(path) as (_, lines):
+        for line in lines:
             tokens = _valid_utf8(line, report).split()
             if not tokens:
                 report.blank_lines += 1
@@ -105,19 +80,12 @@ def _valid_utf8(line, report):
 
 
 class Record(NamedTuple):
-    """A line of a text that is to be embedded.
+    """A line of a text that is to be embedded."""
 
-    Args:
-        tokens: The tokens; none where the line could not be read.
-        error: Why it could not be read, else `None`.
-        digest: SHA-256 of the text up to the end of this line, in hexadecimal.
-        position: Bytes of the file read so far, compressed ones if it is; 0 where unknown.
-    """
-
-    tokens: list[str] | list[bytes]
-    error: str | None
-    digest: str
-    position: int
+    tokens: list[str] | list[bytes]  # none where the line could not be read
+    error: str | None  # why it could not be read
+    digest: str  # SHA-256 of the text up to the end of this line, in hexadecimal
+    position: int  # bytes of the file read so far, compressed ones if it is; 0 where unknown
 
 
 def read_records(
@@ -125,26 +93,14 @@ def read_records(
     field: str | None = None,
     max_line_tokens: int | None = None,
 ) -> Iterator[Record]:
-    """Streams every line of a text, also those that are empty or cannot be read.
+    """Streams a `Record` for every line of a text, also those that are empty or cannot be read.
 
     Args:
-        source: UTF-8 text: a path, whose suffix may be `.gz` or `.xz`, or an open binary file. A
-            file with the suffix `.jsonl` (`.jsonl.gz`, ...) is read as JSON lines.
-        field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
-            `"text"`. If given, any text is read as JSON lines.
+        source: A path, whose suffix may be `.gz` or `.xz`, or an open binary file. `.jsonl`,
+            `.jsonl.gz` or `.jsonl.xz` is read as JSON lines.
+        field: Field of JSON lines with the sentence; `None` for `"text"`. If given, any text is
+            read as JSON lines.
         max_line_tokens: A longer line gets an error instead of its tokens.
-
-    Yields:
-        A `Record` for each line.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if a compressed file is damaged or truncated.
-
-    Example:
-
-    >>> next(read_records("text.txt.gz")).tokens
-    [b'Hello', b',', b'world']
     """
     if not isinstance(source, (str, os.PathLike)):
         yield from _records(source, None, field, max_line_tokens)
@@ -152,7 +108,7 @@ def read_records(
     name = os.fspath(source)
     if field is None and name.removesuffix(".gz").removesuffix(".xz").endswith(".jsonl"):
         field = "text"
-    with _readable(name), open(name, "rb") as raw, _decompressed(raw, name) as lines:
+    with _opened(name) as (raw, lines):
         yield from _records(lines, raw, field, max_line_tokens)
 
 
@@ -185,20 +141,10 @@ def _json_tokens(line, field):
 
 
 def find_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Lists the files of a corpus.
+    """Lists the files of a path, a glob pattern such as `"shards/*.gz"`, or a list of either.
 
-    Args:
-        files: A path, a glob pattern such as `"shards/*.gz"`, or a list of either.
-
-    Returns:
-        Paths, sorted within each pattern, without duplicates.
-
-    Raises:
-        FileNotFoundError: if a path does not exist or a pattern matches no file.
-
-    Example:
-
-    >>> find_files("shards/*")
+    They are sorted within each pattern, without duplicates. Raises FileNotFoundError if a pattern
+    matches none.
     """
     patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     found = {}
@@ -221,17 +167,13 @@ def open_text(path: str | os.PathLike[str]) -> IO[bytes]:
     return _OPENED_BY.get(os.path.splitext(path)[1], open)(path, "rb")
 
 
-def _decompressed(file, name):
-    """An open binary file, decompressed if the suffix of the name is .gz or .xz."""
-    opened_by = _OPENED_BY.get(os.path.splitext(name)[1])
-    return file if opened_by is None else opened_by(file, "rb")
-
-
 @contextlib.contextmanager
-def _readable(path):
-    """Reports a damaged compressed file as a ValueError."""
+def _opened(path):
+    """A file of bytes, and its lines, decompressed; damage is reported as a ValueError."""
+    opened_by = _OPENED_BY.get(os.path.splitext(path)[1])
     try:
-        yield
+        with open(path, "rb") as raw, opened_by(raw) if opened_by else raw as lines:
+            yield raw, lines
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise ValueError(
             f"{path} is damaged or truncated: it cannot be decompressed ({error}). Fetch it again."

@@ -26,9 +26,7 @@ SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 UTF-8 `bytes` and boundaries these `str`: so no word of a text is taken for one."""
 
 UNKNOWN_KEY = UNKNOWN.encode()
-
-BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}
-"""The character that stands for each boundary."""
+BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
 
 
 class Vocabulary:
@@ -65,15 +63,9 @@ class Vocabulary:
     def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
         """Reads a vocabulary file of bilm-tf, one word a line.
 
-        Args:
-            path: The file, UTF-8.
-
-        Returns:
-            A `Vocabulary`.
-
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if it is not UTF-8, or as for `Vocabulary`; the message names lines.
+            ValueError: if it is not UTF-8, or as for `Vocabulary`.
 
         Warns:
             UserWarning: if the specials are not first, or the words are in alphabetical order.
@@ -83,7 +75,6 @@ class Vocabulary:
         >>> len(Vocabulary.from_file("vocab.txt"))
         60003
         """
-        path = os.fspath(path)
         words = read_words(path)
         while words and not words[-1]:
             words.pop()
@@ -111,12 +102,10 @@ class Vocabulary:
         """Makes a vocabulary of counted words.
 
         Args:
-            counts: Mapping from words (`str` or UTF-8 `bytes`) to how often they occur.
+            counts: Mapping from words (`str` or UTF-8 `bytes`) to how often they occur. Words of
+                the same count are put in the order of their bytes.
             min_count: Leave out words that occur less often.
             size: Maximum number of words, the three specials included; `None` for all.
-
-        Returns:
-            A `Vocabulary`. Words of the same count are in the order of their bytes.
 
         Raises:
             ValueError: if `size` has no room for an ordinary word, or no word is left.
@@ -140,19 +129,13 @@ class Vocabulary:
         return cls([*SPECIALS, *words][:size])
 
     def write(self, path: str | os.PathLike) -> None:
-        """Writes the file that `from_file` and bilm-tf read, atomically.
-
-        Args:
-            path: The file; an existing one is replaced.
+        """Writes the file that `from_file` and bilm-tf read, atomically, in place of an old one.
 
         Raises:
             FileNotFoundError: if its folder does not exist.
         """
-        with (
-            atomic_write(path) as partial,
-            open(partial, "w", encoding="utf-8", newline="\n") as file,
-        ):
-            file.writelines(f"{word}\n" for word in self.words)
+        with atomic_write(path) as partial, open(partial, "wb") as file:
+            file.writelines(f"{word}\n".encode() for word in self.words)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -163,23 +146,19 @@ class Vocabulary:
     __hash__ = None
 
     def ids(self, tokens: Iterable[str | bytes]) -> list[int]:
-        """Ids of tokens; unknown words, and boundaries spelled out in a text, are `<UNK>`.
-
-        Args:
-            tokens: Iterable of `str` or UTF-8 `bytes`.
-        """
+        """Ids of tokens; unknown words, and boundaries spelled out in a text, are `<UNK>`."""
         return [self._ids.get(key, self.unknown_id) for key in map(token_bytes, tokens)]
 
     def count_unknown(self, tokens: Iterable[str | bytes]) -> int:
-        """How many of the tokens, `str` or UTF-8 `bytes`, are not in the vocabulary."""
+        """How many of the tokens are not in the vocabulary."""
         return sum(key not in self._ids for key in map(token_bytes, tokens))
 
     @functools.cached_property
     def _ids(self):
-        return self.id_table()
+        return id_table(self.words)
 
     def id_table(self) -> dict[bytes | str, int]:
-        """The table of `id_table` for these words, a new dict at every call."""
+        """The id of each word by its UTF-8, a new dict at every call."""
         return id_table(self.words)
 
     def character_ids(self, max_characters_per_token: int = 50) -> np.ndarray:
@@ -187,15 +166,9 @@ class Vocabulary:
         return encode_vocabulary(self.words, max_characters_per_token)
 
     def counts(self, word_counts: "WordCounts") -> np.ndarray:
-        """How often each word is predicted in a counted corpus.
+        """How often each word is predicted in a counted corpus, int64 `(len(vocabulary),)`.
 
         Both boundaries are as frequent as sentences, and `<UNK>` stands for all other words.
-
-        Args:
-            word_counts: A `WordCounts` of the corpus.
-
-        Returns:
-            int64 array `(len(vocabulary),)`.
         """
         counts = np.zeros(len(self), np.int64)
         for key, i in self._ids.items():
@@ -207,17 +180,9 @@ class Vocabulary:
         return counts
 
     def check_order(self, word_counts: "WordCounts") -> None:
-        """Warns if the words are not sorted by descending count in a counted corpus.
-
-        Args:
-            word_counts: A `WordCounts` of the corpus.
-
-        Warns:
-            UserWarning: if count and rank are hardly correlated.
-        """
-        ordinary = np.delete(
-            self.counts(word_counts), [self.begin_id, self.end_id, self.unknown_id]
-        )
+        """Warns if count and rank of the words are hardly correlated in a counted corpus."""
+        special_ids = [self.begin_id, self.end_id, self.unknown_id]
+        ordinary = np.delete(self.counts(word_counts), special_ids)
         if len(ordinary) < 10 or ordinary.min() == ordinary.max():
             return
         ranks = np.log(np.arange(1, len(ordinary) + 1))
@@ -230,12 +195,7 @@ class Vocabulary:
 
 @dataclasses.dataclass
 class WordCounts:
-    """How often each word occurs in a corpus.
-
-    Args:
-        counts: From UTF-8 `bytes` to the number of occurrences.
-        report: What was read.
-    """
+    """How often each word, in UTF-8 `bytes`, occurs in a corpus, and what was read."""
 
     counts: collections.Counter
     report: TextReport
@@ -249,10 +209,10 @@ def count_words(
 
     Args:
         files: A path, a glob pattern or a list of such; plain, .gz or .xz.
-        progress: Called with each path when it has been read, or `None`.
+        progress: Called with each path when it has been read.
 
     Returns:
-        A `WordCounts`.
+        A `WordCounts`: its `counts` by word in `bytes`, and a `report` of what was read.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
@@ -281,12 +241,12 @@ def encode_token_ids(
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
-        vocabulary: The words in the order of the table's rows: the path of a file with one word a
-            line, or a sequence of words. Holds `<S>`, `</S>` and `<UNK>`.
+        vocabulary: The words in the order of the table's rows, with `<S>`, `</S>` and `<UNK>`: a
+            sequence, or the path of a file of one word a line.
 
     Returns:
-        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, with the sentence's
-        boundaries added and 0 for padding. Words that are not in the vocabulary get `<UNK>`'s id.
+        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, `<UNK>`'s for words
+        that are not there, with the sentence's boundaries added and 0 for padding.
 
     Raises:
         ValueError: if the vocabulary lacks one of the three special words or is not UTF-8, a
@@ -314,9 +274,7 @@ def rows_of_ids(
     return delimited_rows(list(map(len, sentences)), values, ids[BEGIN] + 1, ids[END] + 1)
 
 
-def encode_vocabulary(
-    words: Sequence[str | bytes], max_characters_per_token: int = 50
-) -> np.ndarray:
+def encode_vocabulary(words: Sequence[str | bytes], max_characters_per_token: int) -> np.ndarray:
     """Character ids of words among which `BEGIN` and `END` are the boundaries, int32 `(N, C)`."""
     rows = encode_words(words, max_characters_per_token)
     for row, word in zip(rows, words):
@@ -326,13 +284,7 @@ def encode_vocabulary(
 
 
 def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
-    """The place, from 0 on, of each word of a vocabulary by its UTF-8.
-
-    The keys of the boundaries are `BEGIN` and `END`, which no word of a text is.
-
-    Raises:
-        ValueError: if one of the three specials is missing.
-    """
+    """The place, from 0 on, of each word of a vocabulary by its UTF-8; of boundaries by `str`."""
     ids = {token_bytes(word): i for i, word in enumerate(words)}
     missing = [special for special in SPECIALS if special.encode() not in ids]
     if missing:
@@ -346,12 +298,7 @@ def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
 
 
 def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
-    """The words of a vocabulary: of a file with one word a line, or of a sequence.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not UTF-8.
-    """
+    """The words of a vocabulary: of a UTF-8 file with one word a line, or of a sequence."""
     if not isinstance(vocabulary, (str, os.PathLike)):
         return list(vocabulary)
     with open(vocabulary, encoding="utf-8", newline="\n") as file:
@@ -359,36 +306,30 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
             # Other white space, such as the no-break space, is part of words.
             return [line.strip(" \t\r\n") for line in file]
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"The vocabulary {os.fspath(vocabulary)} is not UTF-8 ({error}). Save it as UTF-8."
-            ) from None
+            message = f"The vocabulary {vocabulary} is not UTF-8 ({error}). Save it as UTF-8."
+            raise ValueError(message) from None
 
 
 def _check(words):
     missing = [special for special in SPECIALS if special not in words]
     if missing:
-        raise ValueError(
-            f"It has no {' and no '.join(missing)}: a vocabulary begins with the lines "
-            f"{', '.join(SPECIALS)}, or is made by `keras-elmo vocab`."
-        )
+        lines = ", ".join(SPECIALS)
+        raise ValueError(f"It has no {' and no '.join(missing)}: a vocabulary begins with {lines}.")
     empty = [i for i, word in enumerate(words, start=1) if not word]
     if empty:
         raise ValueError(f"Blank lines: {_listing(empty)}. Remove them.")
     spaced = [i for i, word in enumerate(words, start=1) if len(word.encode().split()) != 1]
     if spaced:
-        raise ValueError(
-            f"More than one word on the lines {_listing(spaced)}: a vocabulary has one word a line "
-            "and no counts."
-        )
+        lines = _listing(spaced)
+        raise ValueError(f"More than one word on the lines {lines}: give one each, and no counts.")
     repeated = [word for word, count in collections.Counter(words).items() if count > 1]
     if repeated:
         raise ValueError(f"Words that occur twice: {_listing(repeated)}. Remove the later ones.")
 
 
 def _listing(items):
-    return ", ".join(map(str, items[:5])) + (
-        f" and {len(items) - 5} more" if len(items) > 5 else ""
-    )
+    more = f" and {len(items) - 5} more" if len(items) > 5 else ""
+    return ", ".join(map(str, items[:5])) + more
 
 
 def _warn(message):

@@ -98,19 +98,21 @@ def test_a_text_without_lines(tmp_path, embedder, name):
         assert list(file) == []
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("pooling", [None, "mean"])
 @pytest.mark.parametrize("output", ["top", "layers"])
-def test_a_text_without_lines_has_the_columns_of_others(tmp_path, embedder, output, pooling):
+def test_a_text_without_lines_has_the_columns_of_others(tmp_path, embedder, output, pooling, dtype):
     parquet = pytest.importorskip("pyarrow.parquet")
     source, target = write(tmp_path / "text.txt", []), tmp_path / "v.parquet"
+    arguments = source, target, output, pooling
     for _ in range(2):
-        assert embedder.embed_file(source, target, output, pooling, resume=True).lines == 0
+        assert embedder.embed_file(*arguments, dtype=dtype, resume=True).lines == 0
         assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
     empty = parquet.read_table(target)
     assert empty.num_rows == 0
     write(source, ["the cat"])
-    embedder.embed_file(source, target, output, pooling, resume=True)
-    embedder.embed_file(source, tmp_path / "other.parquet", output, pooling)
+    embedder.embed_file(*arguments, dtype=dtype, resume=True)
+    embedder.embed_file(source, tmp_path / "other.parquet", output, pooling, dtype=dtype)
     other = parquet.read_table(tmp_path / "other.parquet")
     assert parquet.read_table(target) == other and other.schema == empty.schema
 
