@@ -6,7 +6,7 @@ Importing the package is quick: each public name is imported when it is first us
 import importlib
 from typing import TYPE_CHECKING
 
-from keras_elmo.registration import register_classes
+from keras_elmo.registration import CLASSES, register_classes
 from keras_elmo.version import __version__
 
 if TYPE_CHECKING:
@@ -72,23 +72,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BiLMStack": "layers.bilm_stack",
-    "BidirectionalLanguageModel": "training.language_model",
-    "CharCNNEmbedding": "layers.char_cnn_embedding",
+    **CLASSES,
     "ElmoConfig": "config",
-    "ElmoLayer": "layers.elmo_layer",
     "Embedder": "embedding.embedder",
     "EvaluationCorpus": "training.evaluation_corpus",
-    "Highway": "layers.highway",
     "LanguageModelCorpus": "training.corpus",
-    "ProjectedLSTM": "layers.projected_lstm",
     "TrainingCheckpoint": "training.checkpoint",
     "TrainingSettings": "training.settings",
-    "UnicodeCharEncoder": "layers.unicode_char_encoder",
     "Vocabulary": "text.vocabulary",
-    "WeightedLayerSum": "layers.weighted_layer_sum",
     "WordCache": "embedding.word_cache",
-    "WordEmbedding": "layers.word_embedding",
     "bilm_tf_optimizer": "training.optimizer",
     "bilm_tf_perplexity": "training.evaluation",
     "count_words": "text.vocabulary",
@@ -111,7 +103,7 @@ register_classes()
 if not TYPE_CHECKING:  # a checker would take any name for a public one
 
     def __getattr__(name):
-        if name not in _MODULES:
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
         globals()[name] = value

@@ -5,22 +5,22 @@ import sys
 from importlib.abc import MetaPathFinder
 
 CLASSES = {
-    "BiLMStack": "keras_elmo.layers.bilm_stack",
-    "BidirectionalLanguageModel": "keras_elmo.training.language_model",
-    "CharCNNEmbedding": "keras_elmo.layers.char_cnn_embedding",
-    "ClippedAdagrad": "keras_elmo.training.optimizer",
-    "ClippedAdam": "keras_elmo.training.optimizer",
-    "ElmoLayer": "keras_elmo.layers.elmo_layer",
-    "Highway": "keras_elmo.layers.highway",
-    "Perplexity": "keras_elmo.training.perplexity_metric",
-    "ProjectedLSTM": "keras_elmo.layers.projected_lstm",
-    "UnicodeCharEncoder": "keras_elmo.layers.unicode_char_encoder",
-    "WeightedLayerSum": "keras_elmo.layers.weighted_layer_sum",
-    "WordEmbedding": "keras_elmo.layers.word_embedding",
-    "TrapezoidSchedule": "keras_elmo.training.optimizer",
-    "WordSoftmax": "keras_elmo.training.word_softmax",
+    "BiLMStack": "layers.bilm_stack",
+    "BidirectionalLanguageModel": "training.language_model",
+    "CharCNNEmbedding": "layers.char_cnn_embedding",
+    "ClippedAdagrad": "training.optimizer",
+    "ClippedAdam": "training.optimizer",
+    "ElmoLayer": "layers.elmo_layer",
+    "Highway": "layers.highway",
+    "Perplexity": "training.perplexity_metric",
+    "ProjectedLSTM": "layers.projected_lstm",
+    "TrapezoidSchedule": "training.optimizer",
+    "UnicodeCharEncoder": "layers.unicode_char_encoder",
+    "WeightedLayerSum": "layers.weighted_layer_sum",
+    "WordEmbedding": "layers.word_embedding",
+    "WordSoftmax": "training.word_softmax",
 }
-"""The module of each class that registers itself with Keras when its module is imported."""
+"""The module, in this package, of each class that registers itself with Keras when imported."""
 
 
 def register_classes() -> None:
@@ -44,7 +44,7 @@ class _DeferredClass:
     def __getattr__(self, attribute):
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        module = importlib.import_module(CLASSES[self._name])
+        module = importlib.import_module(f"keras_elmo.{CLASSES[self._name]}")
         return getattr(getattr(module, self._name), attribute)
 
 
@@ -66,16 +66,14 @@ class _AfterKeras(MetaPathFinder):
         others = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
         specs = (finder.find_spec(name, path, target) for finder in others)
         spec = next(filter(None, specs), None)
-        if spec is not None and spec.loader is not None:
-            self._register_after(spec.loader)
-        return spec
-
-    def _register_after(self, loader):
-        execute = loader.exec_module
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
             sys.meta_path.remove(self)
             _register_deferred()
 
-        loader.exec_module = exec_module
+        spec.loader.exec_module = exec_module
+        return spec

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 A_MODEL = (
     "a name from `keras-elmo models`, or a folder or zip file with options.json and weights.hdf5"
 )
+BYTES_PER_PARAMETER = 4
 MODEL_HELP = f"{A_MODEL} (default: %(default)s)"
 
 

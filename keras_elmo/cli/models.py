@@ -1,12 +1,10 @@
 """The command `keras-elmo models`."""
 
-from keras_elmo.cli.common import print_table
+from keras_elmo.cli.common import BYTES_PER_PARAMETER, print_table
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters
-
-_BYTES_PER_PARAMETER = 4
 
 
 def add_command(commands, common):
@@ -30,22 +28,22 @@ def _models(*_):
     table.add_column("description", overflow="fold")
     for name in list_models():
         model = get_model(name)
-        download = "none" if model.is_local else _download_size(model)
-        table.add_row(name, _parameters(model), download, model.description)
+        table.add_row(name, *_sizes(model), model.description)
     print_table(table)
     print("Tokenization, license, addresses and layers of one: keras-elmo info MODEL")
 
 
-def _parameters(model):
-    if model.is_local:
+def _sizes(model):
+    """The number of parameters of a model and the size of its download, as text."""
+    config, num_bytes = model.config, model.weights_bytes
+    if model.local_folder is not None:
         with model_files(model.name) as (options, _):
-            return f"{count_parameters(ElmoConfig.from_json(options)):,}"
-    return f"{count_parameters(model.config):,}" if model.config else "unknown"
-
-
-def _download_size(model):
-    if model.weights_bytes:
-        return f"{model.weights_bytes / 1e6:.0f} MB"
-    if model.config:
-        return f"{count_parameters(model.config) * _BYTES_PER_PARAMETER / 1e6:.0f} MB"
-    return "unknown"
+            config = ElmoConfig.from_json(options)
+    num_parameters = count_parameters(config) if config else None
+    if num_bytes is None and config:
+        num_bytes = num_parameters * BYTES_PER_PARAMETER
+    download = f"{num_bytes / 1e6:.0f} MB" if num_bytes else "unknown"
+    return (
+        f"{num_parameters:,}" if config else "unknown",
+        "none" if model.local_folder is not None else download,
+    )

@@ -12,20 +12,8 @@ def export_bilm_tf(
 ) -> dict[str, float]:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read, and verifies them.
 
-    The mixes are no part of these files. See `ElmoLayer.export_hdf5`.
-
-    Args:
-        layer: An `ElmoLayer` that reads characters, mixes and is not stateful.
-        folder: Where to; made, with its parents, once the export is verified.
-        overwrite: Whether an earlier export at that place is replaced.
-
-    Returns:
-        The largest absolute differences of `word_emb` and each `lstm_outputs`, as
-        `export_saved_model` does.
-
-    Raises:
-        FileExistsError: if the folder exists and `overwrite` is not set.
-        ValueError: as for `export_saved_model`.
+    As `ElmoLayer.export_hdf5`, but whole or not at all. Arguments and errors are those of
+    `export_saved_model`. Returns the largest differences of `word_emb` and each `lstm_outputs`.
 
     Example:
 

@@ -21,8 +21,6 @@ SENTENCES = (
 )
 """The sentences of the comparison: a plain one, an empty one, one word, and long odd words."""
 
-Outputs = dict[str, np.ndarray]
-
 
 def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
     """The outputs of a served model, by the names of the TF-Hub ELMo module.
@@ -33,8 +31,8 @@ def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
 
     Returns:
         A dict of floats, 0 at masked positions: `word_emb` `(B, T, P)`, the token vectors;
-        `lstm_outputs1` to `lstm_outputsL` `(B, T, 2 * P)`; `elmo` `(B, T, 2 * P)`, the layer's
-        first mix; and `default` `(B, 2 * P)`, its mean over the words, 0 for an empty sentence.
+        `lstm_outputs1` to `lstm_outputsL` and `elmo`, the layer's first mix, `(B, T, 2 * P)`; and
+        `default` `(B, 2 * P)`, the mean of `elmo` over the words, 0 for an empty sentence.
 
     Reference: https://www.tensorflow.org/hub/modules/google/elmo/1, "Outputs".
     """
@@ -78,21 +76,18 @@ def sentence_ids(config: Any) -> np.ndarray:
     return encode_sentences(sentences, config.max_characters_per_token)
 
 
-def layer_outputs(layer: ElmoLayer) -> Outputs:
+def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
     """The `named_outputs` of a layer itself for `SENTENCES`, as arrays."""
     outputs = named_outputs(layer, sentence_ids(layer.config))
     return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
 
 
-def verified(expected: Outputs, found: Sequence[Outputs]) -> dict[str, float]:
-    """The largest difference of each output of an export, read back, from those of the layer.
+def verified(
+    expected: dict[str, np.ndarray], found: Sequence[dict[str, np.ndarray]]
+) -> dict[str, float]:
+    """The largest difference of each of the `found` outputs of an export from the layer's.
 
-    Args:
-        expected: Outputs of the layer for `SENTENCES`.
-        found: The same of the export, once or several times.
-
-    Raises:
-        ValueError: if one is larger than `TOLERANCE`.
+    Raises ValueError if one is larger than `TOLERANCE`.
     """
     differences = {
         name: float(np.max([_difference(outputs[name], array) for outputs in found]))

@@ -7,14 +7,7 @@ import keras
 from keras import ops
 
 from keras_elmo.atomic import atomic_write, check_free
-from keras_elmo.export.checks import (
-    check_backend,
-    check_layer,
-    layer_outputs,
-    named_outputs,
-    sentence_ids,
-    verified,
-)
+from keras_elmo.export import checks
 from keras_elmo.layers.elmo_layer import ElmoLayer
 
 _ONNX_OPSET = 18
@@ -34,7 +27,7 @@ def export_onnx(
         overwrite: Whether an existing file is replaced.
 
     Returns:
-        The largest absolute differences, as `export_saved_model` does.
+        The largest absolute difference of each output from the layer's, by name.
 
     Raises:
         FileExistsError: if the file exists and `overwrite` is not set.
@@ -49,8 +42,8 @@ def export_onnx(
     >>> session.run(["elmo"], {"char_ids": encode_sentences([["Hi"]])})[0].shape
     (1, 1, 256)
     """
-    check_layer(layer)
-    check_backend("An ONNX model")
+    checks.check_layer(layer)
+    checks.check_backend("An ONNX model")
     if not os.fspath(path).endswith(".onnx"):
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
@@ -58,7 +51,7 @@ def export_onnx(
     check_free(path, overwrite)
     with atomic_write(path) as partial:
         _write_onnx(layer, partial)
-        return verified(layer_outputs(layer), [_run_onnx(partial, layer.config)])
+        return checks.verified(checks.layer_outputs(layer), [_run_onnx(partial, layer.config)])
 
 
 def _write_onnx(layer, path):
@@ -71,7 +64,7 @@ def _write_onnx(layer, path):
     @tf.function
     def outputs(char_ids, *values):
         with keras.StatelessScope(zip(weights.values(), values)):
-            return named_outputs(layer, char_ids)
+            return checks.named_outputs(layer, char_ids)
 
     width = layer.config.max_characters_per_token
     ids = tf.TensorSpec((None, None, width), tf.int32, "char_ids")
@@ -110,4 +103,4 @@ def _run_onnx(path, config):
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"char_ids": sentence_ids(config)})))
+    return dict(zip(names, session.run(names, {"char_ids": checks.sentence_ids(config)})))

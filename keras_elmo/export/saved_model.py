@@ -3,14 +3,7 @@
 import os
 
 from keras_elmo.atomic import atomic_folder
-from keras_elmo.export.checks import (
-    SENTENCES,
-    check_backend,
-    check_layer,
-    layer_outputs,
-    named_outputs,
-    verified,
-)
+from keras_elmo.export import checks
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.text.characters import split_tokens
 
@@ -36,13 +29,12 @@ def export_saved_model(
         overwrite: Whether an earlier export at that place is replaced.
 
     Returns:
-        The largest absolute difference of each output, read back, from the layer's: a dict by
-        name, of at most `checks.TOLERANCE`.
+        The largest absolute difference of each output, read back, from the layer's, by name.
 
     Raises:
         FileExistsError: if the folder exists and `overwrite` is not set.
         ValueError: if the layer is of another kind, the backend is not TensorFlow, or an output
-            differs by more than that.
+            differs by more than `checks.TOLERANCE`.
 
     Example:
 
@@ -51,11 +43,11 @@ def export_saved_model(
     >>> served.signatures["default"](strings=tf.constant(["The cat sat ."]))["elmo"].shape
     TensorShape([1, 4, 256])
     """
-    check_layer(layer)
-    check_backend("A SavedModel")
+    checks.check_layer(layer)
+    checks.check_backend("A SavedModel")
     with atomic_folder(folder, overwrite) as partial:
         _write_saved_model(layer, partial)
-        return verified(layer_outputs(layer), _run_saved_model(partial))
+        return checks.verified(checks.layer_outputs(layer), _run_saved_model(partial))
 
 
 def _write_saved_model(layer, folder):
@@ -63,7 +55,7 @@ def _write_saved_model(layer, folder):
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, "strings")])
     def from_strings(strings):
-        return named_outputs(layer, strings)
+        return checks.named_outputs(layer, strings)
 
     padded = tf.TensorSpec((None, None), tf.string, "tokens")
     lengths = tf.TensorSpec((None,), tf.int32, "sequence_len")
@@ -76,7 +68,7 @@ def _write_saved_model(layer, folder):
             message="sequence_len must have a number for each row of tokens",
         )
         is_inside = tf.sequence_mask(sequence_len, tf.shape(tokens)[1])
-        return named_outputs(layer, tf.where(is_inside, tokens, ""))
+        return checks.named_outputs(layer, tf.where(is_inside, tokens, ""))
 
     module = tf.Module()
     # Keras' ExportArchive would write each variable twice.
@@ -90,11 +82,11 @@ def _run_saved_model(folder):
     import tensorflow as tf
 
     signatures = tf.saved_model.load(folder).signatures
-    tokens = tf.ragged.constant(list(map(split_tokens, SENTENCES)), tf.string)
+    tokens = tf.ragged.constant(list(map(split_tokens, checks.SENTENCES)), tf.string)
     lengths = tf.cast(tokens.row_lengths(), tf.int32)
     found = [
-        signatures["default"](strings=tf.constant(SENTENCES)),
-        signatures["serving_default"](strings=tf.constant(SENTENCES)),
+        signatures["default"](strings=tf.constant(checks.SENTENCES)),
+        signatures["serving_default"](strings=tf.constant(checks.SENTENCES)),
         # Padded with a word, to see that it is not read.
         signatures["tokens"](tokens=tokens.to_tensor("beyond"), sequence_len=lengths),
     ]

@@ -31,7 +31,7 @@ class BiLMStack(keras.layers.Layer):
         use_skip_connections: Whether layers after the first add their input to their output.
         bidirectional: Whether there is a backward direction; D is 2 if so, else 1.
         dropout: Fraction of the numbers to drop in training, from the input of every LSTM and from
-            the top layer. An LSTM that adds its input to its output adds what is left of it.
+            the top layer.
 
     Call arguments:
         inputs: Token vectors, sentence boundaries included.
@@ -39,8 +39,7 @@ class BiLMStack(keras.layers.Layer):
             output are exactly 0.
         initial_state: Tuple `(h, c)` of floats `(B, D, L, P)` and `(B, D, L, lstm_dim)`; zeros
             where `None`.
-        return_state: Whether to return the state after the last step of each direction too. The
-            backward direction ends at the first token.
+        return_state: Whether to return the state after the last step of each direction too.
         training: Whether to apply the dropout.
 
     Input shape:
@@ -139,10 +138,14 @@ class BiLMStack(keras.layers.Layer):
         training: bool | None = None,
         inputs_mask: Any = None,
     ) -> Any:
-        self._check_inputs(inputs)
+        if len(inputs.shape) != 3 or inputs.shape[-1] != self.projection_dim:
+            raise ValueError(
+                f"BiLMStack expects token vectors (B, T, {self.projection_dim}), got shape "
+                f"{tuple(inputs.shape)}."
+            )
         mask = inputs_mask if mask is None else mask
-        inputs = mask_tokens(inputs, mask)
-        layers, state = self._run([inputs] * self.num_directions, mask, initial_state, training)
+        inputs = [mask_tokens(inputs, mask)] * self.num_directions
+        layers, state = self._run(inputs, mask, initial_state, training)
         outputs = stack_directions(layers)
         return (outputs, state) if return_state else outputs
 
@@ -151,8 +154,7 @@ class BiLMStack(keras.layers.Layer):
     ) -> tuple[list, tuple]:
         """Runs each direction over words of its own, as a language model is trained.
 
-        The backward direction reads a stream of reversed sentences, both from first to last, so
-        that windows can follow each other with carried state.
+        The backward direction reads reversed sentences, so that both carry their state on.
 
         Args:
             streams: Token vectors for each direction, a list of D floats `(B, T, P)`.
@@ -189,13 +191,6 @@ class BiLMStack(keras.layers.Layer):
         if not training or not self.dropout:
             return x
         return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
-
-    def _check_inputs(self, inputs):
-        if len(inputs.shape) != 3 or inputs.shape[-1] != self.projection_dim:
-            raise ValueError(
-                f"BiLMStack expects token vectors (B, T, {self.projection_dim}), got shape "
-                f"{tuple(inputs.shape)}."
-            )
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return mask
@@ -263,7 +258,7 @@ def run_direction(
         drop: Applied to the input of every LSTM, and to the top layer.
 
     Returns:
-        The L + 1 layers' vectors `(B, T, P)`, and the state `(h, c)` after, `(B, L, ...)`.
+        The L + 1 layers' vectors `(B, T, P)`, and the state after, as the initial one.
     """
     outputs, states = [x], []
     for layer, lstm in enumerate(lstms):

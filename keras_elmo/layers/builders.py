@@ -9,41 +9,23 @@ from keras_elmo.layers.word_embedding import WordEmbedding
 
 
 def make_token_encoder(config: ElmoConfig, dtype: Any) -> CharCNNEmbedding | WordEmbedding:
-    """The layer from the ids of characters, or of whole words, to token vectors.
-
-    Args:
-        config: The architecture, an `ElmoConfig`.
-        dtype: Dtype or dtype policy of its computation.
-
-    Returns:
-        A `CharCNNEmbedding` or a `WordEmbedding`.
-    """
-    if config.reads_characters:
-        return CharCNNEmbedding(
-            filters=config.filters,
-            char_embedding_dim=config.char_embedding_dim,
-            activation=config.activation,
-            num_highway=config.num_highway,
-            projection_dim=config.projection_dim,
-            dtype=dtype,
-            name="token_encoder",
-        )
-    return WordEmbedding(
-        config.vocabulary_size, config.projection_dim, dtype=dtype, name="token_encoder"
+    """The layer from the ids of characters, or of whole words, to token vectors."""
+    if not config.reads_characters:
+        size, dim = config.vocabulary_size, config.projection_dim
+        return WordEmbedding(size, dim, dtype=dtype, name="token_encoder")
+    return CharCNNEmbedding(
+        filters=config.filters,
+        char_embedding_dim=config.char_embedding_dim,
+        activation=config.activation,
+        num_highway=config.num_highway,
+        projection_dim=config.projection_dim,
+        dtype=dtype,
+        name="token_encoder",
     )
 
 
 def make_bilm(config: ElmoConfig, dtype: Any, dropout: float = 0.0) -> BiLMStack:
-    """The LSTMs over token vectors.
-
-    Args:
-        config: The architecture, an `ElmoConfig`.
-        dtype: Dtype or dtype policy of its computation.
-        dropout: As for `BiLMStack`.
-
-    Returns:
-        A `BiLMStack`.
-    """
+    """The LSTMs over token vectors."""
     return BiLMStack(
         lstm_dim=config.lstm_dim,
         projection_dim=config.projection_dim,

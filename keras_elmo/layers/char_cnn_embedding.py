@@ -28,10 +28,10 @@ class CharCNNEmbedding(keras.layers.Layer):
             projection.
 
     Call arguments:
-        inputs: Character ids as `encode_sentences` makes them.
+        inputs: Character ids of `encode_sentences`.
 
     Input shape:
-        Integers `(..., C)`, values 0 to 261, 0 padding a sentence. C is at least the widest filter.
+        Integers `(..., C)`, values 0 to 261. C is at least the widest filter.
 
     Output shape:
         Floats `(..., projection_dim)`. The vectors of padding are not zero; the mask marks them.
@@ -66,7 +66,7 @@ class CharCNNEmbedding(keras.layers.Layer):
             projection_dim=projection_dim,
             max_characters_per_token=_ANY_LENGTH,
         )
-        if not config.reads_characters:
+        if filters is None:
             raise ValueError("CharCNNEmbedding needs filters: (width, number) pairs; got None.")
         self.filters = config.filters
         self.char_embedding_dim = char_embedding_dim
@@ -77,7 +77,14 @@ class CharCNNEmbedding(keras.layers.Layer):
         # Keras would turn the ids into floats under mixed precision, and bfloat16 has no 261.
         self.autocast = False
         self.convolutions = [
-            self._convolution(i, width, number) for i, (width, number) in enumerate(self.filters)
+            keras.layers.Conv1D(
+                number,
+                width,
+                kernel_initializer=self._initializer(width),
+                dtype=self.dtype_policy,
+                name=f"convolution_{i}",
+            )
+            for i, (width, number) in enumerate(self.filters)
         ]
         self.highways = [
             Highway(dtype=self.dtype_policy, name=f"highway_{i}") for i in range(num_highway)
@@ -91,19 +98,10 @@ class CharCNNEmbedding(keras.layers.Layer):
                 name="projection",
             )
 
-    def _convolution(self, i, width, number):
+    def _initializer(self, width):
         if self.activation == "relu":
-            initializer = keras.initializers.RandomUniform(-0.05, 0.05)
-        else:
-            stddev = (width * self.char_embedding_dim) ** -0.5
-            initializer = keras.initializers.RandomNormal(stddev=stddev)
-        return keras.layers.Conv1D(
-            number,
-            width,
-            kernel_initializer=initializer,
-            dtype=self.dtype_policy,
-            name=f"convolution_{i}",
-        )
+            return keras.initializers.RandomUniform(-0.05, 0.05)
+        return keras.initializers.RandomNormal(stddev=(width * self.char_embedding_dim) ** -0.5)
 
     def build(self, input_shape: tuple) -> None:
         # The padding of a sentence, id 0, has the zero vector and no row of its own.

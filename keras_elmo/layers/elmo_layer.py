@@ -17,6 +17,7 @@ from keras_elmo.layers.unicode_char_encoder import (
 )
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
+from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource, model_files
 from keras_elmo.pretrained.hdf5 import load_weights, read_token_embeddings, write_model
 from keras_elmo.text.characters import DistinctWords, encode_distinct, pad_words, trim_characters
@@ -27,9 +28,9 @@ class ElmoLayer(keras.layers.Layer):
     """ELMo: gives every word a vector that depends on its whole sentence.
 
     Characters are encoded by a `CharCNNEmbedding`, read by a `BiLMStack` and its layers mixed by
-    one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. Each
-    distinct word of a batch of strings is encoded once. The same sentence gets the same vectors
-    whatever else is in the batch, unless `stateful` or `layer_norm`.
+    one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. The
+    same sentence gets the same vectors whatever else is in the batch, unless `stateful` or
+    `layer_norm`.
 
     In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
     layer takes strings there; for character ids begin it with
@@ -45,16 +46,14 @@ class ElmoLayer(keras.layers.Layer):
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
         dropout: Fraction of a mix's output to drop in training.
-        trainable_bilm: Whether the biLM is trained too; the mixes always are. Can be set later.
-            Setting `trainable = True` leaves a frozen biLM frozen.
-        stateful: Whether the LSTM state is carried from batch to batch, row by row, as bilm-tf
-            does. See `reset_states`.
+        trainable_bilm: Whether the biLM is trained too; can be set later. `trainable = True` leaves
+            a frozen biLM frozen.
+        stateful: Whether the LSTM state is carried from batch to batch, as bilm-tf does.
         max_batch_size: With `stateful`, the maximum number of sentences in a batch.
-        token_embeddings: Stored token vectors to use instead of the character encoder: the path of
-            a file of bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs
-            are then token ids of `encode_token_ids`.
-        dtype: Dtype or dtype policy of the computation, such as `"mixed_bfloat16"`; Keras' global
-            one where `None`.
+        token_embeddings: Stored token vectors to use instead of the character encoder: a file of
+            bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs are then
+            token ids of `encode_token_ids`.
+        dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
         inputs: Sentences, tokens or ids. Lists and NumPy arrays of strings are taken when the layer
@@ -73,8 +72,7 @@ class ElmoLayer(keras.layers.Layer):
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if an argument or an input is bad, the model is unknown, or the weights are not
-            of the architecture in the options.
+        ValueError: if an argument or input is bad, or the weights are not of the architecture.
 
     Example:
 
@@ -136,8 +134,7 @@ class ElmoLayer(keras.layers.Layer):
         else:
             with model_files(model) as (options, weights):
                 self._set_up(ElmoConfig.from_json(options), token_embeddings)
-                lstms_alone = token_embeddings is not None
-                load_weights(self, self.config, weights, without_token_encoder=lstms_alone)
+                load_weights(self, self.config, weights, token_embeddings is not None)
         self.trainable_bilm = trainable_bilm
 
     def _set_up(self, config, token_embeddings):
@@ -181,13 +178,9 @@ class ElmoLayer(keras.layers.Layer):
             self.cell_state = self._state("cell_state", config.lstm_dim)
 
     def _state(self, name, dim):
+        shape = (self.max_batch_size, self.config.num_directions, self.config.num_layers, dim)
         return self.add_weight(
-            shape=(self.max_batch_size, self.config.num_directions, self.config.num_layers, dim),
-            initializer="zeros",
-            dtype="float32",
-            trainable=False,
-            autocast=False,
-            name=name,
+            shape, "zeros", "float32", trainable=False, autocast=False, name=name
         )
 
     @property
@@ -223,8 +216,7 @@ class ElmoLayer(keras.layers.Layer):
             return self._distinct_words(token_lists(inputs))
         if isinstance(inputs, (list, tuple)):
             inputs = np.asarray(inputs)
-        self._check_tensor(inputs)
-        if _is_string(inputs) and not isinstance(inputs, keras.KerasTensor):
+        if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
         return inputs
 
@@ -247,28 +239,20 @@ class ElmoLayer(keras.layers.Layer):
         return mixed[0] if self.num_mixes == 1 else mixed
 
     def every_layer(self, inputs: Any) -> tuple[Any, Any]:
-        """What the mixes are made of, whatever the layer's own output.
+        """What the mixes are made of: vectors `(B, L + 1, T, 2 * P)` and their mask `(B, T)`.
 
         Args:
             inputs: As for a call of the layer.
-
-        Returns:
-            The vectors `(B, L + 1, T, 2 * P)`, 0 where masked, and the mask `(B, T)`.
         """
         inputs = self._prepared(inputs)
         mask = self._mask_with_boundaries(inputs)
-        layers = self._run_bilm(self._token_vectors(inputs), mask)
+        if isinstance(inputs, DistinctWords):  # each word is encoded once
+            tokens = gather(self.token_encoder(inputs.rows), inputs.index)
+        else:
+            tokens = self.token_encoder(ops.cast(inputs, "int32"))
         # The begin of a sentence is at the first position, the end at the last valid one.
-        mask = mask[:, 2:]
-        valid = ops.expand_dims(ops.expand_dims(mask, 1), -1)
-        layers = layers[:, :, 1:-1]
-        return ops.where(valid, layers, ops.zeros_like(layers)), mask
-
-    def _token_vectors(self, inputs):
-        """Token vectors (B, T + 2, P)."""
-        if isinstance(inputs, DistinctWords):
-            return gather(self.token_encoder(inputs.rows), inputs.index)
-        return self.token_encoder(ops.cast(inputs, "int32"))
+        layers, mask = self._run_bilm(tokens, mask)[:, :, 1:-1], mask[:, 2:]
+        return masked(layers, mask[:, None, :, None]), mask
 
     def _mask_with_boundaries(self, inputs):
         """Which positions (B, T + 2) are no padding."""
@@ -313,8 +297,7 @@ class ElmoLayer(keras.layers.Layer):
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-        The mixes belong to the model around them and are not part of these files. See
-        `keras_elmo.export.bilm_tf.export_bilm_tf` for an export that is read back and compared.
+        The mixes belong to the model around them and are not part of these files.
 
         Args:
             folder: Where to; made if there is none. Files of those names are replaced atomically.
@@ -334,59 +317,55 @@ class ElmoLayer(keras.layers.Layer):
         return mask if num_outputs == 1 else [mask] * num_outputs
 
     def compute_output_shape(self, input_shape):
-        is_string = self.config.reads_characters and len(input_shape) < 3
-        if len(input_shape) == 1 or input_shape[1] is None:
-            num_tokens = None
-        else:
-            num_tokens = input_shape[1] if is_string else input_shape[1] - 2
-        batch_size, dim = input_shape[0], self.config.output_dim
+        config = self.config
+        num_tokens = input_shape[1] if len(input_shape) > 1 else None
+        is_string = config.reads_characters and len(input_shape) < 3
+        if num_tokens is not None and not is_string:
+            num_tokens -= 2
         if self.output_kind == "layers":
-            return (batch_size, self.config.num_layers + 1, num_tokens, dim)
-        shape = (batch_size, num_tokens, dim)
+            return (input_shape[0], config.num_layers + 1, num_tokens, config.output_dim)
+        shape = (input_shape[0], num_tokens, config.output_dim)
         return shape if self.num_mixes == 1 else [shape] * self.num_mixes
 
     def compute_output_spec(self, inputs, training=None):
-        def spec(shape):
-            return keras.KerasTensor(shape, self.bilm_dtype_policy.compute_dtype)
+        shapes = self.compute_output_shape(inputs.shape)
+        dtype = self.bilm_dtype_policy.compute_dtype
+        if isinstance(shapes, list):
+            return [keras.KerasTensor(shape, dtype) for shape in shapes]
+        return keras.KerasTensor(shapes, dtype)
 
-        shape = self.compute_output_shape(inputs.shape)
-        return [spec(one) for one in shape] if isinstance(shape, list) else spec(shape)
-
-    def _check_tensor(self, inputs):
-        shape, dtype = getattr(inputs, "shape", None), getattr(inputs, "dtype", None)
-        if shape is None or dtype is None:
-            raise ValueError(
-                f"{self._expected_inputs()}; got {type(inputs).__name__}. In fit and predict, wrap "
-                "lists of strings in tf.constant."
-            )
-        if not _is_string(inputs) or not self.config.reads_characters:
-            self._check_ids(inputs)
-        elif len(shape) == 3:
-            raise ValueError(
-                f"{self._expected_inputs()}; got strings of shape {tuple(shape)}. A Sequential "
-                "model on character ids must begin with keras.Input((None, "
-                f"{self.config.max_characters_per_token}), dtype='int32')."
+    def _is_checked_string(self, inputs):
+        """Whether a tensor is of strings; raises ValueError if the layer cannot read it."""
+        width, reads_characters = self.config.max_characters_per_token, self.config.reads_characters
+        if reads_characters:
+            expected = (
+                "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
+                f"{width}) from keras_elmo.encode_sentences"
             )
         else:
-            check_string_tensor(inputs, "ElmoLayer")
-
-    def _check_ids(self, inputs):
-        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
-        row = (self.config.max_characters_per_token,) if self.config.reads_characters else ()
-        is_ids = keras.backend.is_int_dtype(dtype) and len(shape) == 2 + len(row)
-        if not is_ids or shape[2:] != row or shape[1] in (0, 1):
-            raise ValueError(f"{self._expected_inputs()}; got dtype {dtype} and shape {shape}.")
-
-    def _expected_inputs(self):
-        if not self.config.reads_characters:
-            return (
+            expected = (
                 "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
                 "keras_elmo.encode_token_ids"
             )
-        return (
-            "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
-            f"{self.config.max_characters_per_token}) from keras_elmo.encode_sentences"
-        )
+        if getattr(inputs, "shape", None) is None or getattr(inputs, "dtype", None) is None:
+            raise ValueError(
+                f"{expected}; got {type(inputs).__name__}. In fit and predict, wrap lists of "
+                "strings in tf.constant."
+            )
+        dtype, rank = keras.backend.standardize_dtype(inputs.dtype), len(inputs.shape)
+        if dtype == "string" and reads_characters and rank != 3:
+            check_string_tensor(inputs, "ElmoLayer")
+            return True
+        shape, row = tuple(inputs.shape), (width,) if reads_characters else ()
+        if dtype == "string" and reads_characters:
+            raise ValueError(
+                f"{expected}; got strings of shape {shape}. A Sequential model on character ids "
+                f"must begin with keras.Input((None, {width}), dtype='int32')."
+            )
+        is_ids = keras.backend.is_int_dtype(dtype) and rank == 2 + len(row)
+        if not is_ids or shape[2:] != row or shape[1] in (0, 1):
+            raise ValueError(f"{expected}; got dtype {dtype} and shape {shape}.")
+        return False
 
     def get_config(self):
         return {
@@ -405,10 +384,6 @@ class ElmoLayer(keras.layers.Layer):
             "max_batch_size": self.max_batch_size,
             "dtype": keras.dtype_policies.serialize(self.bilm_dtype_policy),
         }
-
-
-def _is_string(x):
-    return keras.backend.standardize_dtype(x.dtype) == "string"
 
 
 def _is_foreign_string_tensor(x):

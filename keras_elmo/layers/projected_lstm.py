@@ -16,11 +16,7 @@ class ProjectedLSTM(keras.layers.Layer):
     With gates i, j, f, o (the order of the stored weights) from `W x + R h + b`:
     `c' = clip(sigmoid(f + 1) * c + sigmoid(i) * tanh(j), cell_clip)` and
     `h' = clip(W_P (sigmoid(o) * tanh(c')), proj_clip)`. The 1 is added when running and not stored.
-    W `(4 * units, D)`, R `(4 * units, projection_dim)` and W_P `(projection_dim, units)` stand at
-    the left of their products, which is faster (see `keras_elmo.ops.lstm`).
-
-    The product `W x + b` is taken for all time steps at once, before the loop. Under mixed
-    precision the products run in the compute dtype, while gates and cell are kept in float32.
+    Under mixed precision the products run in the compute dtype, gates and cell in float32.
 
     Args:
         units: Size of the cell.
@@ -32,7 +28,6 @@ class ProjectedLSTM(keras.layers.Layer):
     Call arguments:
         inputs: The sequence.
         mask: Booleans `(B, T)`, or `None`. Where it is `False` the output is 0 and the state stays.
-            The mask of an earlier layer is used by itself.
         initial_state: Tuple `(h, c)` of floats `(B, projection_dim)` and `(B, units)`; zeros where
             `None`.
         return_state: Whether to return the state after the last step too.
@@ -67,7 +62,6 @@ class ProjectedLSTM(keras.layers.Layer):
         self.proj_clip = proj_clip
         self.reverse = reverse
         self.supports_masking = True
-        self._is_projected = units != projection_dim
 
     def build(self, input_shape: tuple) -> None:
         input_dim, gates = input_shape[-1], 4 * self.units
@@ -85,7 +79,7 @@ class ProjectedLSTM(keras.layers.Layer):
         )
         self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
         self.projection_kernel = None
-        if self._is_projected:
+        if self.units != self.projection_dim:
             self.projection_kernel = self.add_weight(
                 shape=(self.projection_dim, self.units),
                 initializer="glorot_uniform",
@@ -102,7 +96,8 @@ class ProjectedLSTM(keras.layers.Layer):
     ) -> Any:
         mask = inputs_mask if mask is None else mask
         if initial_state is None:
-            initial_state = self._zero_state(ops.shape(inputs)[0])
+            dims, batch_size = (self.projection_dim, self.units), ops.shape(inputs)[0]
+            initial_state = [ops.zeros((batch_size, dim), self.state_dtype) for dim in dims]
         state = (ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
         bias = ops.cast(self.running_bias(), self.compute_dtype)
         kernel, *recurrent_kernels = (
@@ -110,9 +105,7 @@ class ProjectedLSTM(keras.layers.Layer):
             for kernel in (self.kernel, self.recurrent_kernel, self.projection_kernel)
         )
         z = product_over_time(kernel, ops.transpose(inputs, (1, 0, 2)), bias)
-        valid = None
-        if mask is not None:
-            valid = ops.expand_dims(ops.transpose(ops.cast(mask, "bool")), 1)
+        valid = None if mask is None else ops.transpose(ops.cast(mask, "bool"))[:, None]
         outputs, h, c = lstm(self.spec, z, valid, *state, *recurrent_kernels)
         outputs = ops.transpose(ops.cast(outputs, self.compute_dtype), (2, 0, 1))
         return (outputs, (ops.transpose(h), ops.transpose(c))) if return_state else outputs
@@ -126,17 +119,7 @@ class ProjectedLSTM(keras.layers.Layer):
     def spec(self) -> LSTMSpec:
         """What describes the recurrence beside the weights."""
         return LSTMSpec(
-            cell_clip=self.cell_clip,
-            proj_clip=self.proj_clip,
-            reverse=self.reverse,
-            compute_dtype=self.compute_dtype,
-            state_dtype=self.state_dtype,
-        )
-
-    def _zero_state(self, batch_size):
-        return (
-            ops.zeros((batch_size, self.projection_dim), self.state_dtype),
-            ops.zeros((batch_size, self.units), self.state_dtype),
+            self.cell_clip, self.proj_clip, self.reverse, self.compute_dtype, self.state_dtype
         )
 
     @property

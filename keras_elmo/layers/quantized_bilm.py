@@ -14,29 +14,11 @@ from keras_elmo.ops.scan import scan
 
 
 class QuantizedBiLM(keras.layers.Layer):
-    """Computes what a `BiLMStack` does, with its products quantized to 8 bits.
+    """Computes what a `BiLMStack` does, its products in 8 bits; see `Int8Kernel`.
 
-    Each row of a kernel, and each vector at each step, has a scale of its own, so that vectors do
-    not depend on the batch. Gates, cells, biases, residuals and clips stay in float32. Processors
-    multiply such integers several times as fast as floats, and read a quarter of the bytes.
-
-    Args:
-        bilm: A built `BiLMStack`. Later changes of its weights are not seen.
-
-    Call arguments:
-        inputs: Token vectors, sentence boundaries included.
-        mask: Booleans `(B, T)`, or `None`.
-
-    Input shape:
-        Floats `(B, T, P)`.
-
-    Output shape:
-        float32 `(B, L + 1, T, D * P)`.
-
-    Raises:
-        ValueError: if the backend or the processor has no fast products of 8-bit integers.
-
-    Reference: see `Int8Kernel`.
+    Gates, cells, biases, residuals and clips stay in float32, which is the dtype of the output.
+    Later changes of the weights of `bilm`, which is built, are not seen. Raises ValueError if the
+    backend or the processor has no fast products of 8-bit integers.
     """
 
     def __init__(self, bilm: BiLMStack) -> None:
@@ -88,14 +70,8 @@ class _QuantizedLSTM:
         z = ops.reshape(z, (num_steps, batch_size, len(self._bias)))
         valid = ops.expand_dims(ops.transpose(mask), 2)
         state = tuple(ops.zeros((batch_size, dim), "float32") for dim in self._state_dims)
-        state, (outputs, _) = scan(
-            _step,
-            self._spec,
-            state,
-            (z, valid),
-            self._recurrent_kernels,
-            reverse=self._spec.reverse,
-        )
+        spec, kernels = self._spec, self._recurrent_kernels
+        state, (outputs, _) = scan(_step, spec, state, (z, valid), kernels, reverse=spec.reverse)
         return ops.transpose(masked(outputs, valid), (1, 0, 2)), state
 
 

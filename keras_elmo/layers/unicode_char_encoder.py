@@ -24,8 +24,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
     """Encodes strings as the character ids that ELMo reads.
 
     The same rows as `encode_sentences`, to the bit. String tensors, in a model or in
-    `Dataset.map`, need TensorFlow, whatever the Keras backend; lists and NumPy arrays of strings
-    are encoded on every backend.
+    `Dataset.map`, need TensorFlow; lists and NumPy arrays of strings are encoded on every backend.
 
     Args:
         max_characters_per_token: Characters of a token, its begin and end marks included.
@@ -90,8 +89,8 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
         Args:
             inputs: As for a call of the layer, tensors of TensorFlow.
-            widest_filter: Width of the widest convolution that is to read the rows, which are
-                truncated as far as no result of its maximum changes; `None` for whole rows.
+            widest_filter: Width of the widest convolution that is to read the rows: they are
+                truncated as far as no result of its maximum changes. `None` for whole rows.
         """
         import tensorflow as tf
 
@@ -104,18 +103,15 @@ class UnicodeCharEncoder(keras.layers.Layer):
             longest = tf.reduce_max(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1))
             rows = rows[:, : longest + widest_filter]
         begin = tf.fill([tokens.nrows(), 1], 1)
-        index = tf.concat(
-            [begin, tokens.with_flat_values(places + len(special)), begin + 1], axis=1
-        )
-        # Rows of tokens keep their width, however much of it is padding.
-        is_sentences = len(inputs.shape) == 1
-        num_tokens = (
-            tokens.bounding_shape(1, out_type=tf.int32) if is_sentences else tf.shape(inputs)[1]
-        )
+        places = tokens.with_flat_values(places + len(special))
+        index = tf.concat([begin, places, begin + 1], axis=1)
+        if len(inputs.shape) == 1:
+            num_tokens = tokens.bounding_shape(1, out_type=tf.int32)
+        else:  # rows of tokens keep their width, however much of it is padding
+            num_tokens = tf.shape(inputs)[1]
         index = index.to_tensor(shape=tf.stack([-1, num_tokens + 2]))
-        return DistinctWords(
-            rows, tf.ensure_shape(index, self.compute_output_shape(inputs.shape)[:2])
-        )
+        shape = self.compute_output_shape(inputs.shape)
+        return DistinctWords(rows, tf.ensure_shape(index, shape[:2]))
 
     def _word_rows(self, words):
         """Rows `(N, C)` of words `(N,)`."""
@@ -138,30 +134,23 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         num_tokens = input_shape[1] if len(input_shape) == 2 else None
-        return (
-            input_shape[0],
-            None if num_tokens is None else num_tokens + 2,
-            self.max_characters_per_token,
-        )
+        num_positions = None if num_tokens is None else num_tokens + 2
+        return (input_shape[0], num_positions, self.max_characters_per_token)
 
     def compute_output_spec(self, inputs):
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), "int32")
 
     def get_config(self):
-        config = {
-            **super().get_config(),
-            "max_characters_per_token": self.max_characters_per_token,
-        }
+        config = super().get_config()
         del config["dtype"]
-        return config
+        return {**config, "max_characters_per_token": self.max_characters_per_token}
 
 
 def is_python_strings(inputs: Any) -> bool:
     """Whether `inputs` are strings outside any framework: `str`, lists or NumPy arrays of them."""
     if isinstance(inputs, np.ndarray):
-        return inputs.dtype.kind in "SUT" or (
-            inputs.dtype.kind == "O" and isinstance(next(inputs.flat, None), (str, bytes))
-        )
+        is_string = isinstance(next(inputs.flat, None), (str, bytes))
+        return inputs.dtype.kind in "SUT" or (inputs.dtype.kind == "O" and is_string)
     if isinstance(inputs, (list, tuple)):
         return len(inputs) == 0 or any(map(is_python_strings, inputs))
     return isinstance(inputs, (str, bytes))
@@ -196,12 +185,16 @@ def _without_padding(tokens):
 
 def check_string_tensor(inputs: Any, name: str) -> None:
     """Raises ValueError unless `inputs` is a string tensor of rank 1 or 2 that can be read here."""
-    dtype = str(getattr(getattr(inputs, "dtype", None), "name", getattr(inputs, "dtype", "")))
-    rank = len(inputs.shape) if getattr(inputs, "shape", None) is not None else None
-    if dtype != "string" or rank not in (1, 2):
+    dtype = getattr(inputs, "dtype", None)
+    dtype = str(getattr(dtype, "name", dtype))
+    is_tensor = dtype != "None" and getattr(inputs, "shape", None) is not None
+    if not is_tensor or dtype != "string" or len(inputs.shape) not in (1, 2):
+        found = type(inputs).__name__
+        if is_tensor:
+            found = f"dtype {dtype} and shape {tuple(inputs.shape)}"
         raise ValueError(
             f"{name} expects strings of shape (B,), a sentence each, or (B, T), a token each; got "
-            f"{_described(inputs, dtype)}."
+            f"{found}."
         )
     if isinstance(inputs, keras.KerasTensor) and keras.backend.backend() != "tensorflow":
         raise ValueError(
@@ -209,12 +202,6 @@ def check_string_tensor(inputs: Any, name: str) -> None:
             "Give the model character ids, keras.Input((None, 50), dtype='int32'), made with "
             "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
         )
-
-
-def _described(inputs, dtype):
-    if not dtype:
-        return f"{type(inputs).__name__}"
-    return f"dtype {dtype} and shape {tuple(inputs.shape)}"
 
 
 def _ragged_tokens(strings):

@@ -18,8 +18,7 @@ class WordEmbedding(keras.layers.Layer):
         projection_dim: Size of a token's vector.
 
     Call arguments:
-        inputs: Token ids as `encode_token_ids` makes them: the row in the table plus 1, and 0 for
-            padding, whose vector is 0.
+        inputs: Token ids of `encode_token_ids`: the row in the table plus 1; 0 is padding.
 
     Input shape:
         Integers `(B, T)`.
@@ -42,8 +41,7 @@ class WordEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         if vocabulary_size is None:
             raise ValueError(
-                "A model that reads whole words needs to know how many: the option n_tokens_vocab "
-                "is missing."
+                "A model of whole words needs their number: the option n_tokens_vocab is missing."
             )
         self.vocabulary_size = vocabulary_size
         self.projection_dim = projection_dim

@@ -16,10 +16,8 @@ def call_with_gradient(
     allows one output only.
 
     Args:
-        forward: `(spec, *args) -> (outputs, saved)`, two tuples of tensors; `saved` may hold `None`
-            too.
-        backward: `(spec, saved, upstream) -> gradients`, one for each of the arguments, `None` for
-            what is not differentiated.
+        forward: `(spec, *args) -> (outputs, saved)`, two tuples of tensors, or `None` in `saved`.
+        backward: `(spec, saved, upstream) -> gradients`, one for each of `args`, or `None`.
         spec: Settings of both functions.
         *args: Tensors, or `None`.
 

@@ -7,17 +7,10 @@ from keras import ops
 
 
 def gather(table: Any, ids: Any) -> Any:
-    """Rows of a table at integer ids, with a gradient that every optimizer handles correctly.
+    """Rows `(..., D)` of a table `(N, D)` at integer ids `(...)`.
 
     The gradient is dense. TensorFlow's own is a list of rows that may repeat: clipping by norm and
     Adagrad's squares would take each repetition by itself instead of their sum.
-
-    Args:
-        table: Tensor or variable `(N, D)`.
-        ids: Integers `(...)`.
-
-    Returns:
-        Tensor `(..., D)`.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.take(table, ids, axis=0)

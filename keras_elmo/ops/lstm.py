@@ -13,18 +13,11 @@ from keras import ops
 from keras_elmo.ops.custom_gradient import call_with_gradient
 from keras_elmo.ops.scan import scan
 
-Tensor = Any
-
 
 class LSTMSpec(NamedTuple):
-    """What describes an LSTM beside its weights.
+    """What describes an LSTM beside its weights: clips, or `None`, direction and dtypes.
 
-    Args:
-        cell_clip: Bound on the cell's values, or `None`.
-        proj_clip: Bound on the projected output, or `None`; without projection it is not used.
-        reverse: Whether to run from the last step to the first.
-        compute_dtype: Dtype of the products.
-        state_dtype: Dtype of everything else.
+    Products are computed in `compute_dtype`, everything else in `state_dtype`.
     """
 
     cell_clip: float | None = None
@@ -36,25 +29,23 @@ class LSTMSpec(NamedTuple):
 
 def lstm(
     spec: LSTMSpec,
-    z: Tensor,
-    valid: Tensor | None,
-    h: Tensor,
-    c: Tensor,
-    recurrent_kernel: Tensor,
-    projection_kernel: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    z: Any,
+    valid: Any,
+    h: Any,
+    c: Any,
+    recurrent_kernel: Any,
+    projection_kernel: Any,
+) -> tuple[Any, Any, Any]:
     """Runs an LSTM of U units, projected to P, on the products with its inputs.
 
-    The gradient needs no more than the outputs and cells: it takes the recurrent products with all
-    outputs at once again, and the gradients of the kernels are one product each, where
-    differentiating the loop would add them up step by step.
+    The gradient needs no more than the outputs and cells: it takes the recurrent products again,
+    all at once, and the gradient of a kernel is one product instead of a sum over the steps.
 
     Args:
         spec: What describes the LSTM.
         z: `W x + b`, floats `(T, 4 * U, B)`, gates i, j, f, o; with the 1 of the forget gate.
         valid: Booleans `(T, 1, B)`, or `None`. Where `False` the output is 0 and the state stays.
-        h: The output before, `(P, B)`.
-        c: The cell before, `(U, B)`.
+        h, c: The output `(P, B)` and the cell `(U, B)` before.
         recurrent_kernel: `(4 * U, P)`.
         projection_kernel: `(P, U)`, or `None`.
 
@@ -69,24 +60,19 @@ def lstm(
 
 def lstm_step(
     spec: LSTMSpec,
-    state: tuple[Tensor, Tensor],
-    inputs: tuple[Tensor, Tensor | None],
+    state: tuple,
+    inputs: tuple,
     kernels: tuple,
     product: Callable | None = None,
     gates_axis: int = 0,
 ) -> tuple[tuple, tuple]:
-    """One step of an LSTM, for `scan`.
+    """One step of an LSTM, for `scan`: the new state `(h, c)`, twice.
 
     Args:
-        spec: What describes the LSTM.
-        state: `(h, c)`.
         inputs: `z` and `valid` of one time, see `lstm`.
         kernels: The recurrent kernel, and the projection kernel or `None`.
         product: `(spec, kernel, x) -> kernel @ x`; `None` for that of matrices.
         gates_axis: The axis of the gates: 0, or 1 where tensors have the batch first.
-
-    Returns:
-        The new state, and as outputs the same.
     """
     product = product or _product
     (h, c), (z, valid), (recurrent_kernel, projection_kernel) = state, inputs, kernels
@@ -101,23 +87,17 @@ def lstm_step(
     return new_state, new_state
 
 
-def masked(x: Tensor, valid: Tensor | None, otherwise: Tensor | None = None) -> Tensor:
+def masked(x: Any, valid: Any, otherwise: Any = None) -> Any:
     """`x` where valid, and `otherwise`, or zeros, elsewhere; `x` where `valid` is `None`."""
     if valid is None:
         return x
     return ops.where(valid, x, ops.zeros_like(x) if otherwise is None else otherwise)
 
 
-def product_over_time(kernel: Tensor, inputs: Tensor, bias: Tensor) -> Tensor:
-    """`kernel @ inputs + bias` for all time steps in one product.
+def product_over_time(kernel: Any, inputs: Any, bias: Any) -> Any:
+    """`kernel @ inputs + bias`, `(T, M, B)`, for all time steps in one product.
 
-    Args:
-        kernel: `(M, N)`.
-        inputs: `(T, B, N)`.
-        bias: `(M,)`.
-
-    Returns:
-        `(T, M, B)`.
+    The kernel is `(M, N)`, the inputs are `(T, B, N)`, the bias `(M,)`.
     """
     num_steps, batch_size, num_inputs = ops.shape(inputs)
     # With so many columns nothing is gained by a kernel at the left; this way the bias is fused.
@@ -158,9 +138,9 @@ def _backward(spec, saved, upstream):
 
 
 def _backward_step(spec, carry, inputs, kernels):
-    """One step of the gradient: `(d_h, d_c)`, and `d_z`, `d_projected` and the projection's input.
+    """One step of the gradient; the kernels are transposed.
 
-    The kernels are transposed.
+    Gives `(d_h, d_c)`, and as outputs `d_z`, `d_projected` and the projection's input.
     """
     (d_h, d_c), (d_output, z, before_c, c, h, valid) = carry, inputs
     recurrent_kernel, projection_kernel = kernels
@@ -187,10 +167,9 @@ def _backward_step(spec, carry, inputs, kernels):
 
 def _states_before(spec, first, states):
     """The state before each step, from that after each."""
-    first = ops.expand_dims(first, 0)
     if spec.reverse:
-        return ops.concatenate([states[1:], first])
-    return ops.concatenate([first, states[:-1]])
+        return ops.concatenate([states[1:], first[None]])
+    return ops.concatenate([first[None], states[:-1]])
 
 
 def _kernel_gradient(spec, d_outputs, inputs):

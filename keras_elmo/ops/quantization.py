@@ -13,20 +13,11 @@ _ZERO = 128
 
 
 class Int8Kernel:
-    """A kernel quantized to 8 bits, which quantizes what it is multiplied with.
+    """A kernel `(M, N)` quantized to 8 bits: multiplies vectors `(B, N)`, quantized too.
 
     A row w of the kernel and a vector x become integers of at most 127 times their scales,
     `max|w| / 127` and `max|x| / 127`; the integers are multiplied exactly. A vector's product does
     not depend on the rest of the batch.
-
-    Args:
-        kernel: NumPy floats `(M, N)`.
-
-    Call arguments:
-        x: float32 `(B, N)`.
-
-    Returns:
-        float32 `(B, M)`, about `x kernel.T`.
 
     Reference: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient
     Integer-Arithmetic-Only Inference".
@@ -41,6 +32,7 @@ class Int8Kernel:
         self._product = make[keras.backend.backend()](values)
 
     def __call__(self, x: Any) -> Any:
+        """About `x kernel.T`, float32 `(B, M)`, for float32 `x`."""
         sizes = ops.max(ops.abs(x), axis=-1, keepdims=True)
         # A vector of zeros stays one.
         scales = ops.maximum(sizes, 1e-30) / _LARGEST
@@ -49,12 +41,7 @@ class Int8Kernel:
 
 
 def check_int8_products() -> None:
-    """Checks that 8-bit integers can be multiplied here.
-
-    Raises:
-        ValueError: if the backend has no fast products of 8-bit integers, or they are wrong or
-            missing on this processor.
-    """
+    """Raises ValueError if 8-bit integers have no fast products here, or wrong ones."""
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "torch"):
         raise ValueError(
@@ -62,7 +49,7 @@ def check_int8_products() -> None:
             "8-bit integers are slower than those of floats. Use dtype=None."
         )
     # Where sums of two products are kept in 16 bits, the largest integers overflow.
-    kernel, x = np.full((32, 64), 1.0, "float32"), np.full((2, 64), 1.0, "float32")
+    kernel, x = np.ones((32, 64), "float32"), np.ones((2, 64), "float32")
     x[1] = -1
     try:
         products = ops.convert_to_numpy(Int8Kernel(kernel)(ops.convert_to_tensor(x)))
@@ -84,9 +71,6 @@ def graph_of_constants(function: Callable, *signature: tuple) -> Callable:
     Args:
         function: Function of tensors that returns one tensor.
         *signature: Shape and dtype of each argument.
-
-    Returns:
-        The function, traced once.
     """
     import tensorflow as tf
 
@@ -137,7 +121,6 @@ def _tensorflow_product(values):
 
 
 def _torch_product(values):
-    """A function: integers `(B, N)` of at most 127, as floats, to floats `x values.T`."""
     import torch
 
     scales = torch.ones(len(values))
@@ -145,20 +128,8 @@ def _torch_product(values):
     packed = torch.ops.onednn.qlinear_prepack(torch.from_numpy(values), None)
 
     def product(x):
-        return torch.ops.onednn.qlinear_pointwise(
-            (x + _ZERO).to(torch.uint8),
-            1.0,
-            _ZERO,
-            packed,
-            scales,
-            zeros,
-            None,
-            1.0,
-            0,
-            torch.float32,
-            "none",
-            [],
-            "",
-        )
+        unsigned = (x + _ZERO).to(torch.uint8), 1.0, _ZERO
+        result = None, 1.0, 0, torch.float32, "none", [], ""
+        return torch.ops.onednn.qlinear_pointwise(*unsigned, packed, scales, zeros, *result)
 
     return product

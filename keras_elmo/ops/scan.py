@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 import keras
 
@@ -24,11 +23,11 @@ def scan(
         step: Function `(spec, carry, inputs at one time, constants) -> (new carry, outputs)`, with
             tuples of tensors.
         spec: Settings of the step. JAX compiles once for each step and spec that are equal.
-        carry: Tuple of tensors, the carry before the first step.
-        inputs: Tuple of tensors `(T, ...)`. Items may be `None`, here and in `constants`.
-        constants: Tuple of tensors that are the same at all times.
-        output_shapes: Static shapes of a step's outputs; `None` for those of the carry. Their dtype
-            is that of the first carry.
+        carry: The carry before the first step.
+        inputs: Tensors `(T, ...)`, or `None`.
+        constants: What is the same at all times: tensors, or `None`.
+        output_shapes: Static shapes of a step's outputs, of the dtype of the first carry; `None`
+            for those of the carry.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.
 
     Returns:
@@ -37,28 +36,22 @@ def scan(
     backend = keras.backend.backend()
     if backend == "jax":
         return _compiled_jax_scan()(step, spec, carry, inputs, constants, reverse)
+
+    def step_at(carry, time):
+        at_time = tuple(None if x is None else x[time] for x in inputs)
+        return step(spec, carry, at_time, constants)
+
     shapes = output_shapes or [x.shape for x in carry]
     loop = _tensorflow_scan if backend == "tensorflow" else _python_scan
-    return loop(
-        lambda carry, time: step(spec, carry, _at(inputs, time), constants),
-        tuple(carry),
-        inputs[0],
-        shapes,
-        reverse,
-    )
-
-
-def _at(inputs: tuple, time: Any) -> tuple:
-    return tuple(None if x is None else x[time] for x in inputs)
+    return loop(step_at, tuple(carry), inputs[0], shapes, reverse)
 
 
 def _tensorflow_scan(step, carry, inputs, shapes, reverse):
     import tensorflow as tf
 
     num_steps = tf.shape(inputs)[0]
-    outputs = tuple(
-        tf.TensorArray(carry[0].dtype, num_steps, element_shape=shape) for shape in shapes
-    )
+    dtype = carry[0].dtype
+    outputs = tuple(tf.TensorArray(dtype, num_steps, element_shape=shape) for shape in shapes)
 
     def body(i, carry, outputs):
         carry, new = step(carry, num_steps - 1 - i if reverse else i)

@@ -25,25 +25,16 @@ _OLD_DOWNLOAD_SECONDS = 24 * 3600
 
 @contextlib.contextmanager
 def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
-    """Gives the paths of a model's two files, downloading or unpacking them first where needed.
+    """Yields the paths of a model's options and weights, downloaded or unpacked where needed.
 
     Args:
         model: A name of `list_models()`, a folder or zip file with options.json and weights.hdf5,
             or a pair of paths `(options, weights)`.
 
-    Yields:
-        Pair of paths: the options file and the weights file. Unpacked files are removed afterwards.
-
     Raises:
         FileNotFoundError: if a file or folder does not exist.
         ValueError: if the name is unknown, or a folder does not hold one model.
-        ConnectionError: if a download failed; the message names the file, its address and the
-            folder to put it in by hand.
-
-    Example:
-
-    >>> with model_files("default") as (options, weights):
-    ...     config = ElmoConfig.from_json(options)
+        ConnectionError: if a download failed.
     """
     if isinstance(model, (tuple, list)):
         yield _checked_pair(model)
@@ -59,23 +50,20 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
     elif zipfile.is_zipfile(model):
         with tempfile.TemporaryDirectory() as folder:
             yield _unpack(model, Path(folder))
+    elif os.path.isfile(model):
+        raise FileNotFoundError(
+            f"{model} is a file, but no zip file. Pass the folder that holds options.json and "
+            "weights.hdf5, or the pair (options, weights) of their paths."
+        )
     else:
-        raise FileNotFoundError(_no_such_place(model))
+        known = ", ".join(list_models())
+        raise FileNotFoundError(f"There is no folder or zip file {model}. Known models: {known}.")
 
 
 def _looks_like_path(model):
     if isinstance(model, os.PathLike) or os.path.exists(model):
         return True
     return os.sep in model or model.startswith((".", "~")) or model.endswith((".zip", ".hdf5"))
-
-
-def _no_such_place(model):
-    if os.path.isfile(model):
-        return (
-            f"{model} is a file, but no zip file. Pass the folder that holds options.json and "
-            "weights.hdf5, or the pair (options, weights) of their paths."
-        )
-    return f"There is no folder or zip file {model}. Known models: {', '.join(list_models())}."
 
 
 def _checked_pair(pair):
@@ -91,10 +79,8 @@ def _files_in(folder, named):
     """The one options file and the one weights file in a folder."""
     # What a killed export has left begins with a dot.
     files = [path for path in sorted(folder.glob("[!.]*")) if path.is_file()]
-    return (
-        _the_file(files, "options.json", "options.json", named),
-        _the_file(files, "weights.hdf5", ".hdf5", named),
-    )
+    wanted = (("options.json", "options.json"), ("weights.hdf5", ".hdf5"))
+    return tuple(_the_file(files, name, ending, named) for name, ending in wanted)
 
 
 def _the_file(files, name, ending, named):
@@ -123,32 +109,20 @@ def _unpack(archive, folder):
 
 def _fetch(model):
     folder = model.local_folder
-    if folder is not None:
-        return _files_of(model, folder)
-    folder = _cache_folder(model)
-    if not (folder / model.options_file).is_file():
-        _download(model, model.options_file, folder)
-    if not _is_complete(folder / model.weights_file, model):
-        _download(model, model.weights_file, folder)
-    return _files_of(model, folder)
-
-
-def _files_of(model, folder):
+    if folder is None:
+        home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
+        folder = Path(home).expanduser() / "keras_elmo" / model.name
+        if not (folder / model.options_file).is_file():
+            _download(model, model.options_file, folder)
+        weights = folder / model.weights_file
+        # Files take their name only after they were checked, so the size is enough here.
+        if not weights.is_file() or model.weights_bytes not in (None, weights.stat().st_size):
+            _download(model, model.weights_file, folder)
     pair = folder / model.options_file, folder / model.weights_file
     for path in pair:
         if not path.is_file():
             raise FileNotFoundError(f"The file {path} of the model {model.name!r} is missing.")
     return pair
-
-
-def _is_complete(weights, model):
-    # Files take their name only after they were checked, so the size is enough here.
-    return weights.is_file() and model.weights_bytes in (None, weights.stat().st_size)
-
-
-def _cache_folder(model):
-    home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
-    return Path(home).expanduser() / "keras_elmo" / model.name
 
 
 def _download(model, name, folder):
@@ -158,7 +132,7 @@ def _download(model, name, folder):
     folder.mkdir(parents=True, exist_ok=True)
     _remove_old_downloads(folder)
     addresses = [f"{location}/{name}" for location in _locations(model)]
-    problems = []
+    problems = ""
     for address in addresses:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as partial:
             try:
@@ -168,12 +142,11 @@ def _download(model, name, folder):
                 return
             # Keras turns every failure of the network into a plain Exception.
             except Exception as error:
-                problems.append(f"  {address}: {error}")
+                problems += f"  {address}: {error}\n"
     raise ConnectionError(
-        f"Could not download {name} of the model {model.name!r}:\n"
-        + "\n".join(problems)
-        + f"\nWithout a network, fetch {addresses[0]} elsewhere and put it into {folder}, or set "
-        f"{MIRROR_VARIABLE} to the address of a mirror."
+        f"Could not download {name} of the model {model.name!r}:\n{problems}Without a network, "
+        f"fetch {addresses[0]} elsewhere and put it into {folder}, or set {MIRROR_VARIABLE} to the "
+        "address of a mirror."
     )
 
 
@@ -193,19 +166,14 @@ def _check_download(path, model):
     if model.weights_bytes not in (None, size):
         raise ValueError(f"expected {model.weights_bytes:,} bytes, got {size:,}")
     if model.weights_sha256 is not None:
-        found = _sha256(path)
-        if found != model.weights_sha256.lower():
-            raise ValueError(f"expected sha256 {model.weights_sha256}, got {found}")
+        digest = hashlib.sha256()
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        if digest.hexdigest() != model.weights_sha256.lower():
+            raise ValueError(f"expected sha256 {model.weights_sha256}, got {digest.hexdigest()}")
     with open_hdf5(path):
         """An address may answer with a page of text."""
-
-
-def _sha256(path):
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _remove_old_downloads(folder):

@@ -1,7 +1,6 @@
 """The weights files of bilm-tf: reading, checking and writing them."""
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -19,30 +18,28 @@ SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 def load_weights(
     owner: Any, config: ElmoConfig, path: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
-    """Loads the weights of a biLM from a bilm-tf hdf5 file, which `open_hdf5` opens.
+    """Loads the weights of a biLM from a bilm-tf hdf5 file of any floating-point type.
 
-    The file is opened once and read array by array. All names and shapes are checked before the
-    first variable changes.
+    All names and shapes are checked before the first variable changes.
 
     Args:
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
-        path: The weights file. Arrays of any floating-point type.
+        path: The weights file.
         without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
 
     Raises:
-        ValueError: if an array is missing, unknown, misshapen or not of numbers; the message lists
-            all of them.
+        ValueError: if an array is missing, unknown, misshapen or not of numbers, or as `open_hdf5`.
 
     Reference: BILM_TF.md, "Files".
     """
-    entries = weight_table(config)
     with open_hdf5(path) as file:
-        found = _datasets(file)
-        _check_arrays(path, entries, found, skip=without_token_encoder)
+        entries, found = weight_table(config), _datasets(file)
+        if without_token_encoder:
+            entries = [entry for entry in entries if _is_lstm(entry.name)]
+            found = {name: array for name, array in found.items() if _is_lstm(name)}
+        _check_arrays(path, entries, found)
         for entry in entries:
-            if without_token_encoder and _is_token_encoder(entry.name):
-                continue
             for variable, rows in variables_and_rows(owner, entry):
                 # Each part is read by itself: a view would keep the whole array in memory on JAX.
                 part = _as_float32(found[entry.name], rows)
@@ -63,8 +60,8 @@ def write_model(
         folder: Where to; made if there is none. Files of those names are replaced.
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
-        softmax: Kernel `(V, P)` and bias `(V,)` of a language model's softmax, to be written to
-            softmax.hdf5. bilm-tf has no such file; the names in it are those of its checkpoints.
+        softmax: Kernel `(V, P)` and bias `(V,)` of a language model's softmax, for a softmax.hdf5
+            with the names of bilm-tf's checkpoints.
     """
     os.makedirs(folder, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -133,9 +130,7 @@ def _write_arrays(path, arrays):
 def open_hdf5(path: str | os.PathLike) -> Iterator[Any]:
     """Opens an `h5py.File` for reading.
 
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not an hdf5 file, or is truncated.
+    Raises FileNotFoundError if there is none, and ValueError if it is truncated or no hdf5 file.
     """
     import h5py
 
@@ -145,10 +140,9 @@ def open_hdf5(path: str | os.PathLike) -> Iterator[Any]:
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        size = os.path.getsize(path)
         raise ValueError(
-            f"{path} ({size:,} bytes) is not a complete hdf5 file: it is truncated, damaged or "
-            f"of another kind. Download or copy it again. ({error})"
+            f"{path} ({os.path.getsize(path):,} bytes) is not a complete hdf5 file: it is "
+            f"truncated, damaged or of another kind. Download or copy it again. ({error})"
         ) from None
     with file:
         yield file
@@ -167,29 +161,26 @@ def _datasets(file):
     return found
 
 
-def _is_token_encoder(name):
-    return not name.startswith("RNN_")
+def _is_lstm(name):
+    return name.startswith("RNN_")
 
 
-def _check_arrays(path, entries, found, skip):
-    expected = {entry.name: entry.shape for entry in entries}
+def _check_arrays(path, entries, found):
     problems = []
-    for name, shape in expected.items():
-        if skip and _is_token_encoder(name):
-            continue
-        if name not in found:
-            problems.append(f"missing {name}: expected {shape}")
-        elif found[name].shape != shape:
-            problems.append(f"misshapen {name}: expected {shape}, found {found[name].shape}")
-        elif found[name].dtype.kind != "f":
-            problems.append(f"{name}: expected floating-point numbers, found {found[name].dtype}")
-    for name, dataset in found.items():
-        if name not in expected and not (skip and _is_token_encoder(name)):
-            problems.append(f"unknown {name}: found {dataset.shape}")
+    for entry in entries:
+        array = found.get(entry.name)
+        if array is None:
+            problems.append(f"missing {entry.name}: expected {entry.shape}")
+        elif array.shape != entry.shape:
+            problems.append(f"misshapen {entry.name}: expected {entry.shape}, found {array.shape}")
+        elif array.dtype.kind != "f":
+            problems.append(f"{entry.name}: expected floating-point numbers, found {array.dtype}")
+    unknown = found.keys() - {entry.name for entry in entries}
+    problems += [f"unknown {name}: found {found[name].shape}" for name in sorted(unknown)]
+    if len(problems) > 20:
+        problems[20:] = [f"and {len(problems) - 20} more"]
     if problems:
-        shown = "\n  ".join(
-            problems[:20] + [f"and {len(problems) - 20} more"] * (len(problems) > 20)
-        )
+        shown = "\n  ".join(problems)
         raise ValueError(
             f"The weights in {path} are not those of the architecture in the options:\n  {shown}\n"
             "Pass the options.json that belongs to this file."
@@ -207,11 +198,7 @@ def _as_float32(dataset, rows=...):
 
 
 def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, Any]]:
-    """The variables that an array of the weight table is loaded into.
-
-    Yields:
-        Pairs of a variable of the owner and the index of its rows; see `WeightEntry.part_of`.
-    """
+    """The variables that an array is loaded into, and the indices of their rows; see `part_of`."""
     variables = [variable_at(owner, name) for name in entry.variables]
     if len(variables) == 1:
         yield variables[0], ...
@@ -225,10 +212,10 @@ def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, An
 def variable_at(owner: Any, path: str) -> Any:
     """A variable by its path in the weight table, such as `"bilm.forward_lstms.0.bias"`."""
 
-    def step(item, name):
-        return item[int(name)] if name.isdigit() else getattr(item, name)
-
-    return functools.reduce(step, path.split("."), owner)
+    item = owner
+    for name in path.split("."):
+        item = item[int(name)] if name.isdigit() else getattr(item, name)
+    return item
 
 
 def _to_float32(variable):

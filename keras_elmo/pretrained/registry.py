@@ -23,19 +23,10 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 @dataclasses.dataclass(frozen=True)
 class PretrainedModel:
-    """A model that `ElmoLayer` knows by name.
+    """A model that `ElmoLayer` knows by name: what `register_model` was told.
 
     Args:
-        name: The name.
-        description: One line.
         locations: Folders that hold both files: local paths or http(s) addresses, tried in turn.
-        options_file: Name of the options file.
-        weights_file: Name of the weights file.
-        config: The architecture, where known without the files.
-        weights_bytes: Size of the weights file, where known.
-        weights_sha256: sha256 of the weights file in hexadecimal digits, where known.
-        tokenization: How text is to be split for it.
-        license: Terms of the weights.
     """
 
     name: str
@@ -54,11 +45,6 @@ class PretrainedModel:
         """The folder on this machine that holds the files; `None` if they are to be downloaded."""
         local = (place for place in self.locations if not place.startswith(_ADDRESS))
         return next(map(Path, local), None)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the files are on this machine without a download."""
-        return self.local_folder is not None
 
 
 _MODELS = {}
@@ -87,9 +73,9 @@ def register_model(
         mirrors: Further addresses of such folders, tried in turn.
         options_file: Name of the options file in the folder.
         weights_file: Name of the weights file in the folder.
-        config: The model's `ElmoConfig`, to show it before the files are downloaded.
-        weights_bytes: Size of the weights file; a download of another size is rejected.
-        weights_sha256: sha256 of the weights file; a download with another one is rejected.
+        config: The architecture, to show it before the files are downloaded.
+        weights_bytes: Size of the weights file, which a download is checked for.
+        weights_sha256: sha256 of the weights file, which a download is checked for.
         tokenization: How text is to be split for it.
         license: Terms of the weights.
 
@@ -106,7 +92,7 @@ def register_model(
     """
     if name in _MODELS:
         raise ValueError(f"There is a model {name!r} already; known: {', '.join(list_models())}.")
-    model = PretrainedModel(
+    _MODELS[name] = PretrainedModel(
         name=name,
         description=description,
         locations=tuple(str(place).rstrip("/") for place in (location, *mirrors)),
@@ -118,8 +104,7 @@ def register_model(
         tokenization=tokenization,
         license=license,
     )
-    _MODELS[name] = model
-    return model
+    return _MODELS[name]
 
 
 def list_models() -> list[str]:
@@ -134,13 +119,7 @@ def list_models() -> list[str]:
 
 
 def get_model(name: str) -> PretrainedModel:
-    """What is known of a model.
-
-    Args:
-        name: One of `list_models()`.
-
-    Returns:
-        A `PretrainedModel`.
+    """What is known of a model of `list_models()`: a `PretrainedModel`.
 
     Raises:
         ValueError: if there is no such name; the message shows close ones.
@@ -160,27 +139,29 @@ def _bundled_folder():
     return installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"
 
 
-def _register_published(name, folder, config, **known):
+def _register_published(name, folder, config, description, **known):
     stem = folder.rsplit("/", 1)[-1]
-    known = {
+    first, *mirrors = (f"{base}/{folder}" for base in PUBLISHED)
+    files = {
         "options_file": f"elmo_{stem}_options.json",
         "weights_file": f"elmo_{stem}_weights.hdf5",
-        **known,
     }
     register_model(
         name,
-        f"{PUBLISHED[0]}/{folder}",
-        mirrors=[f"{base}/{folder}" for base in PUBLISHED[1:]],
+        first,
+        mirrors=mirrors,
+        description=description,
         config=config,
         license=_NO_LICENSE,
-        **known,
+        **{**files, **known},
     )
 
 
 def _register_known_models():
     small = ElmoConfig(lstm_dim=1024, projection_dim=128, num_highway=1)
     medium = ElmoConfig(lstm_dim=2048, projection_dim=256, num_highway=1)
-    original = ElmoConfig(lstm_dim=4096, projection_dim=512, num_highway=2)
+    original, original_stem = ElmoConfig(), "2x4096_512_2048cnn_2xhighway"
+    billion = {"tokenization": _BILLION_TOKENIZATION}
     register_model(
         "default",
         _bundled_folder(),
@@ -188,30 +169,29 @@ def _register_known_models():
         tokenization="Penn Treebank style, case kept",
         license="Apache-2.0; trained on public-domain text",
     )
-    billion = {"description": _BILLION, "tokenization": _BILLION_TOKENIZATION}
-    _register_published("small", "2x1024_128_2048cnn_1xhighway", small, **billion)
-    _register_published("medium", "2x2048_256_2048cnn_1xhighway", medium, **billion)
+    _register_published("small", "2x1024_128_2048cnn_1xhighway", small, _BILLION, **billion)
+    _register_published("medium", "2x2048_256_2048cnn_1xhighway", medium, _BILLION, **billion)
     _register_published(
         "original",
-        "2x4096_512_2048cnn_2xhighway",
+        original_stem,
         original,
-        description=f"the paper's model, {_BILLION}",
-        tokenization=_BILLION_TOKENIZATION,
+        f"the paper's model, {_BILLION}",
         weights_bytes=374_434_792,  # as downloads of it report
+        **billion,
     )
     _register_published(
         "original-5.5b",
-        "2x4096_512_2048cnn_2xhighway_5.5B",
+        f"{original_stem}_5.5B",
         original,
-        description="trained on 5.5 billion tokens of Wikipedia and news",
+        "trained on 5.5 billion tokens of Wikipedia and news",
     )
     _register_published(
         "pubmed",
         "contributed/pubmed",
         original,
-        description="trained on PubMed",
-        options_file="elmo_2x4096_512_2048cnn_2xhighway_options.json",
-        weights_file="elmo_2x4096_512_2048cnn_2xhighway_weights_PubMed_only.hdf5",
+        "trained on PubMed",
+        options_file=f"elmo_{original_stem}_options.json",
+        weights_file=f"elmo_{original_stem}_weights_PubMed_only.hdf5",
     )
 
 

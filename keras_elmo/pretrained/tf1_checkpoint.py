@@ -13,14 +13,11 @@ _LSTM_PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
 
 
 def find_tf1_checkpoint(path: str | os.PathLike) -> str | None:
-    """The prefix of a TensorFlow 1 checkpoint, from itself, its index file or its folder.
+    """The prefix of a TensorFlow 1 checkpoint, or `None` if there is none.
 
     Args:
-        path: Such as `"run/model.ckpt-30"`, `"run/model.ckpt-30.index"` or `"run"`, which gives the
-            one with the most steps.
-
-    Returns:
-        The prefix, or `None` if there is none.
+        path: The prefix itself, its index file, or its folder, for the one with the most steps:
+            `"run/model.ckpt-30"`, `"run/model.ckpt-30.index"` or `"run"`.
     """
     path = Path(path)
     if path.is_dir():
@@ -39,11 +36,7 @@ def _step(path):
 def read_tf1_checkpoint(
     config: ElmoConfig, path: str | os.PathLike
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
-    """Reads a training checkpoint of bilm-tf; needs TensorFlow.
-
-    Args:
-        config: The model's `ElmoConfig`.
-        path: What `find_tf1_checkpoint` takes.
+    """Reads a training checkpoint of bilm-tf, of what `find_tf1_checkpoint` takes.
 
     Returns:
         Two dicts of float32 arrays, values and Adagrad accumulators, by the names of
@@ -54,8 +47,6 @@ def read_tf1_checkpoint(
         FileNotFoundError: if there is no such checkpoint.
         ImportError: if TensorFlow is not installed.
         ValueError: if arrays are missing or misshapen; the message lists them.
-
-    Reference: BILM_TF.md, "Files".
     """
     import tensorflow as tf
 
@@ -67,14 +58,15 @@ def read_tf1_checkpoint(
         )
     reader = tf.train.load_checkpoint(prefix)
     found = reader.get_variable_to_shape_map()
-    names = {entry.name: _tf1_name(entry.name, found) for entry in weight_table(config)}
     shapes = {entry.name: entry.shape for entry in weight_table(config)}
-    names["softmax/b"] = "lm/softmax/b"
+    names = {name: _tf1_name(name, found) for name in [*shapes, "softmax/b"]}
     if "lm/softmax/W" in found or config.reads_characters:
         names["softmax/W"] = "lm/softmax/W"
-    problems = [f"missing {name}" for name in names.values() if name not in found]
+    problems = []
     for name, tf1_name in names.items():
-        if name in shapes and tf1_name in found and tuple(found[tf1_name]) != shapes[name]:
+        if tf1_name not in found:
+            problems.append(f"missing {tf1_name}")
+        elif tuple(found[tf1_name]) != shapes.get(name, tuple(found[tf1_name])):
             problems.append(f"{tf1_name} is {tuple(found[tf1_name])}, expected {shapes[name]}")
     if problems:
         raise ValueError(

@@ -42,16 +42,7 @@ class WeightEntry:
 
 
 def weight_table(config: ElmoConfig) -> list[WeightEntry]:
-    """Every array of a biLM, in the order of the network.
-
-    Args:
-        config: The model's `ElmoConfig`.
-
-    Returns:
-        List of `WeightEntry`.
-
-    Reference: BILM_TF.md, "Files".
-    """
+    """Every array of a biLM, in the order of the network; see BILM_TF.md, "Files"."""
     encoder = _character_entries(config) if config.reads_characters else [_word_entry(config)]
     return encoder + _lstm_entries(config)
 
@@ -111,8 +102,6 @@ def _lstm_entries(config):
                 WeightEntry(f"{cell}/B", (4 * units,), (f"{lstm}.bias",)),
             ]
             if units != dim:
-                projection = (f"{lstm}.projection_kernel",)
-                entries.append(
-                    WeightEntry(f"{cell}/W_P_0", (units, dim), projection, is_transposed=True)
-                )
+                kernel = (f"{lstm}.projection_kernel",)
+                entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), kernel, True))
     return entries

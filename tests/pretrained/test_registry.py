@@ -12,7 +12,7 @@ def test_the_catalog():
     assert original.weights_file == "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5"
     assert get_model("pubmed").weights_file.endswith("2xhighway_weights_PubMed_only.hdf5")
     assert get_model("original-5.5b").options_file.endswith("2xhighway_5.5B_options.json")
-    assert get_model("default").is_local
+    assert get_model("default").local_folder is not None
 
 
 def test_addresses_of_the_published_models():
