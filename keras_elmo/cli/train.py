@@ -75,7 +75,8 @@ def _option(name):
 
 def _help_texts():
     """What the docstring of `TrainingSettings` says of each, with options for the names there."""
-    entries = inspect.getdoc(TrainingSettings).partition("Args:\n")[2].partition("\n\n")[0]
+    docstring = inspect.getdoc(TrainingSettings) or ""  # python -OO has none
+    entries = docstring.partition("Args:\n")[2].partition("\n\n")[0]
     texts = {}
     for name, text in re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)\.$", entries, re.MULTILINE):
         text = re.sub(r'`(?:"(.+?)"|(\w+))`', lambda m: m[1] or _option(m[2]), text)
