@@ -1,5 +1,6 @@
 """The command `keras-elmo embed`."""
 
+import contextlib
 import io
 import itertools
 import os
@@ -167,7 +168,9 @@ def _embed_to_file(arguments, parser):
 def _tell_what_is_kept(path):
     from keras_elmo.embedding.writers import stored_lines
 
-    num_lines = 0 if os.path.exists(path) else stored_lines(path)
+    num_lines = 0
+    with contextlib.suppress(OSError, ValueError):  # what went wrong first is reported
+        num_lines = 0 if os.path.exists(path) else stored_lines(path)
     if num_lines:
         kept = f"the vectors of {num_lines:,} lines are kept; the same command with --resume"
         print(f"keras-elmo: {kept} continues after them", file=sys.stderr)

@@ -36,6 +36,7 @@ def _stderr_held_back() -> Iterator[None]:
     with tempfile.TemporaryFile() as held, open(os.dup(2), "wb") as stderr:
         sys.stderr.flush()
         os.dup2(held.fileno(), 2)
+        was_enabled = faulthandler.is_enabled()
         faulthandler.enable(stderr)  # a crash of native code is not silent
         try:
             yield
@@ -48,3 +49,5 @@ def _stderr_held_back() -> Iterator[None]:
             sys.stderr.flush()
             faulthandler.disable()
             os.dup2(stderr.fileno(), 2)
+            if was_enabled:
+                faulthandler.enable()

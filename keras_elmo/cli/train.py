@@ -80,7 +80,8 @@ def _help_texts():
     texts = {}
     for name, text in re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)\.$", entries, re.MULTILINE):
         text = re.sub(r'`(?:"(.+?)"|(\w+))`', lambda m: m[1] or _option(m[2]), text)
-        texts[name] = text[0].lower() + " ".join(text[1:].split())
+        text = " ".join(text.split())
+        texts[name] = text[0].lower() + text[1:]
     return texts
 
 
@@ -89,7 +90,8 @@ def _check(arguments, parser):
         settings = {name: getattr(arguments, name) for name in _FIELDS}
         arguments.settings = TrainingSettings(**settings)
     except ValueError as error:
-        parser.error(str(error))
+        names = rf"\b({'|'.join(_FIELDS)})\b"
+        parser.error(re.sub(names, lambda match: _option(match[1]), str(error)))
 
 
 def _train(arguments, _):

@@ -199,6 +199,8 @@ class Embedder:
 
     def _embed_block(self, block, output, pooling):
         """Arrays of sentences, in their order."""
+        if not block:
+            return []
         table, sentences = self._word_table(block)
         step = self.max_tokens - self.overlap
         starts = [range(0, max(len(rows) - self.overlap, 1), step) for rows in sentences]
@@ -302,6 +304,7 @@ class Embedder:
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
         writing = dict(dtype=dtype, compression=compression, resume=resume, overwrite=overwrite)
+        self._check_request((), output, pooling)
         return embed_file(self, source, target, output, pooling, field, max_line_tokens, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:

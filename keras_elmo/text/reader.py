@@ -10,7 +10,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from keras_elmo.text.characters import split_tokens
 
@@ -160,11 +160,6 @@ def find_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]])
     if not found:
         raise FileNotFoundError("The list of text files is empty.")
     return list(found)
-
-
-def open_text(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Opens a text file for reading bytes, decompressed if its suffix is .gz or .xz."""
-    return _OPENED_BY.get(os.path.splitext(path)[1], open)(path, "rb")
 
 
 @contextlib.contextmanager

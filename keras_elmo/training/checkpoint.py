@@ -254,7 +254,8 @@ def _read(path, names=()):
             state = json.loads(file[_STATE].tobytes())
             arrays = {name: file[name] for name in names if name in file}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, (DamagedCheckpointError, FileNotFoundError, PermissionError)):
+        # An error of the system, which has a number, says nothing about what is in the file.
+        if isinstance(error, DamagedCheckpointError) or getattr(error, "errno", None) is not None:
             raise
         raise DamagedCheckpointError(
             f"{path} is not a checkpoint of keras_elmo, or it is cut off or damaged ({error})."

@@ -35,10 +35,11 @@ class EpochPlan:
 
     def check_steps_per_execution(self, steps: int) -> None:
         """Raises ValueError if epochs do not consist of executions of so many steps."""
-        if self.steps_per_epoch % steps or self.total_steps % steps:
+        counts = self.steps_per_epoch, self.total_steps, self.first_step
+        if any(count % steps for count in counts):
             raise ValueError(
-                f"steps_per_epoch={self.steps_per_epoch} and total_steps={self.total_steps} must "
-                f"be multiples of steps_per_execution={steps}."
+                f"steps_per_epoch={counts[0]}, total_steps={counts[1]} and the {counts[2]} steps "
+                f"done before must be multiples of steps_per_execution={steps}."
             )
 
     def begin(self, epoch: int) -> int:

@@ -282,6 +282,11 @@ class BidirectionalLanguageModel(keras.Model):
         kwargs["validation_data"] = _evaluation_data(kwargs.get("validation_data"))
         kwargs.update(epochs=epochs, verbose=verbose)
         if isinstance(x, LanguageModelCorpus):
+            if y is not None or batch_size is not None:
+                raise ValueError(
+                    "A LanguageModelCorpus has its own targets and batch size: leave out y and "
+                    "batch_size."
+                )
             return self._fit_corpus(x, callbacks, total_steps, **kwargs)
         if isinstance(x, EvaluationCorpus):
             raise ValueError("Training needs a LanguageModelCorpus, got an EvaluationCorpus.")
@@ -304,7 +309,6 @@ class BidirectionalLanguageModel(keras.Model):
                 f"{corpus.unroll_steps} words: make batch_size or unroll_steps smaller."
             )
         plan = EpochPlan(steps, num_steps or epochs * steps, initial_epoch * steps)
-        plan.check_steps_per_execution(self.steps_per_execution)
         checkpoints = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
         if len(checkpoints) > 1:
             raise ValueError(f"Give one TrainingCheckpoint at most, got {len(checkpoints)}.")
@@ -314,6 +318,7 @@ class BidirectionalLanguageModel(keras.Model):
         if checkpoints:
             plan = dataclasses.replace(plan, first_step=checkpoints[0].resume(self, corpus))
             earlier = list(checkpoints[0].history)
+        plan.check_steps_per_execution(self.steps_per_execution)
         begin = EpochBegin(plan)
         if checkpoints:
             checkpoints[0].follow(begin)

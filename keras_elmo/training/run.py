@@ -109,12 +109,7 @@ def train(
     recorded = _recorded(settings, config)
     begun = _checked_begun(folder, recorded)
     vocabulary, counts, predictions = _vocabulary_and_counts(settings, folder, show_progress)
-    steps_per_epoch = predictions // (settings.batch_size * settings.unroll_steps)
-    if not steps_per_epoch:
-        raise ValueError(
-            f"The corpus has {predictions:,} words to predict, less than one step of batch_size x "
-            "unroll_steps: make one of them smaller."
-        )
+    steps_per_epoch = _steps_per_epoch(settings, predictions)
     num_steps = _num_steps(settings.steps, settings.epochs, steps_per_epoch)
     _check_cooldown(folder, begun, recorded, steps_per_epoch)
     keras.utils.set_random_seed(settings.seed)
@@ -237,6 +232,16 @@ def _cooldown(settings, steps_per_epoch):
     return end - settings["cooldown_steps"], end
 
 
+def _steps_per_epoch(settings, predictions):
+    size = settings.batch_size, settings.unroll_steps
+    if predictions < size[0] * size[1]:
+        raise ValueError(
+            f"The corpus has {predictions:,} words to predict, less than one step of batch_size x "
+            f"unroll_steps = {size[0]} x {size[1]}: make one of them smaller."
+        )
+    return predictions // (size[0] * size[1])
+
+
 def _num_steps(steps, epochs, steps_per_epoch):
     return steps or max(1, round((epochs or 1) * steps_per_epoch))
 
@@ -256,6 +261,7 @@ def _vocabulary_and_counts(settings, folder, show_progress):
         vocabulary = Vocabulary.from_counts(counted.counts, size=_VOCABULARY_SIZE)
     vocabulary.check_order(counted)
     counts, predictions = vocabulary.counts(counted), counted.report.predictions
+    _steps_per_epoch(settings, predictions)  # to fail before anything is written
     known = 1 - counts[vocabulary.unknown_id] / max(counted.report.tokens, 1)
     _log.info(f"Vocabulary: {len(vocabulary):,} words, {known:.2%} of the tokens")
     vocabulary.write(own)

@@ -198,10 +198,10 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
         (["--dropout", "1"], "'1' is not a number from 0 to below 1"),
         (["--negatives", "-1"], "expected one argument|'-1' is not a whole number"),
         (["--clip-norm", "nan"], "'nan' is not a number of at least 0"),
-        (["--epochs", "1", "--steps", "1"], "give epochs or steps, not both"),
-        (["--warmup-steps", "5"], "warmup_steps needs the schedule cosine"),
-        (["--hosts", "a:1"], "hosts needs process"),
-        (["--start-from", tmp_path], "leave out options"),
+        (["--epochs", "1", "--steps", "1"], "give --epochs or --steps, not both"),
+        (["--warmup-steps", "5"], "--warmup-steps needs the --schedule cosine"),
+        (["--hosts", "a:1"], "--hosts needs --process"),
+        (["--start-from", tmp_path], "leave out --options"),
     ):
         with pytest.raises(SystemExit):
             run(capsys, *common, *arguments)

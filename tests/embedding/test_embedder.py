@@ -285,3 +285,7 @@ def test_words_cut_at_any_byte(tmp_path, variant, character):
 def test_int8_on_jax():
     with pytest.raises(ValueError, match="int8.* needs the TensorFlow or the PyTorch backend"):
         Embedder(dtype="int8")
+
+
+def test_a_block_without_sentences():
+    assert small().embed_block([]) == []

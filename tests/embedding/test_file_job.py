@@ -219,3 +219,10 @@ def test_progress(tmp_path, embedder, lines, capsys):
     source = write(tmp_path / "text.txt", lines)
     Embedder(embedder.layer, progress=True).embed_file(source, tmp_path / "v.h5")
     assert "40 lines" in capsys.readouterr().err
+
+
+def test_a_bad_request_is_named_before_a_resume(tmp_path, embedder, lines):
+    source, target = write(tmp_path / "text.txt", lines), tmp_path / "v.h5"
+    embedder.embed_file(source, target)
+    with pytest.raises(ValueError, match="output must be one of"):
+        embedder.embed_file(source, target, output="bad", resume=True)

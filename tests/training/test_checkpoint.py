@@ -207,3 +207,14 @@ def test_one_checkpoint_callback(tmp_path):
     model.compile()
     with pytest.raises(ValueError, match="Give one TrainingCheckpoint at most, got 2"):
         model.fit(tiny_corpus(), callbacks=[TrainingCheckpoint(tmp_path)] * 2)
+
+
+def test_an_error_of_the_system_is_no_damage(tmp_path, monkeypatch):
+    (tmp_path / "step-00000001.npz").write_bytes(b"")
+
+    def failing(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(np, "load", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        read_checkpoint_state(tmp_path / "step-00000001.npz")

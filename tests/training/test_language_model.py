@@ -251,3 +251,8 @@ def test_corpus_goes_on_after_an_error():
     expected = [batch["token_ids"] for batch, _ in zip(reference.endless(), range(9))]
     np.testing.assert_array_equal(next(corpus.endless())["token_ids"], expected[7])
     assert isinstance(corpus, LanguageModelCorpus)
+
+
+def test_a_corpus_has_its_own_targets():
+    with pytest.raises(ValueError, match="its own targets and batch size"):
+        tiny_model().fit(tiny_corpus(), batch_size=3)
