@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ PUBLISHED = (
 _BILLION = "trained on the 1 Billion Word Benchmark"
 _BILLION_TOKENIZATION = "tokens of the 1 Billion Word Benchmark (Penn Treebank style, case kept)"
 _NO_LICENSE = "none stated with the weights; bilm-tf's code is Apache-2.0"
-_ADDRESS = ("http://", "https://")
+_ADDRESS = re.compile("https?://", re.IGNORECASE)
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -43,7 +44,7 @@ class PretrainedModel:
     @property
     def local_folder(self) -> Path | None:
         """The folder on this machine that holds the files; `None` if they are to be downloaded."""
-        local = (place for place in self.locations if not place.startswith(_ADDRESS))
+        local = (place for place in self.locations if not _ADDRESS.match(place))
         return next(map(Path, local), None)
 
 
@@ -67,7 +68,7 @@ def register_model(
     """Makes a model known by name, for this process.
 
     Args:
-        name: The name to give to `ElmoLayer`.
+        name: The name to give to `ElmoLayer`: letters, digits, `.`, `-`, `_` and `+`.
         location: Folder of its two files: a local path, or an http(s) address.
         description: One line on the model.
         mirrors: Further addresses of such folders, tried in turn.
@@ -83,7 +84,7 @@ def register_model(
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken.
+        ValueError: if the name is taken, a name is no plain name, or an address is of another kind.
 
     Example:
 
@@ -92,10 +93,15 @@ def register_model(
     """
     if name in _MODELS:
         raise ValueError(f"There is a model {name!r} already; known: {', '.join(list_models())}.")
+    for plain in (name, options_file, weights_file):
+        if not re.fullmatch(r"\w[\w.+-]*", plain):
+            raise ValueError(
+                f"{plain!r} becomes part of a path: expected letters, digits, '.', '-', '_' and '+'."
+            )
     _MODELS[name] = PretrainedModel(
         name=name,
         description=description,
-        locations=tuple(str(place).rstrip("/") for place in (location, *mirrors)),
+        locations=tuple(map(_checked_location, (location, *mirrors))),
         options_file=options_file,
         weights_file=weights_file,
         config=config,
@@ -105,6 +111,18 @@ def register_model(
         license=license,
     )
     return _MODELS[name]
+
+
+def _checked_location(location):
+    place = os.fspath(location).rstrip("/")
+    if _ADDRESS.match(place):
+        return place
+    if "://" in place:
+        raise ValueError(
+            f"{place} is no place of a model: expected a local folder, or an address that begins "
+            "with http:// or https://."
+        )
+    return os.path.expanduser(place)
 
 
 def list_models() -> list[str]:
