@@ -251,7 +251,9 @@ def _read_json(path):
     with open(path, "rb") as file:
         content = file.read(MAX_OPTIONS_BYTES + 1)
     if len(content) > MAX_OPTIONS_BYTES:
-        raise ValueError(f"{path} is no options.json: it has more than {MAX_OPTIONS_BYTES:,} bytes.")
+        raise ValueError(
+            f"{path} is no options.json: it has more than {MAX_OPTIONS_BYTES:,} bytes."
+        )
     try:
         options = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -1,9 +1,11 @@
 """Files and folders that appear whole or not at all."""
 
 import os
+import sys
 
 import pytest
 
+from keras_elmo import atomic
 from keras_elmo.atomic import atomic_folder, atomic_write
 
 
@@ -80,3 +82,43 @@ def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_
         write(partial, "model")
     assert sorted(os.listdir(path)) == ["model", "more"]
     assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot swap names")
+def test_there_is_a_folder_at_every_moment_of_a_replacement(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    with atomic_folder(path) as partial:
+        write(partial, "old")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    # Nothing but the one step that swaps the names may touch the old folder.
+    for name in ("rename", "replace", "unlink", "rmdir"):
+        monkeypatch.setattr(os, name, killed)
+    monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)
+    with atomic_folder(path, overwrite=True) as partial:
+        write(partial, "old", "new")
+    assert sorted(os.listdir(path)) == ["new", "old"]
+    assert os.listdir(partial) == ["old"]
+
+
+def test_folders_are_replaced_where_names_cannot_be_swapped(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "another")
+    for names in (["a"], ["a", "b"]):
+        with atomic_folder(tmp_path / "folder", overwrite=True) as partial:
+            write(partial, *names)
+        assert sorted(os.listdir(tmp_path / "folder")) == names
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_what_is_written_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(
+        os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}"))
+    )
+    with atomic_folder(tmp_path / "a") as folder, atomic_write(f"{folder}/file") as partial:
+        write("", partial)
+    names = [os.path.relpath(path, tmp_path) for path in synced]
+    inside = os.path.relpath(folder, tmp_path)
+    assert names == [os.path.relpath(partial, tmp_path), inside, f"{inside}/file", inside, "."]

@@ -228,7 +228,9 @@ def _download(model, name, folder, problems=""):
         except (OSError, http.client.HTTPException, ValueError) as error:
             problems += f"  {address}: {error or type(error).__name__}\n"
     first = model.locations[0]
-    mirror = f", or set {MIRROR_VARIABLE} to the address of a mirror" if _is_published(model) else ""
+    mirror = (
+        f", or set {MIRROR_VARIABLE} to the address of a mirror" if _is_published(model) else ""
+    )
     raise ConnectionError(
         f"Could not download {name} of the model {model.name!r}:\n{problems}Without a network, "
         f"fetch {first}/{model.options_file} and {first}/{model.weights_file} elsewhere and put "

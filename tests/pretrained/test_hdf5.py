@@ -176,7 +176,9 @@ def test_an_architecture_that_is_too_large_for_its_file_is_refused(folder):
     options = json.loads((folder / "options.json").read_text())
     options["lstm"] |= {"dim": 1 << 16, "projection_dim": 1 << 16, "n_layers": 64}
     (folder / "options.json").write_text(json.dumps(options))
-    with pytest.raises(ValueError, match=r"weights\.hdf5 has 110,552 bytes, too few for the arrays"):
+    with pytest.raises(
+        ValueError, match=r"weights\.hdf5 has 110,552 bytes, too few for the arrays"
+    ):
         ElmoLayer(folder)
 
 
