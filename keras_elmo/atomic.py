@@ -12,8 +12,8 @@ from collections.abc import Iterator
 def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` once the block has succeeded.
 
-    It has the same folder and suffix, and is removed after an error. A power cut leaves the old file
-    or the new one: content and name are synced to the disk.
+    It has the same folder and suffix, and is removed after an error. Content and name are synced to
+    the disk: a power failure leaves the old file or the new one.
 
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
@@ -38,10 +38,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
 def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[str]:
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
-    It is on the same disk, synced, and removed after an error. Missing parent folders are made. With
-    `overwrite` it may replace a folder, provided that it holds everything that that one holds: on
-    Linux in one step. Elsewhere, and on file systems that cannot swap names, there is no folder of
-    that name for a moment; a kill then leaves the old one as `.<its name>.replaced`.
+    It is on the same disk, synced, and removed after an error. Missing parent folders are made.
+    With `overwrite` it may replace a folder, provided that it holds everything that that one holds:
+    on Linux in one step. Elsewhere, and on file systems that cannot swap names, there is no folder
+    of that name for a moment; a kill then leaves the old one as `.<its name>.replaced`.
     """
     path = os.path.abspath(path)
     check_free(path, overwrite)

@@ -76,6 +76,18 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
         yield pair
 
 
+def vocabulary_beside(model: object) -> Path | None:
+    """The vocabulary.txt in a model's folder, or beside its weights, if there is one."""
+    if isinstance(model, (tuple, list)):
+        folder = Path(model[1]).parent
+    elif isinstance(model, (str, os.PathLike)):
+        folder = Path(model)
+    else:
+        return None
+    path = folder.expanduser() / "vocabulary.txt"
+    return path if path.is_file() else None
+
+
 def _is_name(model):
     if not isinstance(model, str):
         return False
@@ -86,8 +98,8 @@ def _is_name(model):
 def _no_model(model, path):
     if "://" in str(model):
         return (
-            f"{model} is an address: give it a name with register_model(name, address), which takes "
-            "http:// and https://, or download the model and pass its folder."
+            f"{model} is an address: give it a name with register_model(name, address), which "
+            "takes http:// and https://, or download the model and pass its folder."
         )
     if path.exists():
         return (

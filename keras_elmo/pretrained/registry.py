@@ -96,7 +96,7 @@ def register_model(
     for plain in (name, options_file, weights_file):
         if not re.fullmatch(r"\w[\w.+-]*", plain):
             raise ValueError(
-                f"{plain!r} becomes part of a path: expected letters, digits, '.', '-', '_' and '+'."
+                f"{plain!r} becomes part of a path: expected letters, digits and '.', '-', '_', '+'."
             )
     _MODELS[name] = PretrainedModel(
         name=name,

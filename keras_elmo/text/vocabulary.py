@@ -126,7 +126,7 @@ class Vocabulary:
         words = [word.decode() for _, word in sorted(words) if word not in special]
         if not words:
             found = f"No word occurs {min_count} times or more" if counts else "No word was counted"
-            raise ValueError(f"{found}: there is nothing to make a vocabulary of.")
+            raise ValueError(f"{found}: is the text empty?")
         return cls([*SPECIALS, *words][:size])
 
     def write(self, path: str | os.PathLike) -> None:
@@ -334,8 +334,8 @@ def _check_specials(keys):
     missing = [special for special in SPECIALS if special.encode() not in keys]
     if missing:
         raise ValueError(
-            f"No {' and no '.join(missing)} in the vocabulary: it begins with {', '.join(SPECIALS)}"
-            "; that of a model of whole words has them where their rows stand in its table."
+            f"The vocabulary has no {' and no '.join(missing)}: it begins with {', '.join(SPECIALS)}; "
+            "that of a model of whole words has them where their rows stand in its table."
         )
 
 

@@ -43,7 +43,7 @@ def test_write_and_read(tmp_path):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        (["the", "</S>", "cat"], "No <S> and no <UNK> in the vocabulary: it begins with"),
+        (["the", "</S>", "cat"], "has no <S> and no <UNK>: it begins with"),
         ([*WORDS, "the", "cat"], "occur twice: the, cat. Remove the later ones"),
         ([*WORDS[:4], "", "", "cat"], "Blank lines: 5, 6. Remove them"),
         ([*WORDS, "dog 17"], "More than one word on the lines 7: .* no counts"),
@@ -158,7 +158,7 @@ def test_a_file_may_end_without_newline(tmp_path):
 
 
 def test_bad_sentences_and_vocabularies_are_named():
-    with pytest.raises(ValueError, match="No </S> and no <UNK> in the vocabulary"):
+    with pytest.raises(ValueError, match="vocabulary has no </S> and no <UNK>"):
         encode_token_ids([["a"]], ["<S>", "a"])
     with pytest.raises(ValueError, match="found the string 'a b'"):
         encode_token_ids(["a b"], LETTERS)
