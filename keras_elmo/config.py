@@ -252,7 +252,7 @@ def _read_json(path):
         content = file.read(MAX_OPTIONS_BYTES + 1)
     if len(content) > MAX_OPTIONS_BYTES:
         raise ValueError(
-            f"{path} is no options.json: it has more than {MAX_OPTIONS_BYTES:,} bytes."
+            f"{path} is too large for an options.json: over {MAX_OPTIONS_BYTES} bytes."
         )
     try:
         options = json.loads(content.decode("utf-8-sig"))
@@ -276,7 +276,9 @@ def _read_section(section, values, known):
 
 def _value(section, values, name, absent=_REQUIRED):
     if name not in values and absent is _REQUIRED:
-        raise ValueError(f"The options have no field {section}.{name}; found {section} = {values}.")
+        raise ValueError(
+            f"The options have no field {section}.{name}; found {section} = {values!s:.200}."
+        )
     value = values.get(name, absent)
     # Options may have null for no highway layers and for no skip connections.
     return absent if value is None and absent in (0, False) else value

@@ -117,8 +117,8 @@ class Embedder:
             vocabulary = vocabulary_beside(model)
             if vocabulary is None:
                 raise ValueError(
-                    "This model reads whole words: give the vocabulary (--vocabulary), in the order "
-                    "of its table, or put it beside the weights as vocabulary.txt."
+                    "This model reads whole words: give the vocabulary (--vocabulary), in the "
+                    "order of its table, or put it beside the weights as vocabulary.txt."
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         self._ids = None if self.config.reads_characters else id_table(self.vocabulary)

@@ -35,8 +35,7 @@ ModelSource = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
 TIMEOUT_SECONDS = 30
 """How long a server may send nothing."""
 
-_OPTIONS_ENDINGS, _WEIGHTS_ENDINGS = ("options.json",), (".hdf5", ".h5")
-_SOFTMAX = "softmax.hdf5"
+_WEIGHTS_ENDINGS = (".hdf5", ".h5")
 _log = logging.getLogger(__name__)
 
 
@@ -129,8 +128,10 @@ def _files_in(folder):
 def _chosen(paths, place):
     # A dot begins the names of what a killed export has left, and of what macOS adds to a zip file.
     paths = [path for path in paths if not path.name.startswith(".")]
-    wanted = (("options.json", _OPTIONS_ENDINGS), ("weights.hdf5", _WEIGHTS_ENDINGS))
-    return tuple(_the_one(paths, name, endings, place) for name, endings in wanted)
+    return (
+        _the_one(paths, "options.json", ("options.json",), place),
+        _the_one(paths, "weights.hdf5", _WEIGHTS_ENDINGS, place),
+    )
 
 
 def _the_one(paths, name, endings, place):
@@ -138,7 +139,7 @@ def _the_one(paths, name, endings, place):
     matches = matches or [path for path in paths if path.name.lower().endswith(endings)]
     if len(matches) == 1:
         return matches[0]
-    listing = ", ".join(str(path)[-60:] for path in (matches or paths)[:10]) or "nothing"
+    listing = ", ".join(str(path)[:200] for path in (matches or paths)[:10]) or "nothing"
     error = FileNotFoundError if not matches else ValueError
     raise error(
         f"{place} must hold {name}, or one file whose name ends in {' or '.join(endings)}; found "
@@ -166,20 +167,19 @@ def _unpack(archive, folder):
             members = {PurePosixPath(info.filename): info for info in packed.infolist()}
             paths = [path for path, info in members.items() if not info.is_dir()]
             options, weights = _chosen(paths, archive)
-            target = folder / "options.json"
-            _unpack_one(packed, members[options], target, MAX_OPTIONS_BYTES)
-            most_bytes = _most_bytes(ElmoConfig.from_json(target))
-            _unpack_one(packed, members[weights], folder / "weights.hdf5", most_bytes)
-            if weights.with_name(_SOFTMAX) in members:
-                info = members[weights.with_name(_SOFTMAX)]
-                _unpack_one(packed, info, folder / _SOFTMAX, most_bytes)
+            pair = folder / "options.json", folder / "weights.hdf5"
+            _unpack_one(packed, members[options], pair[0], MAX_OPTIONS_BYTES)
+            most_bytes = _most_bytes(ElmoConfig.from_json(pair[0]))
+            _unpack_one(packed, members[weights], pair[1], most_bytes)
+            if softmax := members.get(weights.with_name("softmax.hdf5")):
+                _unpack_one(packed, softmax, folder / "softmax.hdf5", most_bytes)
+            return pair
     # What zipfile raises for a password, an unknown compression and damage of each compression.
     except (RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise ValueError(
             f"{archive} cannot be unpacked: {error}. Expected a zip file without a password; pack "
             "or copy it again, or pass a folder."
         ) from None
-    return folder / "options.json", folder / "weights.hdf5"
 
 
 def _unpack_one(packed, info, target, most_bytes):
@@ -198,11 +198,7 @@ def _fetch(model):
         home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
         folder = Path(home).expanduser() / "keras_elmo" / model.name
         _download_missing(model, folder)
-    pair = folder / model.options_file, folder / model.weights_file
-    for path in pair:
-        if not path.is_file():
-            raise FileNotFoundError(f"The file {path} of the model {model.name!r} is missing.")
-    return pair
+    return _checked_pair((folder / model.options_file, folder / model.weights_file))
 
 
 def _download_missing(model, folder):
@@ -210,7 +206,7 @@ def _download_missing(model, folder):
     try:
         for name in (model.options_file, model.weights_file):
             try:
-                _check(model, folder / name)
+                _check(model, folder / name, name)
             except FileNotFoundError:
                 _download(model, name, folder)
             except ValueError as error:
@@ -233,16 +229,17 @@ def _download(model, name, folder, problems=""):
         try:
             # Opened for reading too: NFS wants it for a shared lock.
             with atomic_write(folder / name) as partial, open(partial, "wb+") as file:
-                _lock(file)
-                _transfer(address, file, most_bytes)
-                _check(model, partial, name, whole=True)
+                with contextlib.suppress(OSError):  # a file system without locks
+                    _lock(file, "LOCK_SH")
+                sha256 = _transfer(address, file, most_bytes)
+                _check(model, partial, name)
+                if name == model.weights_file:
+                    _check_content(model, partial, sha256)
             return
         except (OSError, http.client.HTTPException, ValueError) as error:
             problems += f"  {address}: {error or type(error).__name__}\n"
     first = model.locations[0]
-    mirror = (
-        f", or set {MIRROR_VARIABLE} to the address of a mirror" if _is_published(model) else ""
-    )
+    mirror = f", or set {MIRROR_VARIABLE} to a mirror's address" if _is_published(model) else ""
     raise ConnectionError(
         f"Could not download {name} of the model {model.name!r}:\n{problems}Without a network, "
         f"fetch {first}/{model.options_file} and {first}/{model.weights_file} elsewhere and put "
@@ -262,23 +259,26 @@ def _locations(model):
 
 
 def _transfer(address, file, most_bytes):
+    """Writes what an address holds to an open file; returns its sha256."""
     _log.info(f"Downloading {address}")
+    digest = hashlib.sha256()
     with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response:
         expected = int(response.headers.get("Content-Length", 0))
         with progress_bar("downloading", expected or None, unit="bytes") as bar:
             while (block := response.read(1 << 18)) and file.tell() <= most_bytes:
                 file.write(block)
+                digest.update(block)
                 bar.advance(len(block))
     file.flush()
     if file.tell() > most_bytes:
         raise ValueError(f"expected at most {most_bytes:,} bytes, got more")
     if expected not in (0, file.tell()):
         raise ValueError(f"expected {expected:,} bytes, got {file.tell():,}")
+    return digest.hexdigest()
 
 
-def _check(model, path, name=None, whole=False):
-    """Raises ValueError unless a file may be the model's of that name; `whole` reads all of it."""
-    name = path.name if name is None else name
+def _check(model, path, name):
+    """Raises ValueError unless a file may be the model's of that name."""
     if name == model.options_file:
         table = weight_table(ElmoConfig.from_json(path))
         if model.config is not None and table != weight_table(model.config):
@@ -287,17 +287,14 @@ def _check(model, path, name=None, whole=False):
     size = os.path.getsize(path)
     if model.weights_bytes not in (None, size):
         raise ValueError(f"expected {model.weights_bytes:,} bytes, got {size:,}")
-    if not whole:
-        return
-    if model.weights_sha256 is not None:
-        digest = hashlib.sha256()
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        if digest.hexdigest() != model.weights_sha256.lower():
-            raise ValueError(f"expected sha256 {model.weights_sha256}, got {digest.hexdigest()}")
+
+
+def _check_content(model, path, sha256):
     from keras_elmo.pretrained.hdf5 import open_arrays  # with NumPy, for which `info` is too quick
 
+    expected = model.weights_sha256
+    if expected is not None and expected.lower() != sha256:
+        raise ValueError(f"expected sha256 {expected}, got {sha256}")
     with open_arrays(path):
         """An address may answer with a page of text."""
 
@@ -308,16 +305,11 @@ def _remove_killed(folder):
         with contextlib.suppress(OSError), open(partial, "rb+") as file:
             # It may just have been made, and not be locked yet.
             if time.time() - partial.stat().st_mtime > 1:
-                _lock(file, alone=True)
+                _lock(file, "LOCK_EX")
                 partial.unlink()
 
 
-def _lock(file, alone=False):
-    """Takes a lock, which HDF5's reading allows; raises OSError if it is to be alone and is not."""
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except OSError:
-        if alone:  # a file system without locks is no reason not to download
-            raise
+def _lock(file, kind):
+    """Takes a lock or raises OSError; HDF5 reads under LOCK_SH only."""
+    if fcntl is not None:
+        fcntl.flock(file, getattr(fcntl, kind) | fcntl.LOCK_NB)

@@ -86,13 +86,13 @@ def _arrays(owner, config):
 def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     """Reads kernel `(V, P)` and bias `(V,)`, float32, from the softmax.hdf5 of `write_model`."""
     with open_arrays(path) as found:
-        arrays = [found.get(name) for name in SOFTMAX_NAMES]
-        if None in arrays or arrays[0].ndim != 2 or arrays[1].shape != arrays[0].shape[:1]:
+        kernel, bias = map(found.get, SOFTMAX_NAMES)
+        if not kernel or not bias or kernel.ndim != 2 or bias.shape != kernel.shape[:1]:
             raise ValueError(
                 f"{path} holds no softmax: expected {SOFTMAX_NAMES[0]} (V, P) and "
                 f"{SOFTMAX_NAMES[1]} (V,), found {', '.join(found) or 'no arrays'}."
             )
-        return tuple(map(_as_float32, arrays))
+        return _as_float32(kernel), _as_float32(bias)
 
 
 def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = None) -> np.ndarray:
@@ -102,8 +102,8 @@ def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = 
     """
     with open_arrays(path) as found:
         dataset = found.get(TOKEN_EMBEDDINGS_NAME)
-        is_table = dataset is not None and dataset.ndim == 2
-        if not is_table or projection_dim not in (None, dataset.shape[1]):
+        shape: tuple[int, ...] = (dataset.shape if dataset else None) or ()
+        if len(shape) != 2 or projection_dim not in (None, shape[1]):
             listing = ", ".join(f"{name} {array.shape}" for name, array in found.items())
             raise ValueError(
                 f"{path} is not a file of token embeddings for this model: expected one array "
@@ -141,7 +141,7 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(h5py.File(path, "r"))
-            links = {}
+            links: dict[str, Any] = {}
             file.visititems_links(links.__setitem__)
             foreign = [name for name in links if not isinstance(links[name], h5py.HardLink)]
             items = {name: file[name] for name in links if name not in foreign}

@@ -334,8 +334,8 @@ def _check_specials(keys):
     missing = [special for special in SPECIALS if special.encode() not in keys]
     if missing:
         raise ValueError(
-            f"The vocabulary has no {' and no '.join(missing)}: it begins with {', '.join(SPECIALS)}; "
-            "that of a model of whole words has them where their rows stand in its table."
+            f"The vocabulary has no {' and no '.join(missing)}: it begins with <S>, </S>, <UNK> or "
+            "has them where their rows stand in the table of a model of whole words."
         )
 
 
