@@ -3,13 +3,12 @@
 import copy
 import json
 import os
-from pathlib import Path
 
 import pytest
 
+from helpers import GOLDEN
 from keras_elmo import ElmoConfig
 
-GOLDEN = Path(__file__).parent / "golden" / "inference"
 OPTIONS = json.loads((GOLDEN / "default" / "options.json").read_text())
 
 

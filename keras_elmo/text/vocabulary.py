@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +55,15 @@ class Vocabulary:
 
     def __init__(self, words: Iterable[str]):
         self.words = [str(word) for word in words]
-        _check(self.words)
+        _check_lines(self.words)
+        if empty := [i for i, word in enumerate(self.words, start=1) if not word.encode().split()]:
+            raise ValueError(f"Blank lines: {_listing(empty)}. Remove them.")
+        repeated = [word for word, count in collections.Counter(self.words).items() if count > 1]
+        if repeated:
+            raise ValueError(
+                f"Words that occur twice: {_listing(repeated)}. Remove the later ones."
+            )
+        self._ids = id_table(self.words)
         self.begin_id, self.end_id, self.unknown_id = map(self.words.index, SPECIALS)
 
     @classmethod
@@ -154,13 +161,9 @@ class Vocabulary:
         """How many of the tokens are not in the vocabulary."""
         return sum(key not in self._ids for key in map(token_bytes, tokens))
 
-    @functools.cached_property
-    def _ids(self):
-        return id_table(self.words)
-
     def id_table(self) -> dict[bytes | str, int]:
         """The id of each word by its UTF-8, a new dict at every call."""
-        return id_table(self.words)
+        return dict(self._ids)
 
     def character_ids(self, max_characters_per_token: int = 50) -> np.ndarray:
         """Character ids of every word, int32 `(len(vocabulary), max_characters_per_token)`."""
@@ -287,7 +290,11 @@ def encode_vocabulary(words: Sequence[str | bytes], max_characters_per_token: in
 def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
     """The place, from 0 on, of each word of a vocabulary by its UTF-8; of boundaries by `str`."""
     ids = {token_bytes(word): i for i, word in enumerate(words)}
-    _check_specials(ids)
+    if missing := [special for special in SPECIALS if special.encode() not in ids]:
+        raise ValueError(
+            f"The vocabulary has no {' and no '.join(missing)}: it begins with <S>, </S>, <UNK> or "
+            "has them where their rows stand in the table of a model of whole words."
+        )
     for boundary in (BEGIN, END):
         ids[boundary] = ids.pop(boundary.encode())
     return ids
@@ -318,25 +325,6 @@ def _check_lines(words):
     if spaced:
         lines = _listing(spaced)
         raise ValueError(f"More than one word on the lines {lines}: give one each, and no counts.")
-
-
-def _check(words):
-    _check_lines(words)
-    _check_specials(set(map(token_bytes, words)))
-    if empty := [i for i, word in enumerate(words, start=1) if not word.encode().split()]:
-        raise ValueError(f"Blank lines: {_listing(empty)}. Remove them.")
-    repeated = [word for word, count in collections.Counter(words).items() if count > 1]
-    if repeated:
-        raise ValueError(f"Words that occur twice: {_listing(repeated)}. Remove the later ones.")
-
-
-def _check_specials(keys):
-    missing = [special for special in SPECIALS if special.encode() not in keys]
-    if missing:
-        raise ValueError(
-            f"The vocabulary has no {' and no '.join(missing)}: it begins with <S>, </S>, <UNK> or "
-            "has them where their rows stand in the table of a model of whole words."
-        )
 
 
 def _listing(items):

@@ -11,14 +11,10 @@ import h5py
 import numpy as np
 import pytest
 
-from helpers import to_numpy
+from helpers import GOLDEN, TINY, VARIANTS, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer
 from keras_elmo.pretrained import hdf5
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
-TINY = GOLDEN / "default"
-VARIANTS = sorted(path.name for path in GOLDEN.iterdir() if (path / "weights.hdf5").exists())
 
 
 @pytest.fixture
@@ -28,12 +24,8 @@ def folder(tmp_path):
 
 
 def arrays_of(path):
-    arrays = {}
-    with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: arrays.update({name: item[()]}) if hasattr(item, "shape") else None
-        )
-    return arrays
+    with hdf5.open_arrays(path) as found:
+        return {name: array[()] for name, array in found.items()}
 
 
 def rewrite(path, change):

@@ -3,16 +3,15 @@
 import gzip
 import json
 import lzma
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers import GOLDEN
 from keras_elmo import Vocabulary, count_words, encode_sentences, encode_token_ids
 from keras_elmo.text.reader import TextReport
 from keras_elmo.text.vocabulary import read_words
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 LETTERS = ["<S>", "</S>", "<UNK>", "a", "b"]
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "naïve"]
 
