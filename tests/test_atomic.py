@@ -90,15 +90,15 @@ def test_there_is_a_folder_at_every_moment_of_a_replacement(tmp_path, monkeypatc
     with atomic_folder(path) as partial:
         write(partial, "old")
 
-    def killed(*_):
-        raise KeyboardInterrupt
+    def touched(*_):
+        raise AssertionError("only the step that swaps the names may touch the old folder")
 
-    # Nothing but the one step that swaps the names may touch the old folder.
-    for name in ("rename", "replace", "unlink", "rmdir"):
-        monkeypatch.setattr(os, name, killed)
-    monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)
-    with atomic_folder(path, overwrite=True) as partial:
-        write(partial, "old", "new")
+    with monkeypatch.context() as patch:
+        for name in ("rename", "replace", "unlink", "rmdir"):
+            patch.setattr(os, name, touched)
+        patch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)  # as after a kill
+        with atomic_folder(path, overwrite=True) as partial:
+            write(partial, "old", "new")
     assert sorted(os.listdir(path)) == ["new", "old"]
     assert os.listdir(partial) == ["old"]
 
