@@ -68,7 +68,8 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
             replace(partial, path)
         sync_to_disk(os.path.dirname(path))
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove(partial)
 
 
 def _swap(new, old):

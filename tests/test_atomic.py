@@ -122,3 +122,14 @@ def test_what_is_written_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
     names = [os.path.relpath(path, tmp_path) for path in synced]
     inside = os.path.relpath(folder, tmp_path)
     assert names == [os.path.relpath(partial, tmp_path), inside, f"{inside}/file", inside, "."]
+
+
+def test_a_link_gives_way_to_a_folder_and_what_it_names_stays(tmp_path):
+    (tmp_path / "v1").mkdir()
+    write(tmp_path / "v1", "model")
+    (tmp_path / "current").symlink_to("v1")
+    with atomic_folder(tmp_path / "current", overwrite=True) as partial:
+        write(partial, "model", "more")
+    assert sorted(os.listdir(tmp_path)) == ["current", "v1"]
+    assert sorted(os.listdir(tmp_path / "current")) == ["model", "more"]
+    assert os.listdir(tmp_path / "v1") == ["model"]
