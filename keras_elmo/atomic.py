@@ -69,7 +69,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
         sync_to_disk(os.path.dirname(path))
     finally:
         with contextlib.suppress(OSError):
-            remove(partial)
+            _delete(partial)
 
 
 def _swap(new, old):
@@ -100,7 +100,7 @@ def replace(new: str, old: str) -> None:
 
 def remove_replaced(path: str) -> None:
     """Removes the folder that `path` replaced, which a kill in `replace` may have left."""
-    remove(_aside(path))
+    _delete(_aside(path))
 
 
 def _aside(path):
@@ -109,7 +109,19 @@ def _aside(path):
 
 
 def remove(path: str) -> None:
-    """Removes a file or a folder with all it holds, if there is one."""
+    """Removes a file, or a folder with all it holds, in one step, if there is one.
+
+    What a kill in the middle has left of a folder has another name and is removed the next time.
+    """
+    remove_replaced(path)
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, _aside(path))
+        remove_replaced(path)
+    else:
+        _delete(path)
+
+
+def _delete(path):
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:

@@ -133,3 +133,20 @@ def test_a_link_gives_way_to_a_folder_and_what_it_names_stays(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["current", "v1"]
     assert sorted(os.listdir(tmp_path / "current")) == ["model", "more"]
     assert os.listdir(tmp_path / "v1") == ["model"]
+
+
+def test_a_kill_leaves_no_half_of_a_folder_that_is_removed(tmp_path, monkeypatch):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    write(folder, "1", "2")
+
+    def killed(path):
+        os.unlink(os.path.join(path, "2"))
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
+        patch.setattr(atomic.shutil, "rmtree", killed)
+        atomic.remove(str(folder))
+    assert not folder.exists()
+    atomic.remove(str(folder))
+    assert os.listdir(tmp_path) == []
