@@ -359,8 +359,14 @@ def test_zip_files_that_cannot_be_unpacked_are_named(tmp_path, old, new, message
         ElmoLayer(path)
 
 
-def test_a_damaged_zip_file_is_named(tmp_path):
-    path = zipped(tmp_path / "model.zip")
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_a_damaged_zip_file_is_named(tmp_path, compression):
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("options.json", OPTIONS)
+        archive.writestr("weights.hdf5", WEIGHTS)
     data = bytearray(path.read_bytes())
     for place in range(2000, 60_000, 500):
         data[place] ^= 0xFF
