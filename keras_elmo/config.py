@@ -280,4 +280,4 @@ def _is_integer(value, smallest):
 
 def _fail(field: str, value: Any, allowed: str) -> NoReturn:
     named = f" ({_BILM_TF_NAMES[field]} in options.json)" if field in _BILM_TF_NAMES else ""
-    raise ValueError(f"Bad option {field}{named} = {value!r}: expected {allowed}.")
+    raise ValueError(f"Invalid option {field}{named} = {value!r}: expected {allowed}.")

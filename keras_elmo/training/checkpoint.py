@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
+from keras_elmo.training.distribution import check_same_everywhere, is_first_process
 
 _FORMAT = 1
 _STATE = "state"
@@ -82,7 +83,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
         Called by `fit`, which continues after the number of steps returned.
         """
-        remove_partial_files(self.folder)
+        if is_first_process():
+            remove_partial_files(self.folder)
         self._corpus = corpus
         self._saved_at = time.monotonic()
         self.step, self.history = 0, []
@@ -90,6 +92,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if state is not None:
             self.step, self.history = state["step"], state["history"]
             corpus.restore(state["corpus"])
+        check_same_everywhere(
+            self.step,
+            f"This process found step {self.step:,} in {self.folder}, another one did not: give "
+            "all processes the same folder. The first one writes it.",
+        )
         self._first_batch = corpus.num_batches - self.step  # it may have been in use before
         return self.step
 
@@ -138,13 +145,15 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.save()
 
     def save(self) -> None:
-        """Saves now."""
+        """Saves now; of several processes the first one, for all."""
+        self._saved_at = time.monotonic()
+        if not is_first_process():
+            return
         corpus = self._corpus.state(self._first_batch + self.step)
         state = {"step": self.step, "history": self.history, "corpus": corpus}
         save_checkpoint(self.folder / f"step-{self.step:08d}.npz", self.model, state)
         for _, old in sorted(_checkpoints(self.folder))[: -self.keep]:
             old.unlink(missing_ok=True)
-        self._saved_at = time.monotonic()
 
 
 def latest_checkpoint(folder: str | os.PathLike) -> Path | None:

@@ -172,7 +172,7 @@ def test_states_that_do_not_fit_are_refused(vocabulary, shards):
     with pytest.raises(ValueError, match="state after batch 7 is not known: 3 batches"):
         corpus.state(7)
     state = corpus.state(2)
-    with pytest.raises(ValueError, match="other batch_size: batch_size was 4"):
+    with pytest.raises(ValueError, match="batch_size was 4, now 2"):
         make(shards, vocabulary, batch_size=2).restore(state)
 
 
@@ -240,7 +240,7 @@ def test_bad_arguments_are_named(vocabulary, shards, tmp_path):
     empty = tmp_path / "empty"
     empty.write_text("\n\n")
     for corpus in (make(empty, vocabulary), read_once(empty, vocabulary)):
-        with pytest.raises(ValueError, match="There is no sentence in 1 files"):
+        with pytest.raises(ValueError, match="There is no sentence in 1 file such"):
             next(iter(corpus))
 
 

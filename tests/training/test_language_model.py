@@ -209,6 +209,8 @@ def test_bad_arguments_and_batches_are_explained():
     model.compile()
     with pytest.raises(ValueError, match="2 rows does not fit the 4 states"):
         model.train_on_batch(next(iter(tiny_corpus(batch_size=2))))
+    model = tiny_model(unroll_steps=500)
+    model.compile()
     with pytest.raises(ValueError, match="too small for one batch of 4 x 500"):
         model.fit(tiny_corpus(unroll_steps=500), verbose=0)
 
