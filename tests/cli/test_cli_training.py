@@ -198,7 +198,7 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     for arguments, message in (
         (["--epochs", "x"], "--epochs: invalid float value: 'x'"),
         (["--dropout", "1"], "--dropout must be from 0 to below 1, got 1.0"),
-        (["--negatives", "-1"], "expected one argument|--negatives must be 0 or a positive integer, got -1"),
+        (["--negatives", "-1"], "expected one argument|--negatives must be 0 or a positive"),
         (["--clip-norm", "nan"], "--clip-norm must be 0 or a positive number, got nan"),
         (["--epochs", "1", "--steps", "1"], "give --epochs or --steps, not both"),
         (["--warmup-steps", "5"], "--warmup-steps needs the --schedule cosine"),

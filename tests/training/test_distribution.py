@@ -128,9 +128,7 @@ def losses_of(process):
 def result_of(process, mark="RESULT "):
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err[-3000:]
-    return json.loads(
-        next(line[len(mark) :] for line in out.splitlines() if line.startswith(mark))
-    )
+    return json.loads(next(line[len(mark) :] for line in out.splitlines() if line.startswith(mark)))
 
 
 def test_two_devices_are_one():
@@ -193,5 +191,5 @@ def test_processes_train_together_in_one_folder(tmp_path):
     assert not list(tmp_path.rglob(".partial-*"))
     # One folder each, of which only the first has checkpoints, is refused.
     for process in train(8, "parts", "another"):
-        out, err = process.communicate(timeout=600)
+        _, err = process.communicate(timeout=600)
         assert process.returncode != 0 and "give all processes the same folder" in err
