@@ -77,10 +77,22 @@ def _checked_pair(pair):
 
 def _files_in(folder, named):
     """The one options file and the one weights file in a folder."""
+    if (folder / "training.json").is_file():
+        folder = _model_of_training(folder)
     # What a killed export has left begins with a dot.
     files = [path for path in sorted(folder.glob("[!.]*")) if path.is_file()]
     wanted = (("options.json", "options.json"), ("weights.hdf5", ".hdf5"))
     return tuple(_the_file(files, name, ending, named) for name, ending in wanted)
+
+
+def _model_of_training(folder):
+    """The folder inside that of a training which has its model, once it has ended."""
+    if not (folder / "model").is_dir():
+        raise FileNotFoundError(
+            f"{folder} is of a training that has not ended: end it, or export its last checkpoint "
+            f"by `keras-elmo export {folder} --output FOLDER` and give that folder."
+        )
+    return folder / "model"
 
 
 def _the_file(files, name, ending, named):
