@@ -85,6 +85,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """
         if is_first_process():
             remove_partial_files(self.folder)
+        # Before anything is loaded, which all processes do together.
+        check_same_everywhere(
+            found := latest_step(self.folder),
+            f"This process found step {found:,} in {self.folder}, another one did not: give all "
+            "processes the same folder. The first one writes it.",
+        )
         self._corpus = corpus
         self._saved_at = time.monotonic()
         self.step, self.history = 0, []
@@ -92,11 +98,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if state is not None:
             self.step, self.history = state["step"], state["history"]
             corpus.restore(state["corpus"])
-        check_same_everywhere(
-            self.step,
-            f"This process found step {self.step:,} in {self.folder}, another one did not: give "
-            "all processes the same folder. The first one writes it.",
-        )
         self._first_batch = corpus.num_batches - self.step  # it may have been in use before
         return self.step
 
