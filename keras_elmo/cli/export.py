@@ -54,25 +54,14 @@ def _export(arguments, _):
         export_language_model(arguments.checkpoint, output, arguments.overwrite)
         print(f"Wrote the model to {output}: ElmoLayer({output!r})")
         return
+    from keras_elmo.export.bilm_tf import export_bilm_tf
+    from keras_elmo.export.onnx import export_onnx
+    from keras_elmo.export.saved_model import export_saved_model
     from keras_elmo.layers.elmo_layer import ElmoLayer
 
-    differences = _exporter(arguments.format)(
-        ElmoLayer(arguments.model), output, arguments.overwrite
-    )
+    exports = {"hdf5": export_bilm_tf, "saved-model": export_saved_model, "onnx": export_onnx}
+    layer = ElmoLayer(arguments.model)
+    differences = exports[arguments.format](layer, output, arguments.overwrite)
     print(f"Wrote {output}. Read back, its largest differences from the Keras layer are")
     for name, difference in differences.items():
         print(f"  {name:<15}{difference:.1e}")
-
-
-def _exporter(format):
-    if format == "hdf5":
-        from keras_elmo.export.bilm_tf import export_bilm_tf
-
-        return export_bilm_tf
-    if format == "onnx":
-        from keras_elmo.export.onnx import export_onnx
-
-        return export_onnx
-    from keras_elmo.export.saved_model import export_saved_model
-
-    return export_saved_model

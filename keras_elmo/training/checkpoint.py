@@ -163,7 +163,7 @@ def latest_checkpoint(folder: str | os.PathLike) -> Path | None:
 
 
 def latest_step(folder: str | os.PathLike) -> int:
-    """The step of the latest checkpoint in a folder, 0 if there is none."""
+    """The step of that checkpoint, 0 if there is none."""
     return max(_checkpoints(folder), default=(0, None))[0]
 
 

@@ -1,5 +1,6 @@
 """The files of a corpus: counting their words, and telling whether they have changed."""
 
+import functools
 import hashlib
 import itertools
 import logging
@@ -51,7 +52,7 @@ def fingerprints(paths: Sequence[str], earlier: Sequence[Any] = ()) -> list[list
     for path in paths:
         status = os.stat(path)
         entry = [os.path.basename(path), status.st_size, status.st_mtime_ns]
-        found.append([*entry, hashes.get(tuple(entry)) or _content_hash(path)])
+        found.append([*entry, hashes.get(tuple(entry)) or _content_hash(path, *entry)])
     return found
 
 
@@ -68,7 +69,9 @@ def changed_files(found: Sequence[Any], earlier: Sequence[Any]) -> list[str]:
     return changed
 
 
-def _content_hash(path):
+@functools.lru_cache(maxsize=None)
+def _content_hash(path, *_):
+    """The hash of a file, read again when its size or time is another."""
     digest = hashlib.blake2b(digest_size=16)
     with open(path, "rb") as file:
         while block := file.read(1 << 20):

@@ -392,25 +392,23 @@ class BidirectionalLanguageModel(keras.Model):
 
     def _check_corpus(self, corpus):
         """Raises ValueError if a corpus is not one for this model."""
-        config, rows = self.config, corpus.batch_size
-        if rows * corpus.shard[1] == self.batch_size:
-            rows = self.batch_size  # of several processes that train together
-        both = {
-            "the vocabulary's size": (len(corpus.vocabulary), self.vocabulary_size),
-            "bidirectional": (corpus.bidirectional, config.bidirectional),
-            "max_characters_per_token": (
-                corpus.max_characters_per_token,
-                config.max_characters_per_token if config.reads_characters else None,
-            ),
+        config = self.config
+        width = config.max_characters_per_token if config.reads_characters else None
+        own = {
+            "vocabulary size": self.vocabulary_size,
+            "bidirectional": config.bidirectional,
+            "max_characters_per_token": width,
         }
-        if self.carry_state:
-            both["batch_size"] = rows, self.batch_size
+        # Several processes that train together have a part of the rows each.
+        if self.carry_state and corpus.batch_size * corpus.shard[1] != self.batch_size:
+            own["batch_size"] = self.batch_size
         if isinstance(corpus, LanguageModelCorpus):
-            both["unroll_steps"] = corpus.unroll_steps, self.unroll_steps
+            own["unroll_steps"] = self.unroll_steps
+        found = {**vars(corpus), "vocabulary size": len(corpus.vocabulary)}
         different = [
-            f"{name} is {found} in the corpus, {own} in the model"
-            for name, (found, own) in both.items()
-            if found != own
+            f"{name} is {found[name]} in the corpus, {value} in the model"
+            for name, value in own.items()
+            if found[name] != value
         ]
         if different:
             raise ValueError(

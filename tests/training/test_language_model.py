@@ -230,7 +230,7 @@ def test_bad_arguments_and_batches_are_explained():
     [
         (
             {"vocabulary": Vocabulary(["<S>", "</S>", "<UNK>", "a"])},
-            "vocabulary's size is 4 in .* 127",
+            "vocabulary size is 4 in .* 127",
         ),
         ({"unroll_steps": 9}, "unroll_steps is 9 in the corpus, 8 in the model"),
         ({"batch_size": 2}, "batch_size is 2 in the corpus, 4 in the model"),
