@@ -69,7 +69,7 @@ def changed_files(found: Sequence[Any], earlier: Sequence[Any]) -> list[str]:
     return changed
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _content_hash(path, *_):
     """The hash of a file, read again when its size or time is another."""
     digest = hashlib.blake2b(digest_size=16)
