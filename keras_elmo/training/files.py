@@ -37,8 +37,8 @@ def count_corpus(files: Files, show_progress: bool | None = None) -> WordCounts:
 
 def raise_no_sentence(paths: Sequence[str]) -> None:
     """Raises the error for files without a sentence."""
-    files = counted(len(paths), "file")
-    raise ValueError(f"There is no sentence in {files} such as {paths[0]}.")
+    others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+    raise ValueError(f"There is no sentence in {paths[0]}{others}.")
 
 
 def fingerprints(paths: Sequence[str], earlier: Sequence[Any] = ()) -> list[list[Any]]:

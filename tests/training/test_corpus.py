@@ -274,7 +274,7 @@ def test_bad_arguments_are_named(vocabulary, shards, tmp_path):
     empty = tmp_path / "empty"
     empty.write_text("\n\n")
     for corpus in (make(empty, vocabulary), read_once(empty, vocabulary)):
-        with pytest.raises(ValueError, match="There is no sentence in 1 file such"):
+        with pytest.raises(ValueError, match="There is no sentence in .*empty"):
             next(iter(corpus))
 
 
