@@ -125,7 +125,7 @@ def test_length_chosen_when_resumed(capsys, tmp_path, options):
     code, _, err = trapezoid(capsys, parts, options, 30, 6)
     assert code == 1 and "falling since step 10" in err
     code, _, err = trapezoid(capsys, parts, options, 16, 6, "--warmup-steps", 4)
-    assert code == 1 and "warmup_steps 3, now 4" in err
+    assert code == 1 and "--warmup-steps 3, now 4" in err
     assert trapezoid(capsys, parts, options, 16, 6)[0] == 0
 
 
@@ -162,7 +162,7 @@ def test_start_from_bilm_tf(capsys, tmp_path):
     arguments = ["train", TRAIN, "--vocab", VOCAB, "--start-from", checkpoint, "--steps", 1]
     arguments += ["--learning-rate", 1e-6, "--output", tmp_path / "run", "--held-out", HELD_OUT]
     code, _, err = run(capsys, *arguments)
-    assert code == 1 and "give its start_vocabulary" in err
+    assert code == 1 and "give its --start-vocab" in err
     code, out, _ = run(capsys, *arguments, "--start-vocab", VOCAB)
     assert code == 0 and "127 of 127 words" in out
     code, out, _ = run(capsys, "evaluate", tmp_path / "run", HELD_OUT, "--bilm-tf",
