@@ -194,7 +194,8 @@ def save_checkpoint(
     }
     arrays = {}
     for name, variable in _variables(model, optimizer=True).items():
-        array = keras.ops.convert_to_numpy(variable.value)
+        # By a tensor: TensorFlow does not convert the copies of several replicas.
+        array = keras.ops.convert_to_numpy(keras.ops.convert_to_tensor(variable))
         # .npz files do not know bfloat16.
         arrays[name] = array.astype("float32") if array.dtype.name == "bfloat16" else array
     arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)

@@ -41,7 +41,7 @@ def raise_no_sentence(paths: Sequence[str]) -> None:
     raise ValueError(f"There is no sentence in {paths[0]}{others}.")
 
 
-def fingerprints(paths: Sequence[str], earlier: Sequence[Any] = ()) -> list[list[Any]]:
+def fingerprints(files: Files, earlier: Sequence[Any] = ()) -> list[list[Any]]:
     """The name, size, time of the last change and content hash of each file.
 
     A hash of the `earlier` fingerprints stands as long as name, size and time do: otherwise the
@@ -49,7 +49,7 @@ def fingerprints(paths: Sequence[str], earlier: Sequence[Any] = ()) -> list[list
     """
     hashes = {tuple(entry[:3]): entry[3] for entry in earlier if len(entry) > 3}
     found = []
-    for path in paths:
+    for path in find_files(files):
         status = os.stat(path)
         entry = [os.path.basename(path), status.st_size, status.st_mtime_ns]
         found.append([*entry, hashes.get(tuple(entry)) or _content_hash(path, *entry)])
