@@ -76,7 +76,7 @@ def spy(self, inputs):
             ids, callback=lambda one: rows.add(one.shard_shape(shape)[0])
         )
     else:
-        rows.add(ids.shape[0])
+        tf.py_function(lambda number: rows.add(int(number)), [tf.shape(ids)[0]], [])
     return call(self, inputs)
 BidirectionalLanguageModel.token_vectors = spy
 result = train(TrainingSettings(
