@@ -120,9 +120,21 @@ def _checked_pair(pair):
 
 def _files_in(folder):
     """The one options file and the one weights file in a folder."""
+    if (folder / "training.json").is_file():
+        folder = _model_of_training(folder)
     names = [PurePosixPath(path.name) for path in sorted(folder.iterdir()) if path.is_file()]
     options, weights = _chosen(names, folder)
     return folder / options, folder / weights
+
+
+def _model_of_training(folder):
+    """The folder inside that of a training which has its model, once it has ended."""
+    if not (folder / "model").is_dir():
+        raise FileNotFoundError(
+            f"{folder} is of a training that has not ended: end it, or export its last checkpoint "
+            f"by `keras-elmo export {folder} --output FOLDER` and give that folder."
+        )
+    return folder / "model"
 
 
 def _chosen(paths, place):

@@ -310,6 +310,11 @@ def test_places_without_a_model_are_named(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty must hold options\.json.*found nothing"):
         ElmoLayer(tmp_path / "empty")
+    (tmp_path / "empty" / "training.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match="training that has not ended.*keras-elmo export"):
+        ElmoLayer(tmp_path / "empty")
+    shutil.copytree(TINY, tmp_path / "empty" / "model")
+    ElmoLayer(tmp_path / "empty")  # a training's folder, with its model
     (folder / "weights.hdf5").unlink()
     with pytest.raises(ValueError, match=r"found bilm_embeddings\.hdf5, token_embeddings\.hdf5"):
         ElmoLayer(folder)
