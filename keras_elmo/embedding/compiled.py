@@ -1,5 +1,6 @@
-"""Parts of an `ElmoLayer` as compiled functions of arrays, on each backend."""
+"""The parts of an `ElmoLayer` as functions of NumPy arrays, compiled; threads can share them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,17 +13,15 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 _FEWEST_WORDS = 8
 
 
-class CompiledWords(keras.Model):
+class CompiledWords:
     """Ids to token vectors: the token encoder of an `ElmoLayer`."""
 
     def __init__(self, layer: ElmoLayer):
-        super().__init__(dtype=layer.bilm_dtype_policy, name="words")
-        self.token_encoder = layer.token_encoder
-        self.jit_compile = keras.backend.backend() == "jax"
-        self.built = True
-
-    def call(self, inputs):
-        return ops.cast(self.token_encoder(inputs), "float32")
+        encoder = layer.token_encoder
+        shape = (None, None) if layer.config.reads_characters else (None,)
+        self._vectors = _compiled(
+            lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, (shape, "int32")
+        )
 
     def run(self, ids: np.ndarray) -> np.ndarray:
         """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
@@ -30,32 +29,32 @@ class CompiledWords(keras.Model):
         while rows < num_words:
             rows *= 4
         padding = ((0, rows - num_words),) + ((0, 0),) * (ids.ndim - 1)
-        return self.predict_on_batch(np.pad(ids, padding))[:num_words]
+        return self._vectors(np.pad(ids, padding))[:num_words]
 
 
-class CompiledSentences(keras.Model):
-    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` and a mix."""
+class CompiledSentences:
+    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or what is called like it."""
 
     def __init__(self, bilm: Any, mix: WeightedLayerSum | None, output: str):
-        super().__init__(dtype=bilm.dtype_policy, name=f"sentences_{output}")
-        self.bilm = bilm
-        self.mix = mix
-        self.output_kind = output
-        self.jit_compile = keras.backend.backend() == "jax"
-        self.run_eagerly = getattr(bilm, "is_compiled", False)  # a `QuantizedBiLM` may be
-        self.built = True
+        self._bilm, self._mix, self._output = bilm, mix, output
+        variables = [*getattr(bilm, "variables", ()), *(mix.variables if mix else ())]
+        tokens = (None, None, bilm.projection_dim), "float32"
+        is_compiled = getattr(bilm, "is_compiled", False)  # a `QuantizedBiLM` may be
+        self._of_whole = _compiled(self._vectors, variables, tokens, is_compiled=is_compiled)
+        self._of_padded = _compiled(
+            self._vectors, variables, tokens, ((None,), "int32"), is_compiled=is_compiled
+        )
 
-    def call(self, inputs):
-        tokens, mask = ops.cast(inputs["tokens"], self.compute_dtype), None
-        if "lengths" in inputs:
-            places = ops.arange(ops.shape(tokens)[1])
-            mask = places < ops.expand_dims(inputs["lengths"], 1)
-        layers = self.bilm(tokens, mask=mask)[:, :, 1:-1]
-        if self.output_kind == "mix":
-            layers = self.mix(layers)
-        elif self.output_kind == "top":
+    def _vectors(self, tokens, lengths=None):
+        mask = None
+        if lengths is not None:
+            mask = ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
+        layers = self._bilm(ops.cast(tokens, self._bilm.compute_dtype), mask=mask)[:, :, 1:-1]
+        if self._output == "mix":
+            layers = self._mix(layers, training=False)
+        elif self._output == "top":
             layers = layers[:, -1]
-        elif self.output_kind == "average":
+        elif self._output == "average":
             layers = ops.mean(layers, axis=1)
         return ops.cast(layers, "float32")
 
@@ -68,10 +67,9 @@ class CompiledSentences(keras.Model):
         if (rows, steps) != (num_rows, num_steps):
             tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
             lengths = np.pad(lengths, (0, rows - num_rows))
-        inputs = {"tokens": tokens}
-        if (lengths < steps).any():  # it is faster without a mask
-            inputs["lengths"] = lengths
-        return self.predict_on_batch(inputs)[:num_rows]
+        if (lengths == steps).all():  # it is faster without a mask
+            return self._of_whole(tokens)[:num_rows]
+        return self._of_padded(tokens, lengths)[:num_rows]
 
 
 def padded(count: int, up: bool = True) -> int:
@@ -84,3 +82,45 @@ def padded(count: int, up: bool = True) -> int:
     if keras.backend.backend() == "jax" and count > 1:
         step = max(8, 2 * step)
     return -(-count // step) * step if up else max(count // step * step, min(count, step))
+
+
+def _compiled(
+    function: Callable, variables: list, *signature: tuple, is_compiled: bool = False
+) -> Callable:
+    """A function of tensors as one of NumPy arrays. Keras' own `predict` is not for threads.
+
+    Args:
+        function: Function of tensors, which uses the variables and returns one tensor.
+        variables: They keep their place: their values may change between calls.
+        *signature: Shape and dtype of each argument.
+        is_compiled: Whether the function compiles itself.
+    """
+    backend, call = keras.backend.backend(), function
+    if backend == "tensorflow" and not is_compiled:
+        import tensorflow as tf
+
+        specs = [tf.TensorSpec(*argument) for argument in signature]
+        graph = tf.function(function, input_signature=specs, autograph=False)
+
+        def call(*tensors):
+            # Traced at the first call. Called directly, TensorFlow would warn of many functions.
+            return graph.get_concrete_function()(*tensors)
+
+    elif backend == "jax":
+        call = _jax_function(function, variables)
+    elif backend == "torch":
+        import torch
+
+        call = torch.no_grad()(function)
+    return lambda *arrays: ops.convert_to_numpy(call(*map(ops.convert_to_tensor, arrays)))
+
+
+def _jax_function(function, variables):
+    import jax
+
+    @jax.jit
+    def call(values, *arrays):
+        with keras.StatelessScope(zip(variables, values)):
+            return function(*arrays)
+
+    return lambda *arrays: call([variable.value for variable in variables], *arrays)
