@@ -300,13 +300,14 @@ class Embedder:
         Args:
             source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open file of
                 bytes.
-            target: The file to write: .h5, .hdf5 or .npz, with an array for each line, named "0",
-                "1", ...; or .parquet, a folder, which needs pyarrow.
+            target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
+                ...; or .parquet, a folder, which needs pyarrow.
             output, pooling: As for `embed`.
             field: Field of JSON lines that holds the sentence, a string or a list of tokens;
                 `None` for `"text"`. If given, any text is read as JSON lines.
             max_line_tokens: A longer line, and one that is not the JSON it should be, has an array
-                without tokens, with the reason in the attribute (Parquet: column) `error`.
+                without tokens (pooled: of zeros), with the reason in the attribute (Parquet:
+                column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was begun, or one whose text has grown.

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.builders import make_bilm, make_token_encoder
+from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.unicode_char_encoder import (
     UnicodeCharEncoder,
@@ -233,23 +234,11 @@ class ElmoLayer(keras.layers.Layer):
             return self._distinct_words(token_lists(inputs))
         if isinstance(inputs, (list, tuple)):
             inputs = np.asarray(inputs)
-        inputs = self._meant_by_keras(inputs)
+        is_text = self.config.reads_characters and len(getattr(inputs, "shape", ())) < 3
+        inputs = as_strings(inputs) if is_text else as_ids(inputs)
         if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
         return inputs
-
-    def _meant_by_keras(self, inputs):
-        """Ids or strings for the floats by which Keras builds a subclassed model."""
-        with keras.SymbolicScope() as scope:
-            is_building = scope.original_scope is not None
-        dtype = getattr(inputs, "dtype", None)
-        if not is_building or not keras.backend.is_float_dtype(str(getattr(dtype, "name", dtype))):
-            return inputs
-        if len(inputs.shape) == 3 or not self.config.reads_characters:
-            return ops.cast(inputs, "int32")
-        import tensorflow as tf
-
-        return tf.strings.as_string(inputs)
 
     def _distinct_words(self, sentences):
         """`DistinctWords` of lists of tokens; few different shapes, for backends that compile."""

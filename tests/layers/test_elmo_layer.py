@@ -420,7 +420,9 @@ def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes)
     opened = "keras_elmo.layers.elmo_layer."
     for name in ("model_files", "read_token_embeddings", "ElmoConfig.from_json"):
         monkeypatch.setattr(opened + name, lambda *_: pytest.fail("looked at a file"))
-    with pytest.raises((ValueError, TypeError), match="Do not load what you do not|from 1 to 10,000"):
+    with pytest.raises(
+        (ValueError, TypeError), match="Do not load what you do not|from 1 to 10,000"
+    ):
         keras.models.load_model("edited.keras")
 
 
