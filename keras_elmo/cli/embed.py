@@ -63,14 +63,11 @@ def _add_output_options(group):
     group.add_argument(
         "--output",
         metavar="FILE",
-        help="write all vectors instead of showing some: FILE.h5, with a dataset for each line named "
-        "0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
+        help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
+        "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
     )
-    group.add_argument(
-        "--dtype",
-        choices=("float32", "float16"),
-        help="of the stored vectors (default: float32)",
-    )
+    of_vectors = "of the stored vectors (default: float32)"
+    group.add_argument("--dtype", choices=("float32", "float16"), help=of_vectors)
     group.add_argument("--compression", choices=("gzip",), help="of the stored vectors")
     add_number(group, "--max-line-tokens", 100_000, "a longer line is reported, without vectors")
     exclusive = group.add_mutually_exclusive_group()

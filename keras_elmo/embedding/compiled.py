@@ -20,7 +20,7 @@ class CompiledWords:
         encoder = layer.token_encoder
         shape = (None, None) if layer.config.reads_characters else (None,)
         self._vectors = _compiled(
-            lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, (shape, "int32")
+            lambda ids: ops.cast(encoder(ids), "float32"), [encoder], (shape, "int32")
         )
 
     def run(self, ids: np.ndarray) -> np.ndarray:
@@ -33,17 +33,15 @@ class CompiledWords:
 
 
 class CompiledSentences:
-    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or what is called like it."""
+    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or `QuantizedBiLM`."""
 
     def __init__(self, bilm: Any, mix: WeightedLayerSum | None, output: str):
         self._bilm, self._mix, self._output = bilm, mix, output
-        variables = [*getattr(bilm, "variables", ()), *(mix.variables if mix else ())]
-        tokens = (None, None, bilm.projection_dim), "float32"
-        is_compiled = getattr(bilm, "is_compiled", False)  # a `QuantizedBiLM` may be
-        self._of_whole = _compiled(self._vectors, variables, tokens, is_compiled=is_compiled)
-        self._of_padded = _compiled(
-            self._vectors, variables, tokens, ((None,), "int32"), is_compiled=is_compiled
-        )
+        tokens, lengths = ((None, None, bilm.projection_dim), "float32"), ((None,), "int32")
+        # On TensorFlow a `QuantizedBiLM` compiles itself.
+        layers = None if getattr(bilm, "is_compiled", False) else [bilm, mix]
+        self._of_whole = _compiled(self._vectors, layers, tokens)
+        self._of_padded = _compiled(self._vectors, layers, tokens, lengths)
 
     def _vectors(self, tokens, lengths=None):
         mask = None
@@ -84,19 +82,16 @@ def padded(count: int, up: bool = True) -> int:
     return -(-count // step) * step if up else max(count // step * step, min(count, step))
 
 
-def _compiled(
-    function: Callable, variables: list, *signature: tuple, is_compiled: bool = False
-) -> Callable:
-    """A function of tensors as one of NumPy arrays. Keras' own `predict` is not for threads.
+def _compiled(function: Callable, layers: list | None, *signature: tuple) -> Callable:
+    """A function of tensors as one of NumPy arrays. (Keras' own `predict` is not for threads.)
 
     Args:
-        function: Function of tensors, which uses the variables and returns one tensor.
-        variables: They keep their place: their values may change between calls.
+        function: Function of tensors that returns one tensor.
+        layers: Those that it calls, or `None`; `None` for a function that compiles itself.
         *signature: Shape and dtype of each argument.
-        is_compiled: Whether the function compiles itself.
     """
     backend, call = keras.backend.backend(), function
-    if backend == "tensorflow" and not is_compiled:
+    if backend == "tensorflow" and layers is not None:
         import tensorflow as tf
 
         specs = [tf.TensorSpec(*argument) for argument in signature]
@@ -107,20 +102,20 @@ def _compiled(
             return graph.get_concrete_function()(*tensors)
 
     elif backend == "jax":
-        call = _jax_function(function, variables)
+        import jax
+
+        variables = [variable for layer in filter(None, layers) for variable in layer.variables]
+
+        @jax.jit
+        def on_values(values, *tensors):
+            with keras.StatelessScope(zip(variables, values)):
+                return function(*tensors)
+
+        def call(*tensors):
+            return on_values([variable.value for variable in variables], *tensors)
+
     elif backend == "torch":
         import torch
 
         call = torch.no_grad()(function)
     return lambda *arrays: ops.convert_to_numpy(call(*map(ops.convert_to_tensor, arrays)))
-
-
-def _jax_function(function, variables):
-    import jax
-
-    @jax.jit
-    def call(values, *arrays):
-        with keras.StatelessScope(zip(variables, values)):
-            return function(*arrays)
-
-    return lambda *arrays: call([variable.value for variable in variables], *arrays)

@@ -136,19 +136,13 @@ class Embedder:
             self._shares_cache = True
 
     def __repr__(self) -> str:
-        model, dtype = self.layer.model, self.dtype
-        return f"<Embedder model={model!r}, dim={self.dim}, dtype={dtype!r}>"
+        return f"<Embedder model={self.layer.model!r}, dim={self.dim}, dtype={self.dtype!r}>"
 
     def __reduce__(self):
-        arguments = {
-            "batch_tokens": self.batch_tokens,
-            "word_cache": self.word_cache or 0,
-            "max_tokens": self.max_tokens,
-            "overlap": self.overlap,
-            "dtype": "int8" if self.dtype == "int8" else None,
-            "vocabulary": self.vocabulary,
-            "progress": self.progress,
-        }
+        names = ("batch_tokens", "max_tokens", "overlap", "vocabulary", "progress")
+        arguments = {name: getattr(self, name) for name in names}
+        arguments["word_cache"] = 0 if self.word_cache is None else self.word_cache
+        arguments["dtype"] = "int8" if self.dtype == "int8" else None
         return functools.partial(Embedder, **arguments), (self.layer,)
 
     @property

@@ -162,7 +162,8 @@ def test_what_cannot_be_done_is_told_before_the_backend_is_loaded(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "v.h5").touch()
-    monkeypatch.setattr("keras_elmo.cli.main.import_keras", lambda **_: pytest.fail("loaded"))
+    main = sys.modules["keras_elmo.cli.main"]
+    monkeypatch.setattr(main, "import_keras", lambda **_: pytest.fail("loaded"))
     code, _, err = run(capsys, "embed", *arguments)
     assert code == 1 and len(err.splitlines()) == 1
 
