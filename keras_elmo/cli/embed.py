@@ -115,12 +115,15 @@ def _check(arguments, parser):
 def _check_files(arguments):
     """Raises what would go wrong after the seconds that loading the backend takes."""
     from keras_elmo.embedding.writers import check_target
-    from keras_elmo.pretrained.registry import get_model
+    from keras_elmo.pretrained.download import model_files
+    from keras_elmo.pretrained.registry import list_models
 
     if source := _file_argument(arguments):
         open(source, "rb").close()
-    if not os.path.exists(os.path.expanduser(arguments.model)):
-        get_model(arguments.model)
+    model = os.path.expanduser(arguments.model)
+    if model not in list_models() and not os.path.exists(model):
+        with model_files(model):
+            """Raises what is wrong with it, and fetches nothing."""
     if arguments.output is not None:
         check_target(arguments.output, arguments.resume, arguments.overwrite)
 

@@ -89,7 +89,7 @@ class WordCache:
             raise ValueError(f"{vocabulary}: {twice!r} is listed twice: each word has one row.")
         keys = [word if word in (BEGIN, END) else word.encode() for word in words]
         cache = cls(max_words or 2 * max(len(keys), 1))
-        cache._store(keys[: cache.max_words][::-1], vectors[: cache.max_words][::-1])
+        cache.store(keys[: cache.max_words][::-1], vectors[: cache.max_words][::-1])
         return cache
 
     def save(self, embeddings: str | os.PathLike, vocabulary: str | os.PathLike) -> None:
@@ -129,11 +129,16 @@ class WordCache:
                 if key in self._vectors:
                     self._vectors.move_to_end(key)
             if missing:
-                self._store(missing, encode(missing))
+                self._add(missing, encode(missing))
             vectors = self._rows(keys)
-            while len(self._vectors) > self.max_words:
-                self._vectors.popitem(last=False)
+            self._drop_oldest()
             return vectors
+
+    def store(self, keys: list[Key], vectors: np.ndarray) -> None:
+        """Adds vectors `(n, P)` of new words, which may drop the oldest."""
+        with self.lock:
+            self._add(keys, vectors)
+            self._drop_oldest()
 
     def latest(self, count: int) -> tuple[list[Key], np.ndarray]:
         """The most recently used keys, at most `count`, and their vectors `(n, P)`."""
@@ -150,8 +155,14 @@ class WordCache:
                 renamed[key if new in self._vectors or new in renamed else new] = vector
             self._vectors = renamed
 
-    def _store(self, keys, vectors):
-        self._vectors.update(zip(keys, (vector.tobytes() for vector in vectors)))
+    def _add(self, keys, vectors):
+        self._vectors.update(
+            zip(keys, (vector.tobytes() for vector in np.asarray(vectors, np.float32)))
+        )
+
+    def _drop_oldest(self):
+        while len(self._vectors) > self.max_words:
+            self._vectors.popitem(last=False)
 
     def _rows(self, keys):
         joined = b"".join(self._vectors[key] for key in keys)
