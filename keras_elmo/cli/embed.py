@@ -80,12 +80,13 @@ def _add_output_options(group):
 
 
 def _embed(arguments, parser):
+    del parser
     if arguments.ray is not None:
         _embed_on_ray(arguments)
     elif arguments.output is not None:
-        _embed_to_file(arguments, parser)
+        _embed_to_file(arguments)
     else:
-        _embed_to_terminal(arguments, parser)
+        _embed_to_terminal(arguments)
 
 
 def _check(arguments, parser):
@@ -109,6 +110,10 @@ def _check(arguments, parser):
     if arguments.actors and not is_on_ray:
         parser.error("--actors needs --ray")
     if not is_on_ray:
+        needs_stdin = not sentences and arguments.input in (None, "-")
+        is_typed = arguments.input is None and sys.stdin is not None and sys.stdin.isatty()
+        if needs_stdin and (sys.stdin is None or is_typed):
+            parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
         _check_files(arguments)
 
 
@@ -150,8 +155,8 @@ def _file_argument(arguments):
     return arguments.sentences[0] if names_file else None
 
 
-def _embed_to_file(arguments, parser):
-    source = _file_argument(arguments) or _given_text(arguments, parser)
+def _embed_to_file(arguments):
+    source = _file_argument(arguments) or _given_text(arguments)
     try:
         report = _embedder(arguments).embed_file(
             source,
@@ -189,13 +194,13 @@ def _count(number, noun):
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def _embed_to_terminal(arguments, parser):
+def _embed_to_terminal(arguments):
     import numpy as np
 
     from keras_elmo.text.reader import read_records
 
     is_file = arguments.input not in (None, "-")
-    source = arguments.input if is_file else _given_text(arguments, parser)
+    source = arguments.input if is_file else _given_text(arguments)
     records = read_records(source, arguments.field, arguments.max_line_tokens)
     shown = list(itertools.islice(records, _MAX_SHOWN))
     _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
@@ -234,15 +239,13 @@ def _embed_on_ray(arguments):
     )
 
 
-def _given_text(arguments, parser):
+def _given_text(arguments):
     """The sentences given, or the standard input: an open text of one sentence a line."""
     from keras_elmo.text.characters import split_tokens
 
     if arguments.sentences:
         lines = [b" ".join(split_tokens(os.fsencode(text))) for text in arguments.sentences]
         return io.BytesIO(b"".join(line + b"\n" for line in lines))
-    if sys.stdin is None or (arguments.input is None and sys.stdin.isatty()):
-        parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
     return sys.stdin.buffer
 
 

@@ -104,7 +104,7 @@ def _compiled(function: Callable, layers: list | None, *signature: tuple) -> Cal
     elif backend == "jax":
         import jax
 
-        variables = [variable for layer in filter(None, layers) for variable in layer.variables]
+        variables = [v for layer in layers or () if layer is not None for v in layer.variables]
 
         @jax.jit
         def on_values(values, *tensors):

@@ -143,7 +143,7 @@ class Embedder:
         arguments = {name: getattr(self, name) for name in names}
         arguments["word_cache"] = 0 if self.word_cache is None else self.word_cache
         arguments["dtype"] = "int8" if self.dtype == "int8" else None
-        return functools.partial(Embedder, **arguments), (self.layer,)
+        return functools.partial(type(self), **arguments), (self.layer,)
 
     @property
     def dim(self) -> int:

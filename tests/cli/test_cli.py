@@ -168,6 +168,11 @@ def test_what_cannot_be_done_is_told_before_the_backend_is_loaded(
     assert code == 1 and len(err.splitlines()) == 1
 
 
+def test_no_sentence(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "no sentence: give one in quotes" in wrong_usage(capsys, "embed")
+
+
 def test_one_is_no_plural(capsys, tmp_path):
     output = str(tmp_path / "v.h5")
     out = run(capsys, "embed", "--model", TINY, "one", "--output", output)[1]
