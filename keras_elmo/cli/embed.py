@@ -110,9 +110,8 @@ def _check(arguments, parser):
     if arguments.actors and not is_on_ray:
         parser.error("--actors needs --ray")
     if not is_on_ray:
-        needs_stdin = not sentences and arguments.input in (None, "-")
-        is_typed = arguments.input is None and sys.stdin is not None and sys.stdin.isatty()
-        if needs_stdin and (sys.stdin is None or is_typed):
+        is_piped = sys.stdin is not None and (arguments.input == "-" or not sys.stdin.isatty())
+        if not sentences and not _file_argument(arguments) and not is_piped:
             parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
         _check_files(arguments)
 
@@ -124,7 +123,7 @@ def _check_files(arguments):
     from keras_elmo.pretrained.registry import list_models
 
     if source := _file_argument(arguments):
-        open(source, "rb").close()
+        os.stat(source)  # not opened: a pipe can be read once
     model = os.path.expanduser(arguments.model)
     if model not in list_models() and not os.path.exists(model):
         with model_files(model):
