@@ -121,8 +121,8 @@ def lines_done(path):
 
 def rows(path):
     """Vectors by file and line."""
-    if path.suffix in (".h5", ".npz"):
-        with h5py.File(path) if path.suffix == ".h5" else np.load(path) as file:
+    if path.suffix == ".h5":
+        with h5py.File(path) as file:
             return {name: file[name][()] for name in file}
     import pyarrow.parquet as parquet
 

@@ -1,12 +1,14 @@
 """The helpers of AllenNLP and bilm-tf by their own names; docs/MIGRATION.md has the guide."""
 
 import itertools
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_elmo.atomic import atomic_write
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.text.characters import (
@@ -17,6 +19,8 @@ from keras_elmo.text.characters import (
     encode_sentences,
 )
 from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
+
+_OUTPUTS = {"all": "layers", "top": "top", "average": "average"}
 
 
 def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
@@ -115,6 +119,48 @@ class ElmoEmbedder:
         sentences = iter(sentences)
         while batch := list(itertools.islice(sentences, batch_size)):
             yield from self.embed_batch(batch)
+
+    def embed_file(
+        self,
+        input_file: Iterable[str],
+        output_file_path: str | os.PathLike,
+        output_format: str = "all",
+        batch_size: int = 64,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """Writes the vectors of a text of one tokenized sentence a line to an hdf5 file.
+
+        In new code use `Embedder.embed_file`, which resumes after a kill and takes empty lines.
+
+        Args:
+            input_file: The lines, such as an open text file.
+            output_file_path: The file to write. An existing one is replaced. It has a dataset for
+                each sentence, "0", "1", ..., and `sentence_to_index`, their names as JSON.
+            output_format: `"all"` layers, the `"top"` one, or their `"average"`.
+            batch_size: Not used: the `Embedder` batches by tokens.
+            forget_sentences: Whether to leave `sentence_to_index` out.
+            use_sentence_keys: Whether datasets are named by their sentences instead.
+
+        Raises:
+            ValueError: if the format is unknown, a line is empty, or two datasets had one name.
+        """
+        import h5py
+
+        if output_format not in _OUTPUTS:
+            raise ValueError(
+                f"output_format must be one of {', '.join(_OUTPUTS)}; got {output_format!r}."
+            )
+        sentences = [line.strip() for line in input_file]
+        names = sentences if use_sentence_keys else list(map(str, range(len(sentences))))
+        if "" in sentences or len(set(names)) < len(names):
+            raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
+        vectors = self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format])
+        with atomic_write(output_file_path) as partial, h5py.File(partial, "w") as file:
+            for name, array in zip(names, vectors):
+                file[name] = array
+            if not forget_sentences and not use_sentence_keys:
+                file["sentence_to_index"] = [json.dumps(dict(zip(sentences, names)))]
 
 
 class Batcher:

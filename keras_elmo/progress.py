@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading
 from collections.abc import Iterator
 
 
@@ -45,10 +46,11 @@ def progress_bar(
         total: How much there is to do; if known, the remaining time is shown.
         unit: What is counted, such as `"sentences"`: the count is shown then.
         completed: How much was done before.
-        shown: Whether to show the bar; `None` shows it if standard error is a terminal.
+        shown: Whether to show the bar; `None` shows it if standard error is a terminal, and not for
+            threads beside the main one.
     """
     if shown is None:
-        shown = _is_terminal(sys.stderr)
+        shown = _is_terminal(sys.stderr) and threading.current_thread() is threading.main_thread()
     if not shown:
         yield ProgressBar()
         return

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -98,6 +99,35 @@ def test_embed_sentences_reads_as_it_gives(embedder):
     assert next(arrays).shape == (3, len(SENTENCES[0]), 24)
     assert len(read) == 2
     assert len(list(arrays)) == 4
+
+
+@pytest.mark.parametrize(
+    "kind, output", [("all", "layers"), ("top", "top"), ("average", "average")]
+)
+def test_embed_file(embedder, tmp_path, kind, output):
+    path = tmp_path / "vectors.hdf5"
+    embedder.embed_file(["a b \n", "c\n", "a b"], path, kind)
+    expected = embedder.embedder.embed(["a b", "c", "a b"], output)
+    with h5py.File(path) as file:
+        assert sorted(file) == ["0", "1", "2", "sentence_to_index"]
+        for i, array in enumerate(expected):
+            assert_close(file[str(i)][:], array)
+        assert json.loads(file["sentence_to_index"][0]) == {"a b": "2", "c": "1"}
+    embedder.embed_file(iter(["a b", "c"]), path, kind, use_sentence_keys=True)
+    with h5py.File(path) as file:
+        assert sorted(file) == ["a b", "c"]
+    embedder.embed_file(["a b"], path, kind, forget_sentences=True)
+    with h5py.File(path) as file:
+        assert list(file) == ["0"]
+
+
+def test_embed_file_of_bad_lines(embedder, tmp_path):
+    with pytest.raises(ValueError, match="one of all, top, average; got 'mix'"):
+        embedder.embed_file([], tmp_path / "v.h5", "mix")
+    for lines, by_sentence in ((["a", " "], False), (["a", "a"], True)):
+        with pytest.raises(ValueError, match="Remove lines that are empty, or that repeat"):
+            embedder.embed_file(lines, tmp_path / "v.h5", use_sentence_keys=by_sentence)
+    assert not list(tmp_path.iterdir())
 
 
 def test_embedder_wants_both_files_or_none():

@@ -63,15 +63,11 @@ def _add_output_options(group):
     group.add_argument(
         "--output",
         metavar="FILE",
-        help="FILE.h5: one dataset for each sentence named 0, 1, ... as bilm-tf does; FILE.parquet "
-        "(a folder); or FILE.npz for small work; nothing is shown then",
+        help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
+        "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
     )
-    group.add_argument(
-        "--dtype",
-        choices=("float32", "float16"),
-        default="float32",
-        help="of the stored vectors (default: %(default)s)",
-    )
+    of_vectors = "of the stored vectors (default: float32)"
+    group.add_argument("--dtype", choices=("float32", "float16"), help=of_vectors)
     group.add_argument("--compression", choices=("gzip",), help="of the stored vectors")
     add_number(group, "--max-line-tokens", 100_000, "a longer line is reported, without vectors")
     exclusive = group.add_mutually_exclusive_group()
@@ -84,24 +80,27 @@ def _add_output_options(group):
 
 
 def _embed(arguments, parser):
+    del parser
     if arguments.ray is not None:
         _embed_on_ray(arguments)
     elif arguments.output is not None:
-        _embed_to_file(arguments, parser)
+        _embed_to_file(arguments)
     else:
-        _embed_to_terminal(arguments, parser)
+        _embed_to_terminal(arguments)
 
 
 def _check(arguments, parser):
     output, sentences, is_on_ray = arguments.output, arguments.sentences, arguments.ray is not None
     if output is None:
-        for option in ("pooling", "ray", "compression", "resume", "overwrite"):
+        for option in ("pooling", "ray", "dtype", "compression", "resume", "overwrite"):
             if getattr(arguments, option) not in (None, False):
                 parser.error(f"--{option} needs --output")
         if arguments.vectors == "layers":
             parser.error("--vectors layers needs --output: a table shows one vector for each word")
+        if len(sentences) == 1 and os.path.isfile(sentences[0]):
+            parser.error(f"{sentences[0]} is a file: read it with --input {sentences[0]}")
     else:
-        _check_names(output, sentences, is_on_ray, parser)
+        _check_names(sentences, parser)
     if sentences and arguments.input:
         parser.error("give sentences or --input, not both")
     if is_on_ray and not _file_argument(arguments):
@@ -110,17 +109,31 @@ def _check(arguments, parser):
         parser.error("--ray does not overwrite: remove the folder, or choose another --output")
     if arguments.actors and not is_on_ray:
         parser.error("--actors needs --ray")
-
-
-def _check_names(output, sentences, is_on_ray, parser):
-    """Checks the file to write, and that no sentence is meant to be a file to read."""
-    from keras_elmo.embedding.writers import check_suffix
-
     if not is_on_ray:
-        try:
-            check_suffix(output)
-        except ValueError as error:
-            parser.error(str(error))
+        is_piped = sys.stdin is not None and (arguments.input == "-" or not sys.stdin.isatty())
+        if not sentences and not _file_argument(arguments) and not is_piped:
+            parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
+        _check_files(arguments)
+
+
+def _check_files(arguments):
+    """Raises what would go wrong after the seconds that loading the backend takes."""
+    from keras_elmo.embedding.writers import check_target
+    from keras_elmo.pretrained.download import model_files
+    from keras_elmo.pretrained.registry import list_models
+
+    if source := _file_argument(arguments):
+        os.stat(source)  # not opened: a pipe can be read once
+    model = os.path.expanduser(arguments.model)
+    if model not in list_models() and not os.path.exists(model):
+        with model_files(model):
+            """Raises what is wrong with it, and fetches nothing."""
+    if arguments.output is not None:
+        check_target(arguments.output, arguments.resume, arguments.overwrite)
+
+
+def _check_names(sentences, parser):
+    """Checks that no sentence is meant to be a file to read."""
     files = list(filter(os.path.isfile, sentences))
     if len(sentences) == 1 and not files:
         (text,) = sentences
@@ -141,8 +154,8 @@ def _file_argument(arguments):
     return arguments.sentences[0] if names_file else None
 
 
-def _embed_to_file(arguments, parser):
-    source = _file_argument(arguments) or _given_text(arguments, parser)
+def _embed_to_file(arguments):
+    source = _file_argument(arguments) or _given_text(arguments)
     try:
         report = _embedder(arguments).embed_file(
             source,
@@ -160,8 +173,8 @@ def _embed_to_file(arguments, parser):
         print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
     rate = report.tokens / max(report.seconds, 1e-9)
     print(
-        f"Wrote the vectors of {report.lines:,} sentences to {arguments.output} "
-        f"({report.tokens:,} tokens at {rate:,.0f} a second)"
+        f"Wrote the vectors of {_count(report.lines, 'sentence')} to {arguments.output} "
+        f"({_count(report.tokens, 'token')} at {rate:,.0f} a second)"
     )
 
 
@@ -170,19 +183,23 @@ def _tell_what_is_kept(path):
 
     num_lines = 0
     with contextlib.suppress(OSError, ValueError):  # what went wrong first is reported
-        num_lines = 0 if os.path.exists(path) else stored_lines(path)
+        num_lines = stored_lines(path, begun_only=True)
     if num_lines:
-        kept = f"the vectors of {num_lines:,} lines are kept; the same command with --resume"
-        print(f"keras-elmo: {kept} continues after them", file=sys.stderr)
+        kept = f"the vectors of {_count(num_lines, 'line')} are kept; the same command with"
+        print(f"keras-elmo: {kept} --resume continues after them", file=sys.stderr)
 
 
-def _embed_to_terminal(arguments, parser):
+def _count(number, noun):
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _embed_to_terminal(arguments):
     import numpy as np
 
     from keras_elmo.text.reader import read_records
 
     is_file = arguments.input not in (None, "-")
-    source = arguments.input if is_file else _given_text(arguments, parser)
+    source = arguments.input if is_file else _given_text(arguments)
     records = read_records(source, arguments.field, arguments.max_line_tokens)
     shown = list(itertools.islice(records, _MAX_SHOWN))
     _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
@@ -215,20 +232,19 @@ def _embed_on_ray(arguments):
     for shard, line, reason in report.reasons:
         print(f"keras-elmo: {shard}, line {line + 1:,}: {reason}", file=sys.stderr)
     print(
-        f"Wrote the vectors of {report.lines:,} sentences in {report.shards:,} shards to "
-        f"{arguments.output} ({report.skipped:,} shards were there already)"
+        f"Wrote the vectors of {_count(report.lines, 'sentence')} in "
+        f"{_count(report.shards, 'shard')} to {arguments.output} "
+        f"({report.skipped:,} already there)"
     )
 
 
-def _given_text(arguments, parser):
+def _given_text(arguments):
     """The sentences given, or the standard input: an open text of one sentence a line."""
     from keras_elmo.text.characters import split_tokens
 
     if arguments.sentences:
         lines = [b" ".join(split_tokens(os.fsencode(text))) for text in arguments.sentences]
         return io.BytesIO(b"".join(line + b"\n" for line in lines))
-    if sys.stdin is None or (arguments.input is None and sys.stdin.isatty()):
-        parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
     return sys.stdin.buffer
 
 
@@ -247,8 +263,9 @@ def _embedder_options(arguments):
 
 
 def _file_options(arguments):
-    names = ("pooling", "field", "max_line_tokens", "dtype", "compression")
-    return {"output": arguments.vectors, **{name: getattr(arguments, name) for name in names}}
+    names = ("pooling", "field", "max_line_tokens", "compression")
+    options = {name: getattr(arguments, name) for name in names}
+    return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
 
 def _show_vectors(sentences, vectors, num_neighbors):

@@ -18,7 +18,8 @@ def import_keras(show_messages: bool = False) -> None:
     if "keras" in sys.modules:
         return
     if not show_messages:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        # Errors too: oneDNN logs as one what it does by other means. Real ones are raised.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
     with contextlib.nullcontext() if show_messages else _stderr_held_back():
         keras = importlib.import_module("keras")

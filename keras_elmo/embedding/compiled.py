@@ -1,5 +1,6 @@
-"""Parts of an `ElmoLayer` as compiled functions of arrays, on each backend."""
+"""The parts of an `ElmoLayer` as functions of NumPy arrays, compiled; threads can share them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,17 +13,15 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 _FEWEST_WORDS = 8
 
 
-class CompiledWords(keras.Model):
+class CompiledWords:
     """Ids to token vectors: the token encoder of an `ElmoLayer`."""
 
     def __init__(self, layer: ElmoLayer):
-        super().__init__(dtype=layer.bilm_dtype_policy, name="words")
-        self.token_encoder = layer.token_encoder
-        self.jit_compile = keras.backend.backend() == "jax"
-        self.built = True
-
-    def call(self, inputs):
-        return ops.cast(self.token_encoder(inputs), "float32")
+        encoder = layer.token_encoder
+        shape = (None, None) if layer.config.reads_characters else (None,)
+        self._vectors = _compiled(
+            lambda ids: ops.cast(encoder(ids), "float32"), [encoder], (shape, "int32")
+        )
 
     def run(self, ids: np.ndarray) -> np.ndarray:
         """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
@@ -30,32 +29,30 @@ class CompiledWords(keras.Model):
         while rows < num_words:
             rows *= 4
         padding = ((0, rows - num_words),) + ((0, 0),) * (ids.ndim - 1)
-        return self.predict_on_batch(np.pad(ids, padding))[:num_words]
+        return self._vectors(np.pad(ids, padding))[:num_words]
 
 
-class CompiledSentences(keras.Model):
-    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` and a mix."""
+class CompiledSentences:
+    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or `QuantizedBiLM`."""
 
     def __init__(self, bilm: Any, mix: WeightedLayerSum | None, output: str):
-        super().__init__(dtype=bilm.dtype_policy, name=f"sentences_{output}")
-        self.bilm = bilm
-        self.mix = mix
-        self.output_kind = output
-        self.jit_compile = keras.backend.backend() == "jax"
-        self.run_eagerly = getattr(bilm, "is_compiled", False)  # a `QuantizedBiLM` may be
-        self.built = True
+        self._bilm, self._mix, self._output = bilm, mix, output
+        tokens, lengths = ((None, None, bilm.projection_dim), "float32"), ((None,), "int32")
+        # On TensorFlow a `QuantizedBiLM` compiles itself.
+        layers = None if getattr(bilm, "is_compiled", False) else [bilm, mix]
+        self._of_whole = _compiled(self._vectors, layers, tokens)
+        self._of_padded = _compiled(self._vectors, layers, tokens, lengths)
 
-    def call(self, inputs):
-        tokens, mask = ops.cast(inputs["tokens"], self.compute_dtype), None
-        if "lengths" in inputs:
-            places = ops.arange(ops.shape(tokens)[1])
-            mask = places < ops.expand_dims(inputs["lengths"], 1)
-        layers = self.bilm(tokens, mask=mask)[:, :, 1:-1]
-        if self.output_kind == "mix":
-            layers = self.mix(layers)
-        elif self.output_kind == "top":
+    def _vectors(self, tokens, lengths=None):
+        mask = None
+        if lengths is not None:
+            mask = ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
+        layers = self._bilm(ops.cast(tokens, self._bilm.compute_dtype), mask=mask)[:, :, 1:-1]
+        if self._output == "mix":
+            layers = self._mix(layers, training=False)
+        elif self._output == "top":
             layers = layers[:, -1]
-        elif self.output_kind == "average":
+        elif self._output == "average":
             layers = ops.mean(layers, axis=1)
         return ops.cast(layers, "float32")
 
@@ -68,10 +65,9 @@ class CompiledSentences(keras.Model):
         if (rows, steps) != (num_rows, num_steps):
             tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
             lengths = np.pad(lengths, (0, rows - num_rows))
-        inputs = {"tokens": tokens}
-        if (lengths < steps).any():  # it is faster without a mask
-            inputs["lengths"] = lengths
-        return self.predict_on_batch(inputs)[:num_rows]
+        if (lengths == steps).all():  # it is faster without a mask
+            return self._of_whole(tokens)[:num_rows]
+        return self._of_padded(tokens, lengths)[:num_rows]
 
 
 def padded(count: int, up: bool = True) -> int:
@@ -84,3 +80,42 @@ def padded(count: int, up: bool = True) -> int:
     if keras.backend.backend() == "jax" and count > 1:
         step = max(8, 2 * step)
     return -(-count // step) * step if up else max(count // step * step, min(count, step))
+
+
+def _compiled(function: Callable, layers: list | None, *signature: tuple) -> Callable:
+    """A function of tensors as one of NumPy arrays. (Keras' own `predict` is not for threads.)
+
+    Args:
+        function: Function of tensors that returns one tensor.
+        layers: Those that it calls, or `None`; `None` for a function that compiles itself.
+        *signature: Shape and dtype of each argument.
+    """
+    backend, call = keras.backend.backend(), function
+    if backend == "tensorflow" and layers is not None:
+        import tensorflow as tf
+
+        specs = [tf.TensorSpec(*argument) for argument in signature]
+        graph = tf.function(function, input_signature=specs, autograph=False)
+
+        def call(*tensors):
+            # Traced at the first call. Called directly, TensorFlow would warn of many functions.
+            return graph.get_concrete_function()(*tensors)
+
+    elif backend == "jax":
+        import jax
+
+        variables = [v for layer in layers or () if layer is not None for v in layer.variables]
+
+        @jax.jit
+        def on_values(values, *tensors):
+            with keras.StatelessScope(zip(variables, values)):
+                return function(*tensors)
+
+        def call(*tensors):
+            return on_values([variable.value for variable in variables], *tensors)
+
+    elif backend == "torch":
+        import torch
+
+        call = torch.no_grad()(function)
+    return lambda *arrays: ops.convert_to_numpy(call(*map(ops.convert_to_tensor, arrays)))

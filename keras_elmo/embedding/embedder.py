@@ -1,5 +1,6 @@
 """Many sentences to word vectors, fast."""
 
+import functools
 import itertools
 import os
 import re
@@ -14,6 +15,7 @@ from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padd
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.process import check_process
 from keras_elmo.layers.quantized_bilm import QuantizedBiLM
 from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
@@ -57,6 +59,9 @@ class Embedder:
     length and run in batches of about the same number of tokens. Vectors do not depend on what else
     is embedded: they are those of `ElmoLayer`, to a few units in the last place.
 
+    Threads can share an Embedder. It can be pickled, with its weights and cached words, for other
+    processes. Those must be spawned, not forked: `multiprocessing.set_start_method("spawn")`.
+
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
         batch_tokens: Tokens in a batch, boundaries and padding included. Halved when memory is
@@ -74,11 +79,10 @@ class Embedder:
     Attributes:
         layer: The `ElmoLayer`.
         config: Its `ElmoConfig`.
-        dim: Size of a word's vector.
-        block_tokens: Tokens, boundaries included, that are sorted and embedded together.
 
     Raises:
         FileNotFoundError: if a file is missing.
+        RuntimeError: if the process was forked from one that has a model.
         ValueError: if an argument is invalid, or the word cache is of another model.
 
     Example:
@@ -128,16 +132,30 @@ class Embedder:
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache
+        self._shares_cache = False
         if word_cache:
             word_cache.rename(self._vocabulary_key)
             self._check_cache()
+            self._shares_cache = True
+
+    def __repr__(self) -> str:
+        return f"<Embedder model={self.layer.model!r}, dim={self.dim}, dtype={self.dtype!r}>"
+
+    def __reduce__(self):
+        names = ("batch_tokens", "max_tokens", "overlap", "vocabulary", "progress")
+        arguments = {name: getattr(self, name) for name in names}
+        arguments["word_cache"] = 0 if self.word_cache is None else self.word_cache
+        arguments["dtype"] = "int8" if self.dtype == "int8" else None
+        return functools.partial(type(self), **arguments), (self.layer,)
 
     @property
     def dim(self) -> int:
+        """Size of a word's vector."""
         return self.config.output_dim
 
     @property
     def block_tokens(self) -> int:
+        """Tokens, boundaries included, that are sorted and embedded together."""
         return _BATCHES_TOGETHER * self.batch_tokens
 
     def embed(
@@ -279,13 +297,14 @@ class Embedder:
         Args:
             source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open file of
                 bytes.
-            target: The file to write: .h5, .hdf5 or .npz, with an array for each line, named "0",
-                "1", ...; or .parquet, a folder, which needs pyarrow.
+            target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
+                ...; or .parquet, a folder, which needs pyarrow.
             output, pooling: As for `embed`.
             field: Field of JSON lines that holds the sentence, a string or a list of tokens;
                 `None` for `"text"`. If given, any text is read as JSON lines.
             max_line_tokens: A longer line, and one that is not the JSON it should be, has an array
-                without tokens, with the reason in the attribute (Parquet: column) `error`.
+                without tokens (pooled: of zeros), with the reason in the attribute (Parquet:
+                column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was begun, or one whose text has grown.
@@ -335,7 +354,7 @@ class Embedder:
                 f"word_cache={2 * len(keys)}."
             )
         for start in range(0, len(keys), 16 * _WORDS_AT_ONCE):
-            self.word_cache.fetch(keys[start : start + 16 * _WORDS_AT_ONCE], self._encode)
+            self._word_vectors(keys[start : start + 16 * _WORDS_AT_ONCE])
 
     def dump_words(
         self, vocabulary: str | os.PathLike | Sequence[str], path: str | os.PathLike
@@ -361,9 +380,14 @@ class Embedder:
         return word if word in (BEGIN, END) else self._key(word)
 
     def _word_vectors(self, keys):
-        if self.word_cache is None:
+        check_process()  # before a lock that may have been held when the process was forked
+        if self.word_cache is None or not keys:
             return self._encode(keys)
-        return self.word_cache.fetch(keys, self._encode)
+        with self.word_cache.lock:
+            if self.word_cache and not self._shares_cache:
+                self._check_cache()
+            self._shares_cache = True
+            return self.word_cache.fetch(keys, self._encode)
 
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
         """Token vectors float32 `(n, P)` of distinct words, by the model."""
@@ -413,7 +437,7 @@ class Embedder:
             words = ", ".join(key if isinstance(key, str) else key.decode() for key in keys)
             raise ValueError(
                 f"The word cache is of another model: its vectors of {words} are not those of this "
-                "model's token encoder."
+                "model's token encoder. Give each model a WordCache of its own."
             )
 
 

@@ -3,6 +3,7 @@
 import collections
 import itertools
 import os
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,6 @@ from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_token_embedd
 from keras_elmo.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN_KEY, read_words
 
 Key = bytes | str  # a word's UTF-8; or `BEGIN` or `END`, a sentence's boundaries
-_FIRST_CAPACITY = 1024
 _SPECIAL_KEYS = [BEGIN, END, UNKNOWN_KEY]
 
 
@@ -20,9 +20,15 @@ class WordCache:
     """Token vectors by word: a least-recently-used cache.
 
     An `Embedder` fills it as it meets words, a file of bilm-tf's `dump_token_embeddings` at once.
+    Threads, and several Embedders of the same model, can share one; with its first word it belongs
+    to a model, and the `Embedder` of another one refuses it.
 
     Args:
         max_words: Maximum number of words to keep.
+
+    Attributes:
+        lock: Held while the words are read or changed.
+        hits, misses: How many words were found, and how many had to be encoded.
 
     Raises:
         ValueError: if `max_words` is not a positive integer.
@@ -39,11 +45,18 @@ class WordCache:
             raise ValueError(f"max_words must be an integer of at least 1, got {max_words!r}.")
         self.max_words = max_words
         self.hits = self.misses = 0
-        self._rows = {}  # in the order of their last use
-        self._vectors = None
+        self.lock = threading.RLock()
+        self._vectors = collections.OrderedDict()  # the bytes of each, in the order of last use
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._vectors)
+
+    def __getstate__(self):
+        with self.lock:
+            return {**self.__dict__, "lock": None, "_vectors": self._vectors.copy()}
+
+    def __setstate__(self, state):
+        self.__dict__ = {**state, "lock": threading.RLock()}
 
     @classmethod
     def from_files(
@@ -73,7 +86,7 @@ class WordCache:
             )
         twice = next((word for word, n in collections.Counter(words).items() if n > 1), None)
         if twice is not None:
-            raise ValueError(f"{vocabulary}: {twice!r} stands twice. Each word has one row.")
+            raise ValueError(f"{vocabulary}: {twice!r} is listed twice: each word has one row.")
         keys = [word if word in (BEGIN, END) else word.encode() for word in words]
         cache = cls(max_words or 2 * max(len(keys), 1))
         cache.store(keys[: cache.max_words][::-1], vectors[: cache.max_words][::-1])
@@ -90,73 +103,67 @@ class WordCache:
         Raises:
             ValueError: if nothing was embedded yet.
         """
-        if not all(key in self._rows for key in _SPECIAL_KEYS):
-            raise ValueError("The cache lacks <S>, </S> or <UNK>: embed some sentences first.")
-        names = [special.encode() for special in SPECIALS]
-        words = [key for key in reversed(self._rows) if key not in (BEGIN, END, *names)]
-        words = [key for key in words if key.split() == [key]]
-        rows = [self._rows[key] for key in _SPECIAL_KEYS + words]
+        with self.lock:
+            if not all(key in self._vectors for key in _SPECIAL_KEYS):
+                raise ValueError("The cache lacks <S>, </S> or <UNK>: embed some sentences first.")
+            names = [special.encode() for special in SPECIALS]
+            words = [key for key in reversed(self._vectors) if key not in (BEGIN, END, *names)]
+            words = [key for key in words if key.split() == [key]]
+            vectors = self._rows(_SPECIAL_KEYS + words)
         with atomic_write(vocabulary) as partial, open(partial, "wb") as file:
             file.writelines(key + b"\n" for key in names + words)
-            write_token_embeddings(embeddings, self._vectors[rows])
+            write_token_embeddings(embeddings, vectors)
 
     def fetch(self, keys: list[Key], encode: Callable[[list[Key]], np.ndarray]) -> np.ndarray:
-        """Vectors of distinct words, float32 `(len(keys), P)`.
+        """Vectors of distinct words, at least one: float32 `(len(keys), P)`, not to be changed.
 
         Args:
             keys: The words.
             encode: Makes the vectors of those that are not in the cache, to be stored.
         """
-        rows = np.fromiter((self._rows.get(key, -1) for key in keys), np.int64, len(keys))
-        missing = np.flatnonzero(rows < 0)
-        self.hits += len(keys) - len(missing)
-        self.misses += len(missing)
-        for key, row in zip(keys, rows.tolist()):
-            if row >= 0:
-                self._rows[key] = self._rows.pop(key)
-        if not len(missing):
-            return self._vectors[rows]
-        new = encode([keys[i] for i in missing])
-        vectors = np.empty((len(keys), new.shape[1]), np.float32)
-        vectors[missing] = new
-        if len(missing) < len(keys):
-            known = rows >= 0
-            vectors[known] = self._vectors[rows[known]]
-        kept = missing[: self.max_words]
-        self.store([keys[i] for i in kept], vectors[kept])
-        return vectors
+        with self.lock:
+            missing = [key for key in keys if key not in self._vectors]
+            self.hits += len(keys) - len(missing)
+            self.misses += len(missing)
+            for key in keys:
+                if key in self._vectors:
+                    self._vectors.move_to_end(key)
+            if missing:
+                self._add(missing, encode(missing))
+            vectors = self._rows(keys)
+            self._drop_oldest()
+            return vectors
 
     def store(self, keys: list[Key], vectors: np.ndarray) -> None:
-        """Adds vectors `(n, P)` of at most `max_words` new words, which may evict the oldest."""
-        self._make_room(len(self._rows) + len(keys), vectors.shape[1])
-        num_free = min(len(keys), len(self._vectors) - len(self._rows))
-        rows = list(range(len(self._rows), len(self._rows) + num_free))
-        oldest = list(self._rows)[: len(keys) - num_free]
-        rows += [self._rows.pop(key) for key in oldest]
-        self._rows.update(zip(keys, rows))
-        self._vectors[rows] = vectors
+        """Adds vectors `(n, P)` of new words, which may drop the oldest."""
+        with self.lock:
+            self._add(keys, vectors)
+            self._drop_oldest()
 
     def latest(self, count: int) -> tuple[list[Key], np.ndarray]:
         """The most recently used keys, at most `count`, and their vectors `(n, P)`."""
-        keys = list(itertools.islice(reversed(self._rows), count))
-        return keys, self._vectors[[self._rows[key] for key in keys]]
+        with self.lock:
+            keys = list(itertools.islice(reversed(self._vectors), count))
+            return keys, self._rows(keys)
 
     def rename(self, key_of: Callable[[Key], Key]) -> None:
         """Gives words the keys `key_of(key)`, except where that is another word's."""
-        rows = {}
-        for key, row in self._rows.items():
-            new = key_of(key)
-            rows[key if new in self._rows or new in rows else new] = row
-        self._rows = rows
+        with self.lock:
+            renamed = collections.OrderedDict()
+            for key, vector in self._vectors.items():
+                new = key_of(key)
+                renamed[key if new in self._vectors or new in renamed else new] = vector
+            self._vectors = renamed
 
-    def _make_room(self, num_words, dim):
-        """Enlarges the table for so many words, as far as it may grow."""
-        capacity = 0 if self._vectors is None else len(self._vectors)
-        if num_words <= capacity or capacity == self.max_words:
-            return
-        capacity = min(max(num_words, 2 * capacity, _FIRST_CAPACITY), self.max_words)
-        if self._vectors is None:
-            self._vectors = np.empty((capacity, dim), np.float32)
-        else:
-            # In place: a copy would hold two tables in memory for a moment.
-            self._vectors.resize((capacity, dim), refcheck=False)
+    def _add(self, keys, vectors):
+        self._vectors.update(
+            zip(keys, (vector.tobytes() for vector in np.asarray(vectors, np.float32)))
+        )
+
+    def _drop_oldest(self):
+        while len(self._vectors) > self.max_words:
+            self._vectors.popitem(last=False)
+
+    def _rows(self, keys):
+        joined = b"".join(self._vectors[key] for key in keys)
+        return np.frombuffer(joined, np.float32).reshape(len(keys), -1)

@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,23 +35,35 @@ def open_writer(
 
     Args:
         path: The file; its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a
-            dataset for each line, named "0", "1", ...; `.npz` has the same arrays; `.parquet` is a
-            folder of files with the columns `line`, `tokens`, `vectors` and `error`.
+            dataset for each line, named "0", "1", ...; `.parquet` is a folder of files with the
+            columns `line`, `tokens`, `vectors` and `error`.
         settings: JSON values that the vectors depend on. They are stored in the file.
         dtype, compression, resume, overwrite: As for `Embedder.embed_file`.
 
     Raises:
         FileExistsError, FileNotFoundError, ValueError: As for `Embedder.embed_file`.
     """
-    check_suffix(path)
-    path = os.path.abspath(path)
-    folder, name = os.path.split(path)
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
     if compression not in (None, "gzip"):
         raise ValueError(f"compression must be None or 'gzip', got {compression!r}.")
+    check_target(path, resume, overwrite)
+    path = os.path.abspath(path)
+    settings = {**settings, "dtype": dtype, "compression": compression}
+    return _WRITERS[_suffix(path)](path, settings, resume)
+
+
+def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool = False) -> None:
+    """Raises what `open_writer` does if a file cannot be written; needs no backend."""
+    if _suffix(path) not in _WRITERS:
+        raise ValueError(
+            f"Cannot write vectors to {os.fspath(path)!r}: the name must end in .h5, .hdf5 "
+            "or .parquet."
+        )
     if resume and overwrite:
         raise ValueError("resume and overwrite exclude each other: choose one.")
+    path = os.path.abspath(path)
+    folder, name = os.path.split(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
     is_begun = os.path.exists(path) or _part_paths(_parts_folder(path))
@@ -61,24 +72,16 @@ def open_writer(
             f"{path} exists or was begun. Continue it with resume (--resume), replace it with "
             "overwrite (--overwrite), or choose another name."
         )
-    settings = {**settings, "dtype": dtype, "compression": compression}
-    return _WRITERS[_suffix(path)](path, settings, resume)
 
 
-def stored_lines(path: str | os.PathLike) -> int:
-    """How many lines are stored, after which `resume` would continue."""
+def stored_lines(path: str | os.PathLike, begun_only: bool = False) -> int:
+    """How many lines are stored, after which `resume` would continue.
+
+    With `begun_only`, none if they are those of a complete file.
+    """
     path = os.path.abspath(path)
-    parts, _ = _WRITERS[_suffix(path)].stored_parts(path)
-    return parts[-1].stop if parts else 0
-
-
-def check_suffix(path: str | os.PathLike) -> None:
-    """Raises ValueError unless `open_writer` knows the suffix of a file."""
-    if _suffix(path) not in _WRITERS:
-        raise ValueError(
-            f"Cannot write vectors to {os.fspath(path)!r}: the name must end in .h5, .hdf5, "
-            ".parquet or .npz."
-        )
+    parts, is_complete = _WRITERS[_suffix(path)].stored_parts(path)
+    return parts[-1].stop if parts and not (begun_only and is_complete) else 0
 
 
 @dataclasses.dataclass
@@ -189,10 +192,13 @@ class VectorWriter:
         for path in paths:
             try:
                 parts.append(Part(path, **json.loads(cls._read_state(path))))
-            except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            except PermissionError:
+                raise
+            except (OSError, KeyError, TypeError, ValueError) as error:
                 raise ValueError(
-                    f"{path} is damaged or not a file that keras_elmo wrote: it cannot be resumed. "
-                    "Replace it with overwrite (--overwrite), or choose another name."
+                    f"{path} is damaged, or was not written by this version of keras_elmo: it "
+                    "cannot be resumed. Replace it with overwrite (--overwrite), or choose another "
+                    "name."
                 ) from error
             if parts[-1].start != stop:
                 raise ValueError(
@@ -304,35 +310,6 @@ class Hdf5Writer(VectorWriter):
                     h5o.copy(source.id, name, target.id, name)
 
 
-class NpzWriter(VectorWriter):
-    """Writes an .npz file with an array for each line, named as in an hdf5 file."""
-
-    @staticmethod
-    def _read_state(path):
-        with zipfile.ZipFile(path) as file:
-            return file.comment
-
-    def _write_part(self, path, rows, part):
-        with self._new_file(path, part) as file:
-            for number, _, vectors in rows:
-                with file.open(f"{number}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, vectors)
-
-    def _join(self, whole):
-        with self._new_file(whole.path, whole) as target:
-            for part in self._parts:
-                with zipfile.ZipFile(part.path) as source:
-                    for name in source.namelist():
-                        target.writestr(name, source.read(name))
-
-    def _new_file(self, path, part):
-        is_compressed = self._settings["compression"] is not None
-        method = zipfile.ZIP_DEFLATED if is_compressed else zipfile.ZIP_STORED
-        file = zipfile.ZipFile(path, "w", method)
-        file.comment = part.state.encode()
-        return file
-
-
 class ParquetWriter(VectorWriter):
     """Writes a folder of Parquet files, which are the parts."""
 
@@ -396,7 +373,7 @@ class ParquetWriter(VectorWriter):
         return pa.FixedSizeListArray.from_arrays(column, num_layers) if len(outer) == 2 else column
 
 
-_WRITERS = {".h5": Hdf5Writer, ".hdf5": Hdf5Writer, ".parquet": ParquetWriter, ".npz": NpzWriter}
+_WRITERS = {".h5": Hdf5Writer, ".hdf5": Hdf5Writer, ".parquet": ParquetWriter}
 
 
 def _suffix(path):

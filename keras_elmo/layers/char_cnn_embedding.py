@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.highway import Highway
+from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
 
@@ -119,6 +120,7 @@ class CharCNNEmbedding(keras.layers.Layer):
             self.projection.build((None, num_filters))
 
     def call(self, inputs: Any) -> Any:
+        inputs = as_ids(inputs)
         self._check_inputs(inputs)
         characters = ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
         table = ops.cast(self.char_embedding, self.compute_dtype)

@@ -9,6 +9,8 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.builders import make_bilm, make_token_encoder
+from keras_elmo.layers.placeholders import as_ids, as_strings
+from keras_elmo.layers.process import check_process
 from keras_elmo.layers.unicode_char_encoder import (
     UnicodeCharEncoder,
     check_string_tensor,
@@ -21,6 +23,8 @@ from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource, model_files
 from keras_elmo.pretrained.hdf5 import load_weights, read_token_embeddings, write_model
 from keras_elmo.text.characters import DistinctWords, encode_distinct, pad_words, trim_characters
+
+_LARGEST_NUMBER = 10_000  # of mixes, and of sentences with a state
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -35,6 +39,14 @@ class ElmoLayer(keras.layers.Layer):
     In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
     layer takes strings there; for character ids begin it with
     `keras.Input((None, 50), dtype="int32")`.
+
+    Threads can call one layer at the same time; but a `stateful` one carries one state: give each
+    thread its own. On JAX, `fit` and `predict` of a model take the weights away from other threads
+    while they run. A process that is forked after a layer was made cannot use any: spawn it.
+
+    A saved model has the weights; a layer's config has none and names no file. But
+    `keras.models.clone_model`, and `from_config` of what `get_config` returned in this process,
+    copy the biLM, as it then is; mixes start afresh.
 
     Args:
         model: What to load: a name of `list_models()`, a folder or zip file with options.json and
@@ -56,8 +68,9 @@ class ElmoLayer(keras.layers.Layer):
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
-        inputs: Sentences, tokens or ids. Lists and NumPy arrays of strings are taken when the layer
-            is called directly; `fit` and `predict` want `tf.constant(...)` or a tf.data dataset.
+        inputs: Sentences, tokens or ids. Lists and NumPy arrays of strings, and ragged tensors,
+            are taken when the layer is called directly; `fit` and `predict` want `tf.constant(...)`
+            or a tf.data dataset.
         training: Whether to apply the mixes' dropout.
 
     Input shape:
@@ -72,6 +85,7 @@ class ElmoLayer(keras.layers.Layer):
 
     Raises:
         FileNotFoundError: if a file is missing.
+        RuntimeError: if the process was forked from one that has a layer.
         ValueError: if an argument or input is bad, or the weights are not of the architecture.
 
     Example:
@@ -109,6 +123,7 @@ class ElmoLayer(keras.layers.Layer):
         dtype: str | keras.dtype_policies.DTypePolicy | None = None,
         **kwargs: Any,
     ):
+        check_process()
         # A Sequential model takes its input's dtype from here; the parts compute in another one.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)
@@ -208,14 +223,19 @@ class ElmoLayer(keras.layers.Layer):
 
     def _prepared(self, inputs):
         """Inputs as `call` takes them: the `DistinctWords` of strings, or ids; both are checked."""
+        check_process()
         if isinstance(inputs, DistinctWords):
             return inputs
+        if hasattr(inputs, "to_tensor"):  # ragged: padded with "", or with 0
+            inputs = inputs.to_tensor()
         if _is_foreign_string_tensor(inputs):
             inputs = inputs.numpy()
         if is_python_strings(inputs):
             return self._distinct_words(token_lists(inputs))
         if isinstance(inputs, (list, tuple)):
             inputs = np.asarray(inputs)
+        is_text = self.config.reads_characters and len(getattr(inputs, "shape", ())) < 3
+        inputs = as_strings(inputs) if is_text else as_ids(inputs)
         if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
         return inputs
@@ -347,6 +367,11 @@ class ElmoLayer(keras.layers.Layer):
                 "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
                 "keras_elmo.encode_token_ids"
             )
+        if type(inputs).__module__.startswith(("tf_keras.", "tensorflow.python.keras.")):
+            raise ValueError(
+                "ElmoLayer is a Keras 3 layer and cannot be part of a model of tf_keras (Keras 2). "
+                "Make the model with `import keras`, and leave TF_USE_LEGACY_KERAS unset."
+            )
         if getattr(inputs, "shape", None) is None or getattr(inputs, "dtype", None) is None:
             raise ValueError(
                 f"{expected}; got {type(inputs).__name__}. In fit and predict, wrap lists of "
@@ -372,7 +397,7 @@ class ElmoLayer(keras.layers.Layer):
             **super().get_config(),
             # The weights travel with the model: a reloaded one needs the architecture, no files.
             "model": None,
-            "config": self.config.to_dict(),
+            "config": _OptionsOf(self),
             "output": self.output_kind,
             "num_mixes": self.num_mixes,
             "use_top_only": self.use_top_only,
@@ -384,6 +409,34 @@ class ElmoLayer(keras.layers.Layer):
             "max_batch_size": self.max_batch_size,
             "dtype": keras.dtype_policies.serialize(self.bilm_dtype_policy),
         }
+
+    @classmethod
+    def from_config(cls, config):
+        # A saved model may come from anybody: it names nothing to be opened or fetched.
+        options = config.get("config")
+        named = [name for name in ("model", "token_embeddings") if config.get(name) is not None]
+        if named or not isinstance(options, dict):
+            name = (*named, "config")[0]
+            raise ValueError(
+                "The config of an ElmoLayer has its options as a dict, and neither a model nor "
+                f"files; got {name}={config.get(name)!r}. Do not load what you do not trust."
+            )
+        layer = super().from_config(config)
+        if isinstance(options, _OptionsOf):
+            layer.token_encoder.set_weights(options.layer.token_encoder.get_weights())
+            layer.bilm.set_weights(options.layer.bilm.get_weights())
+        return layer
+
+
+class _OptionsOf(dict):
+    """The options in a layer's config. What is copied, pickled or saved of them is a mere dict."""
+
+    def __init__(self, layer):
+        super().__init__(layer.config.to_dict())
+        self.layer = layer  # whose weights a clone takes over
+
+    def __reduce__(self):
+        return dict, (dict(self),)
 
 
 def _is_foreign_string_tensor(x):
@@ -408,6 +461,11 @@ def _stored_vectors(token_embeddings, projection_dim):
 def _check_arguments(model, config, output, num_mixes, max_batch_size):
     if model is None and config is None:
         raise ValueError("ElmoLayer(model=None) needs a config: the architecture of fresh weights.")
+    if config is not None and not isinstance(config, (ElmoConfig, dict)):
+        raise ValueError(
+            f"config must be an ElmoConfig or a dict of bilm-tf's options; got {config!r}. Read a "
+            "file with ElmoConfig.from_json."
+        )
     if model is not None and config is not None:
         raise ValueError(
             f"ElmoLayer got both model={model!r}, which brings its architecture, and a config. For "
@@ -416,5 +474,7 @@ def _check_arguments(model, config, output, num_mixes, max_batch_size):
     if output not in ("mix", "layers"):
         raise ValueError(f"output must be 'mix' or 'layers'; got {output!r}.")
     for name, value in (("num_mixes", num_mixes), ("max_batch_size", max_batch_size)):
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")
+        if not isinstance(value, int) or not 1 <= value <= _LARGEST_NUMBER:
+            raise ValueError(
+                f"{name} must be an integer from 1 to {_LARGEST_NUMBER:,}; got {value!r}."
+            )

@@ -13,39 +13,42 @@ from keras_elmo.ops.quantization import Int8Kernel, check_int8_products, graph_o
 from keras_elmo.ops.scan import scan
 
 
-class QuantizedBiLM(keras.layers.Layer):
+class QuantizedBiLM:
     """Computes what a `BiLMStack` does, its products in 8 bits; see `Int8Kernel`.
 
     Gates, cells, biases, residuals and clips stay in float32, which is the dtype of the output.
-    Later changes of the weights of `bilm`, which is built, are not seen. Raises ValueError if the
-    backend or the processor has no fast products of 8-bit integers.
+    Later changes of the weights of `bilm`, which is built, are not seen. It is no Keras layer and
+    has no weights of its own; a copy, or what is unpickled, quantizes `bilm` anew. Raises
+    ValueError if the backend or the processor has no fast products of 8-bit integers.
     """
+
+    compute_dtype = "float32"
 
     def __init__(self, bilm: BiLMStack) -> None:
         check_int8_products()
-        super().__init__(dtype="float32", name="quantized_bilm")
-        self.supports_masking = True
+        self.bilm = bilm
         self.projection_dim = bilm.projection_dim
-        self.use_skip_connections = bilm.use_skip_connections
-        self.directions = [[_QuantizedLSTM(lstm) for lstm in lstms] for lstms in bilm.directions]
-        self.built = True
+        self._directions = [[_QuantizedLSTM(lstm) for lstm in lstms] for lstms in bilm.directions]
         self._every_layer = self._run
-        # On TensorFlow the layer compiles itself: what calls it should run eagerly.
+        # On TensorFlow it compiles itself: what calls it should run eagerly.
         self.is_compiled = keras.backend.backend() == "tensorflow"
         if self.is_compiled:
             tokens = ((None, None, self.projection_dim), "float32")
             self._every_layer = graph_of_constants(self._run, tokens, ((None, None), "bool"))
 
-    def call(self, inputs: Any, mask: Any = None) -> Any:
-        if mask is None:
-            mask = ops.ones(ops.shape(inputs)[:2], "bool")
-        return self._every_layer(inputs, mask)
+    def __reduce__(self):
+        return QuantizedBiLM, (self.bilm,)
+
+    def __call__(self, inputs: Any, mask: Any = None) -> Any:
+        """All layers, float32 `(B, L + 1, T, D * P)`, of token vectors `(B, T, P)`."""
+        mask = ops.ones(ops.shape(inputs)[:2], "bool") if mask is None else mask
+        return self._every_layer(ops.convert_to_tensor(inputs), ops.convert_to_tensor(mask))
 
     def _run(self, tokens, mask):
-        tokens = mask_tokens(tokens, mask)
+        tokens, skip = mask_tokens(tokens, mask), self.bilm.use_skip_connections
         layers = (
-            run_direction(lstms, tokens, mask, use_skip_connections=self.use_skip_connections)[0]
-            for lstms in self.directions
+            run_direction(lstms, tokens, mask, use_skip_connections=skip)[0]
+            for lstms in self._directions
         )
         return stack_directions(layers)
 

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
+from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.placeholders import as_strings
 from keras_elmo.text.characters import (
     BEGIN_WORD,
     BYTE_OFFSET,
@@ -31,7 +32,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
     Call arguments:
         inputs: Strings. Sentences are split at ASCII white space; in a row of tokens, empty strings
-            at the right end are padding.
+            at the right end are padding, and so is what a ragged tensor lacks.
 
     Input shape:
         Strings `(B,)`, one sentence each, or `(B, T)`, one token each.
@@ -56,11 +57,8 @@ class UnicodeCharEncoder(keras.layers.Layer):
         # A Sequential model takes its input's dtype from here.
         kwargs["dtype"] = "string"
         super().__init__(autocast=False, **kwargs)
-        if max_characters_per_token < MIN_CHARACTERS_PER_TOKEN:
-            raise ValueError(
-                f"max_characters_per_token must be at least {MIN_CHARACTERS_PER_TOKEN}; "
-                f"got {max_characters_per_token!r}."
-            )
+        # Raises ValueError on a bad number.
+        ElmoConfig(filters=None, max_characters_per_token=max_characters_per_token)
         self.max_characters_per_token = max_characters_per_token
         self.supports_masking = True
         # XLA has no strings; a model of another backend never gets any.
@@ -73,6 +71,9 @@ class UnicodeCharEncoder(keras.layers.Layer):
         if is_python_strings(inputs):
             sentences = token_lists(inputs)
             return ops.convert_to_tensor(encode_sentences(sentences, self.max_characters_per_token))
+        if hasattr(inputs, "to_tensor"):  # ragged
+            inputs = inputs.to_tensor()
+        inputs = as_strings(inputs)
         check_string_tensor(inputs, "UnicodeCharEncoder")
         if keras.backend.backend() != "tensorflow":
             return self.call(inputs)  # TensorFlow's own tensors, as in tf.data

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
 
@@ -43,6 +45,8 @@ class WordEmbedding(keras.layers.Layer):
             raise ValueError(
                 "A model of whole words needs their number: the option n_tokens_vocab is missing."
             )
+        # Raises ValueError on a bad number.
+        ElmoConfig(filters=None, vocabulary_size=vocabulary_size, projection_dim=projection_dim)
         self.vocabulary_size = vocabulary_size
         self.projection_dim = projection_dim
         self.supports_masking = True
@@ -56,6 +60,7 @@ class WordEmbedding(keras.layers.Layer):
         )
 
     def call(self, inputs: Any) -> Any:
+        inputs = as_ids(inputs)
         if not keras.backend.is_int_dtype(inputs.dtype):
             raise ValueError(
                 "WordEmbedding expects integer token ids, got dtype "

@@ -87,7 +87,7 @@ def test_embed_writes_files(capsys, tmp_path, kind, arguments):
         "2",
     )
     assert code == 0
-    assert "3 sentences" in out
+    assert "3 sentences" in out and "5 tokens" in out
     expected = vectors_of("Zoë paid", "", "the end .", **arguments)
     with h5py.File(output) as file:
         assert sorted(file) == ["0", "1", "2"]
@@ -95,12 +95,12 @@ def test_embed_writes_files(capsys, tmp_path, kind, arguments):
             np.testing.assert_allclose(file[str(i)][()], expected[i][..., :length, :], atol=1e-5)
 
 
-def test_embed_reads_standard_input_and_writes_npz(capsys, tmp_path, monkeypatch):
+def test_embed_reads_standard_input(capsys, tmp_path, monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(b"one two\nthree\n"))
     monkeypatch.setattr(sys, "stdin", stdin)
-    output = tmp_path / "vectors.npz"
+    output = tmp_path / "vectors.h5"
     assert run(capsys, "embed", "--model", TINY, "--output", str(output))[0] == 0
-    with np.load(output) as file:
+    with h5py.File(output) as file:
         assert [file[name].shape for name in file] == [(2, 24), (1, 24)]
 
 
@@ -144,6 +144,39 @@ def test_an_interrupted_file_is_kept(capsys, tmp_path, monkeypatch):
     assert "the vectors of 32 lines are kept; the same command with --resume continues" in err
     code, out, _ = run(capsys, *command, "--resume")
     assert code == 0 and "100 sentences" in out
+    # Also when a complete file is continued.
+    blocks.clear()
+    text.write_text("one two\n" * 200)
+    with monkeypatch.context() as patch:
+        patch.setattr(Embedder, "embed_block", interrupted)
+        err = run(capsys, *command, "--resume")[2]
+    assert "the vectors of 132 lines are kept" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--input", "none.txt"), ("a", "--output", "v.h5"), ("a", "--model", "./none")],
+)
+def test_what_cannot_be_done_is_told_before_the_backend_is_loaded(
+    capsys, tmp_path, monkeypatch, arguments
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.h5").touch()
+    main = sys.modules["keras_elmo.cli.main"]
+    monkeypatch.setattr(main, "import_keras", lambda **_: pytest.fail("loaded"))
+    code, _, err = run(capsys, "embed", *arguments)
+    assert code == 1 and len(err.splitlines()) == 1
+
+
+def test_no_sentence(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "no sentence: give one in quotes" in wrong_usage(capsys, "embed")
+
+
+def test_one_is_no_plural(capsys, tmp_path):
+    output = str(tmp_path / "v.h5")
+    out = run(capsys, "embed", "--model", TINY, "one", "--output", output)[1]
+    assert "of 1 sentence to" in out and "(1 token at" in out
 
 
 def test_dump_words(capsys, tmp_path):
@@ -179,12 +212,12 @@ def test_embed_shows_json_lines(capsys, tmp_path, name):
 
 
 def test_embed_of_bytes_that_are_no_utf8(capsys, tmp_path):
-    output = tmp_path / "vectors.npz"
+    output = tmp_path / "vectors.h5"
     sentence = os.fsdecode(b"a\xff b")
     assert "│ b " in run(capsys, "embed", "--model", TINY, sentence)[1]
     assert run(capsys, "embed", "--model", TINY, sentence, "--output", str(output))[0] == 0
-    with np.load(output) as file:
-        np.testing.assert_allclose(file["0"], vectors_of("a b")[0], atol=1e-5)
+    with h5py.File(output) as file:
+        np.testing.assert_allclose(file["0"][:], vectors_of("a b")[0], atol=1e-5)
 
 
 def test_several_files_are_no_sentences(capsys, tmp_path):
@@ -242,7 +275,8 @@ def test_models_lists_the_catalog(capsys):
         ((), "required: COMMAND"),
         (("embed", "a", "--input", "x"), "not both"),
         (("embed", "a.txt", "--output", "v.h5"), "there is no file a.txt"),
-        (("embed", "a", "--output", "v.txt"), r"must end in .h5, .hdf5, .parquet or .npz"),
+        (("embed", "a", "--dtype", "float16"), "--dtype needs --output"),
+        (("embed", __file__), f"is a file: read it with --input {__file__}"),
         (("embed", "a", "--vectors", "layers"), "needs --output"),
         (("embed", "a", "--resume"), "--resume needs --output"),
         (("embed", "a", "--actors", "2", "--output", "v.h5"), "--actors needs --ray"),
@@ -259,6 +293,7 @@ def test_wrong_usage_leaves_with_2(capsys, arguments, message):
     "arguments, message",
     [
         (("embed", "a", "--model", "smal"), "Did you mean 'small'"),
+        (("embed", "a", "--output", "v.txt"), "must end in .h5, .hdf5 or .parquet"),
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
         (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "no folder /no/such"),
         (("embed", " ", "--model", TINY), "holds no words"),

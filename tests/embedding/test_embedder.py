@@ -1,6 +1,13 @@
 """Many sentences at once: the vectors of the layer, whatever the batches."""
 
 import dataclasses
+import logging
+import os
+import pickle
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -11,6 +18,7 @@ import pytest
 from helpers import assert_close, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, Embedder, WordCache, encode_sentences
 from keras_elmo.embedding.compiled import CompiledSentences
+from keras_elmo.layers import process
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 TINY = GOLDEN / "default"
@@ -304,3 +312,129 @@ def test_int8_on_jax():
 
 def test_a_block_without_sentences():
     assert small().embed_block([]) == []
+
+
+def test_threads_share_an_embedder():
+    rng = random.Random(0)
+    words = [f"w{i}" for i in range(60)]
+    requests = [
+        ([[rng.choice(words) for _ in range(rng.randrange(9))] for _ in range(3)], output)
+        for output in ("mix", "layers") * 10
+    ]
+    alone = small(word_cache=0)
+    expected = [alone.embed(*request) for request in requests]
+    shared = small(word_cache=20)  # words come and go
+
+    def largest_difference(i):
+        pairs = zip(shared.embed(*requests[i]), expected[i], strict=True)
+        return max(np.abs(one - other).max(initial=0) for one, other in pairs)
+
+    with ThreadPoolExecutor(4) as threads:
+        differences = list(threads.map(largest_difference, [*range(20)] * 3))
+    differences += map(largest_difference, range(20))  # nothing wrong is left in the cache
+    assert max(differences) < 2e-6
+
+
+def test_an_empty_cache_belongs_to_the_first_model_that_uses_it():
+    keras.utils.set_random_seed(1)
+    cache = WordCache()
+    first, second = small(word_cache=cache), small(word_cache=cache)
+    other = Embedder(ElmoLayer(None, config=first.config), word_cache=cache)
+    vectors = first.embed([["cat"]])[0]
+    np.testing.assert_array_equal(second.embed([["cat"]])[0], vectors)
+    assert cache.misses == 4
+    for use in (other.embed, other.remember_words, other.encode_words):
+        with pytest.raises(ValueError, match="of another model.* Give each model a WordCache of"):
+            use(["dog"])
+    assert len(cache) == 4
+
+
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_pickled(dtype):
+    if dtype and keras.backend.backend() == "jax":
+        pytest.skip("JAX has no int8")
+    embedder = small(dtype=dtype, batch_tokens=64, overlap=7)
+    vectors = embedder.embed(SENTENCES)
+    again = pickle.loads(pickle.dumps(embedder))
+    assert (again.batch_tokens, again.overlap, again.dtype) == (64, 7, embedder.dtype)
+    misses = again.word_cache.misses
+    for one, other in zip(again.embed(SENTENCES), vectors):
+        np.testing.assert_array_equal(one, other)
+    assert again.word_cache.misses == misses
+    assert pickle.loads(pickle.dumps(small(word_cache=0))).word_cache is None
+
+
+def test_shown():
+    assert repr(Embedder()) == "<Embedder model='default', dim=256, dtype='float32'>"
+    assert small().encode_words([]).shape == (0, 12)
+
+
+def test_a_forked_process_is_told_to_be_spawned(monkeypatch):
+    embedder = small()
+    embedder.layer([["a"]])
+    monkeypatch.setattr(process.os, "getpid", lambda: -1)
+    uses = [lambda: embedder.embed([["a"]]), lambda: embedder.encode_words(["a"])]
+    for use in [*uses, small, lambda: embedder.layer([["a"]])]:
+        with pytest.raises(RuntimeError, match=r'was forked .*set_start_method\("spawn"\)'):
+            use()
+
+
+PY_DATASET = """
+import multiprocessing, sys
+import keras, numpy as np
+from keras_elmo import Embedder
+
+class Vectors(keras.utils.PyDataset):
+    def __init__(self, embedder, **arguments):
+        super().__init__(**arguments)
+        self.embedder = embedder
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        vectors = self.embedder.embed([["a", "b"]] * 2, pooling="mean")
+        return np.stack(vectors), np.zeros((2, 1))
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[2])
+    dataset = Vectors(Embedder(sys.argv[1]), workers=2, use_multiprocessing=True)
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    print(model.fit(dataset, verbose=0).history)
+"""
+
+
+@pytest.mark.slow
+def test_processes_of_a_py_dataset(tmp_path):
+    (tmp_path / "program.py").write_text(PY_DATASET)
+    root = str(Path(__file__).parents[2])
+
+    def run(start_method):
+        return subprocess.run(
+            [sys.executable, str(tmp_path / "program.py"), str(TINY), start_method],
+            env={**os.environ, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    spawned = run("spawn")
+    assert spawned.returncode == 0 and "loss" in spawned.stdout, spawned.stderr
+    forked = run("fork")
+    assert forked.returncode == 1 and "This process was forked" in forked.stderr
+
+
+def test_no_warning_of_retracing():
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logging.getLogger("tensorflow").addHandler(handler)
+    for _ in range(3):
+        embedder = small(word_cache=0)
+        for i in range(1, 5):
+            for output in ("mix", "top"):
+                embedder.embed([["a"] * i, ["b"]], output)
+                embedder.embed([["a" * 5 * i]], output)
+    logging.getLogger("tensorflow").removeHandler(handler)
+    assert not [record for record in records if "retracing" in record.getMessage()]

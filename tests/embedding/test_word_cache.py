@@ -1,5 +1,7 @@
 """Vectors of words met before, in bounded memory."""
 
+import copy
+
 import h5py
 import numpy as np
 import pytest
@@ -97,7 +99,16 @@ def test_files_that_do_not_belong_together(tmp_path):
     with pytest.raises(ValueError, match="holds 3 vectors, .* has 2 words: they do not belong"):
         WordCache.from_files(*paths)
     paths[1].write_text("<S>\n</S>\n</S>\n")
-    with pytest.raises(ValueError, match="'</S>' stands twice"):
+    with pytest.raises(ValueError, match="'</S>' is listed twice"):
         WordCache.from_files(*paths)
     with pytest.raises(ValueError, match="max_words must be an integer of at least 1, got 0"):
         WordCache(0)
+
+
+def test_copied():
+    cache = WordCache()
+    cache.fetch([b"a", b"b"], encode)
+    again = copy.deepcopy(cache)
+    again.fetch([b"c"], encode)
+    np.testing.assert_array_equal(again.fetch([b"b", b"a"], refuse), encode([b"b", b"a"]))
+    assert (len(cache), len(again)) == (2, 3)

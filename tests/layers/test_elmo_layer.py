@@ -1,6 +1,11 @@
 """ElmoLayer: what goes in, what comes out, what is kept."""
 
+import copy
 import json
+import os
+import pickle
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import keras
@@ -327,6 +332,109 @@ def test_a_layer_made_from_a_config_needs_no_files():
     assert again.config == elmo.config
 
 
+# --- models of any kind, copied, saved and loaded ---------------------------------------------
+
+
+@keras.saving.register_keras_serializable("test_elmo_layer")
+class Tagger(keras.Model):
+    def __init__(self, model=TINY, **arguments):
+        super().__init__(**arguments)
+        self.elmo = ElmoLayer(str(model))
+        self.dense = keras.layers.Dense(3)
+
+    def call(self, inputs):
+        return self.dense(self.elmo(inputs))
+
+    def get_config(self):
+        return super().get_config()
+
+
+def assert_same(one, other, inputs=IDS):
+    np.testing.assert_allclose(to_numpy(one(inputs)), to_numpy(other(inputs)), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ids", "sentences", "tokens"])
+def test_a_subclassed_model_comes_back_whole(tmp_path, kind):
+    inputs = IDS
+    if kind != "ids":
+        if keras.backend.backend() != "tensorflow":
+            pytest.skip("strings in a model need TensorFlow")
+        import tensorflow as tf
+
+        tokens = tf.ragged.constant(SENTENCES[:4]).to_tensor()
+        inputs = tokens if kind == "tokens" else tf.strings.reduce_join(tokens, 1, separator=" ")
+    model = Tagger()
+    expected = model.predict(inputs, verbose=0)
+    model.save(tmp_path / "model.keras")
+    for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(model)):
+        np.testing.assert_allclose(again.predict(inputs, verbose=0), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies(duplicate):
+    elmo = ElmoLayer(TINY, num_mixes=1)
+    elmo.mixes[0].gamma.assign([2.0])
+    assert_same(duplicate(elmo), elmo)
+    assert_same(duplicate(on_ids(elmo)), elmo)
+
+
+def test_clones_have_the_bilm_and_a_config_alone_has_not():
+    elmo = ElmoLayer(TINY)
+    assert_same(keras.models.clone_model(on_ids(elmo)), elmo)
+    assert_same(ElmoLayer.from_config(elmo.get_config()), elmo)
+    # Also a model that was trained, or loaded: what counts is what it has now.
+    elmo.bilm.set_weights([2 * weight for weight in elmo.bilm.get_weights()])
+    again = pickle.loads(pickle.dumps(elmo))
+    assert_same(keras.models.clone_model(on_ids(again)), elmo)
+    for config in (copy.deepcopy(elmo.get_config()), json.loads(json.dumps(elmo.get_config()))):
+        fresh = ElmoLayer.from_config(config)
+        assert not np.allclose(fresh.get_weights()[0], elmo.get_weights()[0])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "small"},
+        {"model": "https://example.org/elmo"},
+        {"model": ["options.json", "weights.hdf5"]},
+        {"token_embeddings": "words.hdf5"},
+        {"config": "options.json"},
+        {"config": "pipe"},
+        {"config": None},
+        {"num_mixes": 10**9},
+    ],
+)
+def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes):
+    on_ids(ElmoLayer(TINY)).save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(files["config.json"])
+    config["config"]["layers"][1]["config"].update(changes)
+    files["config.json"] = json.dumps(config).encode()
+    with zipfile.ZipFile(tmp_path / "edited.keras", "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    monkeypatch.chdir(tmp_path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo("pipe")  # who opens it waits for ever
+    opened = "keras_elmo.layers.elmo_layer."
+    for name in ("model_files", "read_token_embeddings", "ElmoConfig.from_json"):
+        monkeypatch.setattr(opened + name, lambda *_: pytest.fail("looked at a file"))
+    with pytest.raises(
+        (ValueError, TypeError), match="Do not load what you do not|from 1 to 10,000"
+    ):
+        keras.models.load_model("edited.keras")
+
+
+def test_threads_share_a_layer():
+    elmo = ElmoLayer(TINY)
+    expected = [to_numpy(elmo([sentence])) for sentence in SENTENCES]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda sentence: to_numpy(elmo([sentence])), SENTENCES * 3))
+    for one, other in zip(found, expected * 3):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 # --- bad input --------------------------------------------------------------------------------
 
 
@@ -364,8 +472,10 @@ def test_bad_inputs_of_word_models_are_named():
         ({"model": None}, "needs a config"),
         ({"model": "default", "config": {}}, "For fresh weights of that config pass model=None"),
         ({"output": "top"}, "'mix' or 'layers'; got 'top'"),
-        ({"num_mixes": 0}, "num_mixes must be an integer of at least 1; got 0"),
-        ({"max_batch_size": 2.5}, "max_batch_size must be an integer of at least 1; got 2.5"),
+        ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),
+        ({"num_mixes": 10**9}, "num_mixes must be an integer from 1 to 10,000; got 1000000000"),
+        ({"max_batch_size": 2.5}, "max_batch_size must be an integer from 1 to 10,000; got 2.5"),
+        ({"model": None, "config": "options.json"}, "Read a file with ElmoConfig.from_json"),
         ({"l2": -1}, "l2 must be a number of at least 0"),
         ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
         ({"model": "smal"}, "Did you mean 'small'"),
@@ -384,6 +494,14 @@ def test_tensors_of_strings_on_every_backend():
     np.testing.assert_allclose(vectors, to_numpy(elmo(["a b", "c"])), atol=1e-6)
     tokens = tf.constant([["a", "b"], ["c", ""]])
     np.testing.assert_allclose(to_numpy(elmo(tokens)), vectors, atol=1e-6)
+    ragged = tf.ragged.constant([["a", "b"], ["c"]])
+    np.testing.assert_allclose(to_numpy(elmo(ragged)), vectors, atol=1e-6)
+
+
+def test_a_model_of_tf_keras_is_named():
+    tensor = type("KerasTensor", (), {"__module__": "tf_keras.src.engine.keras_tensor"})
+    with pytest.raises(ValueError, match="is a Keras 3 layer .* TF_USE_LEGACY_KERAS unset"):
+        ElmoLayer(TINY)(tensor())
 
 
 @tensorflow_only

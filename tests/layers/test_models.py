@@ -139,3 +139,23 @@ def test_mixed_precision_on_strings():
     model.compile("sgd", "mse")
     history = model.fit(tf.constant(STRINGS), tf.constant([0.0, 1.0, 2.0]), verbose=0)
     assert np.isfinite(history.history["loss"]).all()
+
+
+@keras.saving.register_keras_serializable("test_models")
+class OfParts(keras.Model):
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.encoder = UnicodeCharEncoder(12)
+        self.embedding = CharCNNEmbedding(filters=((1, 4), (2, 8)), projection_dim=6)
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        return self.dense(self.embedding(self.encoder(inputs)))
+
+
+def test_a_subclassed_model_of_the_parts_comes_back_whole(tmp_path):
+    model, strings = OfParts(), tf.constant(STRINGS)
+    expected = model(strings)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again(strings), expected, atol=1e-6)

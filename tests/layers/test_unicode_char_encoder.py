@@ -172,7 +172,7 @@ def test_bad_input_is_named():
         encoder([])
     with pytest.raises(ValueError, match="either sentences, a list of strings, or tokens"):
         encoder([["a"], "b"])
-    with pytest.raises(ValueError, match="max_characters_per_token must be at least 3"):
+    with pytest.raises(ValueError, match="max_characters_per_token = 2: expected an integer"):
         UnicodeCharEncoder(2)
 
 
