@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` once the block has succeeded.
 
-    It has the same folder and suffix, is synced to disk before, and is removed after an error.
+    It has the same folder and suffix, and is removed after an error. Content and name are synced to
+    the disk: a power failure leaves the old file or the new one.
 
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
@@ -26,6 +28,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
         yield partial
         sync_to_disk(partial)
         os.replace(partial, path)
+        sync_to_disk(folder)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)
@@ -35,8 +38,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
 def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[str]:
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
-    It is on the same disk, and removed after an error. Missing parent folders are made. With
-    `overwrite` it may replace a folder, provided that it holds everything that that one holds.
+    It is on the same disk, synced, and removed after an error. Missing parent folders are made.
+    With `overwrite` it may replace a folder, provided that it holds everything that that one holds:
+    on Linux in one step. Elsewhere, and on file systems that cannot swap names, there is no folder
+    of that name for a moment; a kill then leaves the old one as `.<its name>.replaced`.
     """
     path = os.path.abspath(path)
     check_free(path, overwrite)
@@ -56,9 +61,28 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
                     f"{path} is not overwritten, since it holds more than an export: "
                     f"{', '.join(foreign)}."
                 )
-        replace(partial, path)
+        for folder, _, names in os.walk(partial):
+            for name in (*names, "."):
+                sync_to_disk(os.path.join(folder, name))
+        if not _swap(partial, path):
+            replace(partial, path)
+        sync_to_disk(os.path.dirname(path))
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _delete(partial)
+
+
+def _swap(new, old):
+    """Exchanges two names in one step, where the system can; returns whether it did."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    return bool(renameat2) and not renameat2(
+        here, os.fsencode(new), here, os.fsencode(old), exchange
+    )
 
 
 def replace(new: str, old: str) -> None:
@@ -76,7 +100,7 @@ def replace(new: str, old: str) -> None:
 
 def remove_replaced(path: str) -> None:
     """Removes the folder that `path` replaced, which a kill in `replace` may have left."""
-    remove(_aside(path))
+    _delete(_aside(path))
 
 
 def _aside(path):
@@ -85,7 +109,19 @@ def _aside(path):
 
 
 def remove(path: str) -> None:
-    """Removes a file or a folder with all it holds, if there is one."""
+    """Removes a file, or a folder with all it holds, in one step, if there is one.
+
+    What a kill in the middle has left of a folder has another name and is removed the next time.
+    """
+    remove_replaced(path)
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, _aside(path))
+        remove_replaced(path)
+    else:
+        _delete(path)
+
+
+def _delete(path):
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
@@ -94,9 +130,17 @@ def remove(path: str) -> None:
 
 
 def sync_to_disk(path: str) -> None:
-    """Returns when a file's content is on the disk."""
-    with open(path, "rb+") as file:  # Windows syncs only what is open for writing
-        os.fsync(file.fileno())
+    """Returns when a file's content, or the names in a folder, are on the disk."""
+    if not os.path.isdir(path):
+        with open(path, "rb+") as file:  # Windows syncs only what is open for writing
+            os.fsync(file.fileno())
+        return
+    with contextlib.suppress(OSError):  # where folders cannot be opened or synced
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def check_free(path: str | os.PathLike, overwrite: bool) -> None:

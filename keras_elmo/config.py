@@ -17,6 +17,9 @@ _NUM_CHARACTERS_WITH_PADDING = NUM_CHARACTERS + 1
 MIN_CHARACTERS_PER_TOKEN = 3
 """Begin of word, one byte or sentence mark, end of word."""
 
+MAX_OPTIONS_BYTES = 1 << 20
+"""Size of an options.json: real ones have a few hundred bytes."""
+
 _ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 _REQUIRED = object()
 # The fields of each section of options.json: their names here, and the value of a missing one.
@@ -36,14 +39,16 @@ _CHAR_CNN = {
     "n_characters": ("num_characters", NUM_CHARACTERS),
     "n_highway": ("num_highway", 0),
 }
-_SMALLEST = {
-    "char_embedding_dim": 1,
-    "max_characters_per_token": MIN_CHARACTERS_PER_TOKEN,
-    "num_highway": 0,
-    "lstm_dim": 1,
-    "projection_dim": 1,
-    "num_layers": 1,
-    "vocabulary_size": 1,
+# Far beyond any real model: an options.json from elsewhere must not exhaust the machine.
+_MOST_LAYERS, _MOST_UNITS, _MOST_WORDS = 64, 1 << 16, 1 << 30
+_RANGES = {
+    "char_embedding_dim": (1, _MOST_UNITS),
+    "max_characters_per_token": (MIN_CHARACTERS_PER_TOKEN, _MOST_UNITS),
+    "num_highway": (0, _MOST_LAYERS),
+    "lstm_dim": (1, _MOST_UNITS),
+    "projection_dim": (1, _MOST_UNITS),
+    "num_layers": (1, _MOST_LAYERS),
+    "vocabulary_size": (1, _MOST_WORDS),
 }
 _BILM_TF_NAMES = {
     "num_highway": "n_highway",
@@ -76,7 +81,8 @@ class ElmoConfig:
             training. Kept and written back, not interpreted.
 
     Raises:
-        ValueError: if a field's value is invalid, or contradicts another field's.
+        ValueError: if a field's value is invalid, contradicts another field's, or is absurd: more
+            than 64 layers of a kind, 65,536 units, filters or characters, or 2**30 words.
 
     Example:
 
@@ -105,11 +111,11 @@ class ElmoConfig:
     def __post_init__(self) -> None:
         if self.filters is not None:
             object.__setattr__(self, "filters", _checked_filters(self.filters))
-        for field, smallest in _SMALLEST.items():
+        for field, (smallest, largest) in _RANGES.items():
             value = getattr(self, field)
             is_absent = field == "vocabulary_size" and value is None
-            if not is_absent and not _is_integer(value, smallest):
-                _fail(field, value, f"an integer of at least {smallest}")
+            if not is_absent and not _is_integer(value, smallest, largest):
+                _fail(field, value, f"an integer from {smallest} to {largest:,}")
         if self.activation not in ("relu", "tanh"):
             _fail("activation", self.activation, "'relu' or 'tanh'")
         for field in ("cell_clip", "proj_clip"):
@@ -132,16 +138,31 @@ class ElmoConfig:
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if it is not a JSON object, or a field is missing, unknown or invalid.
+            ValueError: if it is not a JSON object of at most 1 MiB, or as `from_dict`.
 
         Example:
 
         >>> ElmoConfig.from_json("options.json").projection_dim
         512
         """
-        if not isinstance(path_or_dict, dict):
-            return cls.from_json(_read_json_object(path_or_dict))
-        options = dict(path_or_dict)
+        is_dict = isinstance(path_or_dict, dict)
+        return cls.from_dict(path_or_dict if is_dict else _read_json(path_or_dict))
+
+    @classmethod
+    def from_dict(cls, options: dict[str, Any]) -> "ElmoConfig":
+        """Reads the options of bilm-tf from what `to_dict` returns; opens no file.
+
+        Raises:
+            ValueError: if it is no dict, or a field is missing, unknown or invalid.
+
+        Example:
+
+        >>> ElmoConfig.from_dict(ElmoConfig().to_dict()) == ElmoConfig()
+        True
+        """
+        if not isinstance(options, dict):
+            raise ValueError(f"Expected the options as a dict, got {options!r:.200}.")
+        options = dict(options)
         fields = _read_section("lstm", options.pop("lstm", None), _LSTM)
         char_cnn = options.pop("char_cnn", None)
         fields |= {"filters": None} if char_cnn is None else _character_fields(char_cnn)
@@ -223,13 +244,20 @@ def _character_fields(char_cnn):
     return {**fields, "char_embedding_dim": _value("char_cnn.embedding", embedding, "dim")}
 
 
-def _read_json_object(path):
+def _read_json(path):
     path = os.fspath(path)
-    with open(path, encoding="utf-8") as file:
-        try:
-            options = json.load(file)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not a JSON file: {error}") from None
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or device may never end
+        raise ValueError(f"{path} is not a regular file: expected an options.json.")
+    with open(path, "rb") as file:
+        content = file.read(MAX_OPTIONS_BYTES + 1)
+    if len(content) > MAX_OPTIONS_BYTES:
+        raise ValueError(
+            f"{path} is too large for an options.json: over {MAX_OPTIONS_BYTES} bytes."
+        )
+    try:
+        options = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a JSON file: {error}") from None
     if not isinstance(options, dict):
         raise ValueError(f"{path} must hold a JSON object, found {type(options).__name__}.")
     return options
@@ -248,7 +276,9 @@ def _read_section(section, values, known):
 
 def _value(section, values, name, absent=_REQUIRED):
     if name not in values and absent is _REQUIRED:
-        raise ValueError(f"The options have no field {section}.{name}; found {section} = {values}.")
+        raise ValueError(
+            f"The options have no field {section}.{name}; found {section} = {values!s:.200}."
+        )
     value = values.get(name, absent)
     # Options may have null for no highway layers and for no skip connections.
     return absent if value is None and absent in (0, False) else value
@@ -259,8 +289,12 @@ def _checked_filters(filters):
         pairs = tuple((width, number) for width, number in filters)
     except (TypeError, ValueError):
         pairs = ()
-    if not pairs or not all(_is_integer(n, 1) for pair in pairs for n in pair):
-        allowed = "a list of [width, number] pairs of positive integers, such as [[1, 32], [2, 64]]"
+    are_integers = all(_is_integer(n, 1) for pair in pairs for n in pair)
+    if not 0 < len(pairs) <= _MOST_LAYERS or not are_integers:
+        allowed = (
+            f"a list of at most {_MOST_LAYERS} [width, number] pairs of integers from 1 to "
+            f"{_MOST_UNITS:,}, such as [[1, 32], [2, 64]]"
+        )
         _fail("filters", filters, allowed)
     return pairs
 
@@ -274,10 +308,11 @@ def _checked_clip(field, value):
     return float(value)
 
 
-def _is_integer(value, smallest):
-    return isinstance(value, int) and not isinstance(value, bool) and value >= smallest
+def _is_integer(value, smallest, largest=_MOST_UNITS):
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return is_integer and smallest <= value <= largest
 
 
 def _fail(field: str, value: Any, allowed: str) -> NoReturn:
     named = f" ({_BILM_TF_NAMES[field]} in options.json)" if field in _BILM_TF_NAMES else ""
-    raise ValueError(f"Invalid option {field}{named} = {value!r}: expected {allowed}.")
+    raise ValueError(f"Invalid option {field}{named} = {value!r:.200}: expected {allowed}.")

@@ -1,15 +1,12 @@
 """What the tests of every export compare with."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 
-from helpers import assert_close, to_numpy
+from helpers import GOLDEN, TINY, assert_close, to_numpy
 from keras_elmo import ElmoLayer
 
-GOLDEN = Path(__file__).parent / "golden" / "inference"
-TINY = GOLDEN / "default"
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
 OUTPUTS = ["word_emb", "lstm_outputs1", "lstm_outputs2", "elmo", "default"]
 

@@ -1,8 +1,16 @@
 """Marks and conversions that several tests share."""
 
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
+
+GOLDEN = Path(__file__).parent / "golden" / "inference"
+"""Models and outputs of bilm-tf."""
+
+TINY = GOLDEN / "default"
+VARIANTS = sorted(path.name for path in GOLDEN.iterdir() if (path / "weights.hdf5").exists())
 
 tensorflow_only = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",

@@ -1,9 +1,11 @@
 """Files and folders that appear whole or not at all."""
 
 import os
+import sys
 
 import pytest
 
+from keras_elmo import atomic
 from keras_elmo.atomic import atomic_folder, atomic_write
 
 
@@ -80,3 +82,71 @@ def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_
         write(partial, "model")
     assert sorted(os.listdir(path)) == ["model", "more"]
     assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot swap names")
+def test_there_is_a_folder_at_every_moment_of_a_replacement(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    with atomic_folder(path) as partial:
+        write(partial, "old")
+
+    def touched(*_):
+        raise AssertionError("only the step that swaps the names may touch the old folder")
+
+    with monkeypatch.context() as patch:
+        for name in ("rename", "replace", "unlink", "rmdir"):
+            patch.setattr(os, name, touched)
+        patch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)  # as after a kill
+        with atomic_folder(path, overwrite=True) as partial:
+            write(partial, "old", "new")
+    assert sorted(os.listdir(path)) == ["new", "old"]
+    assert os.listdir(partial) == ["old"]
+
+
+def test_folders_are_replaced_where_names_cannot_be_swapped(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "another")
+    for names in (["a"], ["a", "b"]):
+        with atomic_folder(tmp_path / "folder", overwrite=True) as partial:
+            write(partial, *names)
+        assert sorted(os.listdir(tmp_path / "folder")) == names
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_what_is_written_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(
+        os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}"))
+    )
+    with atomic_folder(tmp_path / "a") as folder, atomic_write(f"{folder}/file") as partial:
+        write("", partial)
+    names = [os.path.relpath(path, tmp_path) for path in synced]
+    inside = os.path.relpath(folder, tmp_path)
+    assert names == [os.path.relpath(partial, tmp_path), inside, f"{inside}/file", inside, "."]
+
+
+def test_a_link_gives_way_to_a_folder_and_what_it_names_stays(tmp_path):
+    (tmp_path / "v1").mkdir()
+    write(tmp_path / "v1", "model")
+    (tmp_path / "current").symlink_to("v1")
+    with atomic_folder(tmp_path / "current", overwrite=True) as partial:
+        write(partial, "model", "more")
+    assert sorted(os.listdir(tmp_path)) == ["current", "v1"]
+    assert sorted(os.listdir(tmp_path / "current")) == ["model", "more"]
+    assert os.listdir(tmp_path / "v1") == ["model"]
+
+
+def test_a_kill_leaves_no_half_of_a_folder_that_is_removed(tmp_path, monkeypatch):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    write(folder, "1", "2")
+
+    def killed(path):
+        os.unlink(os.path.join(path, "2"))
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
+        patch.setattr(atomic.shutil, "rmtree", killed)
+        atomic.remove(str(folder))
+    assert not folder.exists()
+    atomic.remove(str(folder))
+    assert os.listdir(tmp_path) == []

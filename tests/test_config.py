@@ -2,13 +2,13 @@
 
 import copy
 import json
-from pathlib import Path
+import os
 
 import pytest
 
+from helpers import GOLDEN
 from keras_elmo import ElmoConfig
 
-GOLDEN = Path(__file__).parent / "golden" / "inference"
 OPTIONS = json.loads((GOLDEN / "default" / "options.json").read_text())
 
 
@@ -117,7 +117,7 @@ def test_word_input_from_a_character_model():
         (changed("lstm"), "lstm = None: expected an object with the fields cell_clip, dim"),
         (changed("lstm.dim"), r"no field lstm\.dim; found lstm = "),
         (changed("lstm.projection_dim"), r"no field lstm\.projection_dim"),
-        (changed("lstm.dim", "4096"), "lstm_dim = '4096': expected an integer of at least 1"),
+        (changed("lstm.dim", "4096"), "lstm_dim = '4096': expected an integer from 1 to 65,536"),
         (changed("lstm.dim", True), "lstm_dim = True: expected an integer"),
         (
             changed("lstm.n_layers", 0),
@@ -138,7 +138,10 @@ def test_word_input_from_a_character_model():
             changed("char_cnn.n_characters", 260),
             r"char_cnn\.n_characters = 260: expected 261 or 262",
         ),
-        (changed("char_cnn.filters", []), r"filters = \[\]: expected a list of \[width, number\]"),
+        (
+            changed("char_cnn.filters", []),
+            r"filters = \[\]: expected a list of at most 64 \[width, number\]",
+        ),
         (changed("char_cnn.filters", [[1, 0]]), r"filters = \[\[1, 0\]\]: expected a list of"),
         (changed("char_cnn.filters", 32), "filters = 32: expected a list of"),
         (changed("char_cnn.filters"), r"no field char_cnn\.filters"),
@@ -148,7 +151,7 @@ def test_word_input_from_a_character_model():
         ),
         (
             changed("char_cnn.n_highway", -1),
-            r"num_highway \(n_highway in options.json\) = -1: expected an integer of at least 0",
+            r"num_highway \(n_highway in options.json\) = -1: expected an integer from 0 to 64",
         ),
         (changed("char_cnn.max_characters_per_token", 2), "max_characters_per_token = 2: expected"),
         (
@@ -160,11 +163,42 @@ def test_word_input_from_a_character_model():
             r"vocabulary_size \(n_tokens_vocab in options.json\) = 0: expected an integer",
         ),
         ({**OPTIONS, "bidirectional": 1}, "bidirectional = 1: expected true or false"),
+        (changed("lstm.n_layers", 10**6), "= 1000000: expected an integer from 1 to 64"),
+        (changed("lstm.dim", 10**6), "lstm_dim = 1000000: expected"),
+        (changed("lstm.projection_dim", 10**6), "projection_dim = 1000000: expected"),
+        (changed("char_cnn.n_highway", 10**6), "= 1000000: expected an integer from 0 to 64"),
+        (changed("char_cnn.embedding.dim", 10**6), "char_embedding_dim = 1000000: expected"),
+        (changed("char_cnn.max_characters_per_token", 10**9), "= 1000000000: expected"),
+        (changed("char_cnn.filters", [[1, 10**6]]), r"filters = \[\[1, 1000000\]\]: expected"),
+        (changed("char_cnn.filters", [[1, 1]] * 65), "expected a list of at most 64"),
+        ({**OPTIONS, "n_tokens_vocab": 10**12}, "= 1000000000000: expected"),
     ],
 )
 def test_bad_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         ElmoConfig.from_json(options)
+
+
+def test_a_dict_may_be_required():
+    assert ElmoConfig.from_dict(OPTIONS) == ElmoConfig.from_json(OPTIONS)
+    with pytest.raises(ValueError, match=r"Expected the options as a dict, got 'options\.json'"):
+        ElmoConfig.from_dict("options.json")
+
+
+def test_files_that_may_never_end_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, "/dev/zero"):
+        with pytest.raises(ValueError, match="is not a regular file"):
+            ElmoConfig.from_json(path)
+    path = tmp_path / "options.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"options\.json is not a JSON file"):
+        ElmoConfig.from_json(path)
+    path.write_text(" " * (1 << 20) + "{}")
+    with pytest.raises(ValueError, match="too large for an options.json: over 1048576 bytes"):
+        ElmoConfig.from_json(path)
+    path.write_text(json.dumps(OPTIONS), "utf-8-sig")
+    assert ElmoConfig.from_json(path) == ElmoConfig.from_json(OPTIONS)
 
 
 def test_bad_files_are_named(tmp_path):

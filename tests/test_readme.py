@@ -19,6 +19,7 @@ import pytest
 import keras_elmo
 from helpers import tensorflow_only
 from keras_elmo import cli, compat, list_models
+from keras_elmo.pretrained import registry
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -106,6 +107,7 @@ SLOW = ["docs/TRAINING.md"]  # trains three models
 )
 def test_code_runs_in_order(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
     environment = stand_ins(tmp_path.parent / f"{tmp_path.name}-commands")
     names = {}
     for block in code_blocks(page):

@@ -15,7 +15,7 @@ from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.quantized_bilm import QuantizedBiLM
-from keras_elmo.pretrained.download import ModelSource
+from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import (
@@ -68,7 +68,7 @@ class Embedder:
             quantizes the LSTMs' products (see `QuantizedBiLM`). An `ElmoLayer` has a dtype of its
             own and allows only `"int8"`.
         vocabulary: For models that read whole words: the words in the order of their table's rows,
-            as a list or a path.
+            as a list or a path; `None` for the vocabulary.txt beside the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
@@ -113,11 +113,14 @@ class Embedder:
         self.config: ElmoConfig = self.layer.config
         self.batch_tokens, self.max_tokens, self.overlap = batch_tokens, max_tokens, overlap
         self.progress = progress
+        if not self.config.reads_characters and vocabulary is None:
+            vocabulary = vocabulary_beside(model)
+            if vocabulary is None:
+                raise ValueError(
+                    "This model reads whole words: give the vocabulary (--vocabulary), in the "
+                    "order of its table, or put it beside the weights as vocabulary.txt."
+                )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
-        if not self.config.reads_characters and self.vocabulary is None:
-            raise ValueError(
-                "This model reads whole words: give the vocabulary, in the order of its table."
-            )
         self._ids = None if self.config.reads_characters else id_table(self.vocabulary)
         self._words = CompiledWords(self.layer)
         self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm

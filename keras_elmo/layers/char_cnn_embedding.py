@@ -12,7 +12,7 @@ from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
 
 _ORIGINAL = ElmoConfig()
-_ANY_LENGTH = 1 << 30  # the layer learns the length of tokens from its inputs
+_ANY_LENGTH = 1 << 16  # the widest that a filter may be
 
 
 @keras.saving.register_keras_serializable("keras_elmo")

@@ -1,6 +1,7 @@
 """The weights files of bilm-tf: reading, checking and writing them."""
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.weight_table import WeightEntry, weight_table
+from keras_elmo.pretrained.weight_table import WeightEntry, check_declared_bytes, weight_table
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
@@ -29,12 +30,13 @@ def load_weights(
         without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
 
     Raises:
-        ValueError: if an array is missing, unknown, misshapen or not of numbers, or as `open_hdf5`.
+        ValueError: if an array is missing, unknown, misshapen, not of numbers or not finite, or as
+            for `open_arrays`.
 
     Reference: BILM_TF.md, "Files".
     """
-    with open_hdf5(path) as file:
-        entries, found = weight_table(config), _datasets(file)
+    with open_arrays(path) as found:
+        entries = weight_table(config)
         if without_token_encoder:
             entries = [entry for entry in entries if _is_lstm(entry.name)]
             found = {name: array for name, array in found.items() if _is_lstm(name)}
@@ -83,15 +85,14 @@ def _arrays(owner, config):
 
 def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     """Reads kernel `(V, P)` and bias `(V,)`, float32, from the softmax.hdf5 of `write_model`."""
-    with open_hdf5(path) as file:
-        found = _datasets(file)
-        arrays = [found.get(name) for name in SOFTMAX_NAMES]
-        if None in arrays or arrays[0].ndim != 2 or arrays[1].shape != arrays[0].shape[:1]:
+    with open_arrays(path) as found:
+        kernel, bias = map(found.get, SOFTMAX_NAMES)
+        if not kernel or not bias or kernel.ndim != 2 or bias.shape != kernel.shape[:1]:
             raise ValueError(
                 f"{path} holds no softmax: expected {SOFTMAX_NAMES[0]} (V, P) and "
                 f"{SOFTMAX_NAMES[1]} (V,), found {', '.join(found) or 'no arrays'}."
             )
-        return tuple(map(_as_float32, arrays))
+        return _as_float32(kernel), _as_float32(bias)
 
 
 def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = None) -> np.ndarray:
@@ -99,11 +100,10 @@ def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = 
 
     Raises ValueError if P is not `projection_dim`, where that is given.
     """
-    with open_hdf5(path) as file:
-        found = _datasets(file)
+    with open_arrays(path) as found:
         dataset = found.get(TOKEN_EMBEDDINGS_NAME)
-        is_table = dataset is not None and dataset.ndim == 2
-        if not is_table or projection_dim not in (None, dataset.shape[1]):
+        shape: tuple[int, ...] = (dataset.shape if dataset else None) or ()
+        if len(shape) != 2 or projection_dim not in (None, shape[1]):
             listing = ", ".join(f"{name} {array.shape}" for name, array in found.items())
             raise ValueError(
                 f"{path} is not a file of token embeddings for this model: expected one array "
@@ -127,38 +127,45 @@ def _write_arrays(path, arrays):
 
 
 @contextlib.contextmanager
-def open_hdf5(path: str | os.PathLike) -> Iterator[Any]:
-    """Opens an `h5py.File` for reading.
+def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
+    """Yields every `h5py.Dataset` of a file by its name, without having read its values.
 
-    Raises FileNotFoundError if there is none, and ValueError if it is truncated or no hdf5 file.
+    Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or no
+    hdf5 file, would make HDF5 open other files, or declares arrays that it is far too small for.
     """
     import h5py
 
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weights file {path}.")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise ValueError(
-            f"{path} ({os.path.getsize(path):,} bytes) is not a complete hdf5 file: it is "
-            f"truncated, damaged or of another kind. Download or copy it again. ({error})"
-        ) from None
-    with file:
-        yield file
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(h5py.File(path, "r"))
+            links: dict[str, Any] = {}
+            file.visititems_links(links.__setitem__)
+            foreign = [name for name in links if not isinstance(links[name], h5py.HardLink)]
+            items = {name: file[name] for name in links if name not in foreign}
+            found = {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
+            foreign += [name for name, item in found.items() if item.external or item.is_virtual]
+            declared = sum(map(_num_bytes, found.values()))
+        except Exception as error:  # damage shows as errors of many types
+            raise ValueError(
+                f"{path} ({os.path.getsize(path):,} bytes) is not a complete hdf5 file: it is "
+                f"truncated, damaged or of another kind. Download or copy it again. ({error})"
+            ) from None
+        if foreign:
+            raise ValueError(
+                f"{foreign[0]} in {path} is a link, or an array kept in other files. Such a file "
+                "can read any file of this machine: only arrays within the file are loaded."
+            )
+        check_declared_bytes(path, declared)
+        yield found
 
 
-def _datasets(file):
-    import h5py
-
-    found = {}
-
-    def collect(name, item):
-        if isinstance(item, h5py.Dataset):
-            found[name] = item
-
-    file.visititems(collect)
-    return found
+def _num_bytes(dataset):
+    """Bytes that an array declares, or its chunk if that is larger."""
+    sizes = map(math.prod, (dataset.shape or (), dataset.chunks or ()))
+    return max(sizes) * dataset.dtype.itemsize
 
 
 def _is_lstm(name):
@@ -188,13 +195,18 @@ def _check_arrays(path, entries, found):
 
 
 def _as_float32(dataset, rows=...):
+    named = f"The array {dataset.name} in {dataset.file.filename}"
     try:
-        return dataset.astype("float32")[rows]
+        array = dataset.astype("float32")[rows]
     except OSError as error:
         raise ValueError(
-            f"The array {dataset.name} in {dataset.file.filename} cannot be read: the file is "
-            f"damaged. Download or copy it again. ({error})"
+            f"{named} cannot be read: the file is damaged. Download or copy it again. ({error})"
         ) from None
+    if not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
+        raise ValueError(
+            f"{named} holds NaN, infinity or numbers beyond float32: no weights of a working model."
+        )
+    return array
 
 
 def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, Any]]:

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,10 +15,7 @@ PUBLISHED = (
 )
 """Base addresses of the published models."""
 
-_BILLION = "trained on the 1 Billion Word Benchmark"
-_BILLION_TOKENIZATION = "tokens of the 1 Billion Word Benchmark (Penn Treebank style, case kept)"
-_NO_LICENSE = "none stated with the weights; bilm-tf's code is Apache-2.0"
-_ADDRESS = ("http://", "https://")
+_ADDRESS = re.compile("https?://", re.IGNORECASE)
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -40,14 +38,24 @@ class PretrainedModel:
     tokenization: str = "not stated"
     license: str = "not stated"
 
+    def __post_init__(self) -> None:
+        for plain in (self.name, self.options_file, self.weights_file):
+            if not re.fullmatch(r"\w[\w.+-]*", plain):
+                raise ValueError(
+                    f"{plain!r} becomes part of a path: expected letters, digits, - + _ and dots."
+                )
+        for place in self.locations:
+            if "://" in place and not _ADDRESS.match(place):
+                raise ValueError(
+                    f"{place} is no place of a model: expected a local folder, or an address that "
+                    "begins with http:// or https://."
+                )
+
     @property
     def local_folder(self) -> Path | None:
         """The folder on this machine that holds the files; `None` if they are to be downloaded."""
-        local = (place for place in self.locations if not place.startswith(_ADDRESS))
-        return next(map(Path, local), None)
-
-
-_MODELS = {}
+        local = (place for place in self.locations if not _ADDRESS.match(place))
+        return next((Path(place).expanduser() for place in local), None)
 
 
 def register_model(
@@ -67,7 +75,7 @@ def register_model(
     """Makes a model known by name, for this process.
 
     Args:
-        name: The name to give to `ElmoLayer`.
+        name: The name to give to `ElmoLayer`: letters, digits, - + _ and dots.
         location: Folder of its two files: a local path, or an http(s) address.
         description: One line on the model.
         mirrors: Further addresses of such folders, tried in turn.
@@ -83,7 +91,7 @@ def register_model(
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken.
+        ValueError: if the name is taken, a name is no plain name, or an address is of another kind.
 
     Example:
 
@@ -93,16 +101,16 @@ def register_model(
     if name in _MODELS:
         raise ValueError(f"There is a model {name!r} already; known: {', '.join(list_models())}.")
     _MODELS[name] = PretrainedModel(
-        name=name,
-        description=description,
-        locations=tuple(str(place).rstrip("/") for place in (location, *mirrors)),
-        options_file=options_file,
-        weights_file=weights_file,
-        config=config,
-        weights_bytes=weights_bytes,
-        weights_sha256=weights_sha256,
-        tokenization=tokenization,
-        license=license,
+        name,
+        description,
+        tuple(os.fspath(place).rstrip("/") for place in (location, *mirrors)),
+        options_file,
+        weights_file,
+        config,
+        weights_bytes,
+        weights_sha256,
+        tokenization,
+        license,
     )
     return _MODELS[name]
 
@@ -134,65 +142,56 @@ def get_model(name: str) -> PretrainedModel:
     )
 
 
-def _bundled_folder():
+def _bundled():
     installed = _PACKAGE / "weights" / "default"
-    return installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"
-
-
-def _register_published(name, folder, config, description, **known):
-    stem = folder.rsplit("/", 1)[-1]
-    first, *mirrors = (f"{base}/{folder}" for base in PUBLISHED)
-    files = {
-        "options_file": f"elmo_{stem}_options.json",
-        "weights_file": f"elmo_{stem}_weights.hdf5",
-    }
-    register_model(
-        name,
-        first,
-        mirrors=mirrors,
-        description=description,
-        config=config,
-        license=_NO_LICENSE,
-        **{**files, **known},
-    )
-
-
-def _register_known_models():
-    small = ElmoConfig(lstm_dim=1024, projection_dim=128, num_highway=1)
-    medium = ElmoConfig(lstm_dim=2048, projection_dim=256, num_highway=1)
-    original, original_stem = ElmoConfig(), "2x4096_512_2048cnn_2xhighway"
-    billion = {"tokenization": _BILLION_TOKENIZATION}
-    register_model(
+    return PretrainedModel(
         "default",
-        _bundled_folder(),
-        description="bundled: a small biLM trained on public-domain books",
+        "bundled: a small biLM trained on public-domain books",
+        (str(installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"),),
         tokenization="Penn Treebank style, case kept",
         license="Apache-2.0; trained on public-domain text",
     )
-    _register_published("small", "2x1024_128_2048cnn_1xhighway", small, _BILLION, **billion)
-    _register_published("medium", "2x2048_256_2048cnn_1xhighway", medium, _BILLION, **billion)
-    _register_published(
-        "original",
-        original_stem,
-        original,
-        f"the paper's model, {_BILLION}",
-        weights_bytes=374_434_792,  # as downloads of it report
-        **billion,
-    )
-    _register_published(
-        "original-5.5b",
-        f"{original_stem}_5.5B",
-        original,
-        "trained on 5.5 billion tokens of Wikipedia and news",
-    )
-    _register_published(
-        "pubmed",
-        "contributed/pubmed",
-        original,
-        "trained on PubMed",
-        options_file=f"elmo_{original_stem}_options.json",
-        weights_file=f"elmo_{original_stem}_weights_PubMed_only.hdf5",
+
+
+def _published(name, folder, config, description, stem=None, weights="weights", **known):
+    stem = f"elmo_{stem or folder}"
+    return PretrainedModel(
+        name,
+        description,
+        tuple(f"{base}/{folder}" for base in PUBLISHED),
+        options_file=f"{stem}_options.json",
+        weights_file=f"{stem}_{weights}.hdf5",
+        config=config,
+        license="none stated with the weights; bilm-tf's code is Apache-2.0",
+        **known,
     )
 
 
-_register_known_models()
+_SMALL = ElmoConfig(lstm_dim=1024, projection_dim=128, num_highway=1)
+_MEDIUM = ElmoConfig(lstm_dim=2048, projection_dim=256, num_highway=1)
+_ORIGINAL, _STEM = ElmoConfig(), "2x4096_512_2048cnn_2xhighway"
+_TEXT = "trained on the 1 Billion Word Benchmark"
+_BILLION = {
+    "tokenization": "tokens of the 1 Billion Word Benchmark (Penn Treebank style, case kept)"
+}
+_BILLION_5 = "trained on 5.5 billion tokens of Wikipedia and news"
+_PUBMED = {"stem": _STEM, "weights": "weights_PubMed_only"}
+_BYTES = 374_434_792  # of `original`, as downloads of it report
+_MODELS = {
+    model.name: model
+    for model in (
+        _bundled(),
+        _published("small", "2x1024_128_2048cnn_1xhighway", _SMALL, _TEXT, **_BILLION),
+        _published("medium", "2x2048_256_2048cnn_1xhighway", _MEDIUM, _TEXT, **_BILLION),
+        _published(
+            "original",
+            _STEM,
+            _ORIGINAL,
+            f"the paper's model, {_TEXT}",
+            weights_bytes=_BYTES,
+            **_BILLION,
+        ),
+        _published("original-5.5b", f"{_STEM}_5.5B", _ORIGINAL, _BILLION_5),
+        _published("pubmed", "contributed/pubmed", _ORIGINAL, "trained on PubMed", **_PUBMED),
+    )
+}

@@ -1,12 +1,19 @@
 """The one table of a biLM's arrays: where each is in a file and in the layers."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+
+if TYPE_CHECKING:
+    import numpy as np  # not needed to count parameters, which quick commands do
+
+_HARMLESS_BYTES, _MOST_COMPRESSION = 1 << 26, 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +44,8 @@ class WeightEntry:
 
     def joined(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """The array, from the values of its variables."""
+        import numpy as np
+
         rows = [value.T if self.is_transposed else value for value in values]
         return (np.concatenate(rows) if len(rows) > 1 else rows[0]).reshape(self.shape)
 
@@ -50,6 +59,18 @@ def weight_table(config: ElmoConfig) -> list[WeightEntry]:
 def count_parameters(config: ElmoConfig) -> int:
     """Number of parameters of a biLM, without the softmax, which is not stored with it."""
     return sum(entry.size for entry in weight_table(config))
+
+
+def check_declared_bytes(path: str | os.PathLike, declared: int) -> None:
+    """Raises ValueError if a weights file is far too small for the arrays that it declares.
+
+    Weights hardly compress: a file that claims otherwise is made to exhaust the memory.
+    """
+    if declared > max(_HARMLESS_BYTES, _MOST_COMPRESSION * os.path.getsize(path)):
+        raise ValueError(
+            f"{path} has {os.path.getsize(path):,} bytes, too few for the arrays of {declared:,} "
+            "bytes that it or its options declare. It is damaged, or made to exhaust the memory."
+        )
 
 
 def _character_entries(config):

@@ -1,5 +1,6 @@
 """Reading text files of one tokenized sentence a line, plain, compressed or JSON lines."""
 
+import codecs
 import contextlib
 import dataclasses
 import glob
@@ -62,12 +63,12 @@ def read_sentences(
     """Streams the sentences of a plain, .gz or .xz file as non-empty lists of tokens, valid UTF-8.
 
     Tokens are separated by ASCII white space. What was read is added to the report. Raises
-    ValueError if a compressed file is damaged or truncated.
+    ValueError as `open_text`.
     """
     report = TextReport() if report is None else report
     report.files += 1
     sentences_before = report.sentences
-    with _opened(path) as (_, lines):
+    with open_text(path) as (_, lines):
         for line in lines:
             tokens = _valid_utf8(line, report).split()
             if not tokens:
@@ -111,14 +112,17 @@ def read_records(
         field: Field of JSON lines with the sentence; `None` for `"text"`. If given, any text is
             read as JSON lines.
         max_line_tokens: A longer line gets an error instead of its tokens.
+
+    Raises:
+        ValueError: as `open_text`.
     """
     if not isinstance(source, (str, os.PathLike)):
-        yield from _records(source, None, field, max_line_tokens)
+        yield from _records(_lines(source, "The text"), None, field, max_line_tokens)
         return
     name = os.fspath(source)
     if field is None and name.removesuffix(".gz").removesuffix(".xz").endswith(".jsonl"):
         field = "text"
-    with _opened(name) as (raw, lines):
+    with open_text(name) as (raw, lines):
         yield from _records(lines, raw, field, max_line_tokens)
 
 
@@ -173,13 +177,28 @@ def find_files(files: Files) -> list[str]:
 
 
 @contextlib.contextmanager
-def _opened(path):
-    """A file of bytes, and its lines, decompressed; damage is reported as a ValueError."""
+def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator[bytes]]]:
+    """Yields a plain, .gz or .xz file, open, and its lines, decompressed, without a UTF-8 BOM.
+
+    Raises ValueError if it is damaged or truncated, UTF-16, or its lines end in CR alone.
+    """
     opened_by = _OPENED_BY.get(os.path.splitext(path)[1])
     try:
-        with open(path, "rb") as raw, opened_by(raw) if opened_by else raw as lines:
-            yield raw, lines
+        with open(path, "rb") as raw, opened_by(raw) if opened_by else raw as file:
+            yield raw, _lines(file, path)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise ValueError(
             f"{path} is damaged or truncated: it cannot be decompressed ({error}). Fetch it again."
         ) from None
+
+
+def _lines(file, name):
+    first = next(iter(file), b"")
+    if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first[:2]:
+        raise ValueError(f"{name} is UTF-16, or no text: convert it to UTF-8.")
+    if b"\r" in first.rstrip() and not first.endswith(b"\n"):
+        raise ValueError(f"{name} has lines that end in CR alone: convert them to end in LF.")
+    first = first.removeprefix(codecs.BOM_UTF8)
+    if first:
+        yield first
+    yield from file

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from keras_elmo.text.characters import (
     encode_words,
     token_bytes,
 )
-from keras_elmo.text.reader import TextReport, find_files, read_sentences
+from keras_elmo.text.reader import TextReport, find_files, open_text, read_sentences
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 """A sentence's boundaries and unknown words, as the files spell them. As a dict's keys words are
@@ -56,7 +55,15 @@ class Vocabulary:
 
     def __init__(self, words: Iterable[str]):
         self.words = [str(word) for word in words]
-        _check(self.words)
+        _check_lines(self.words)
+        if empty := [i for i, word in enumerate(self.words, start=1) if not word.encode().split()]:
+            raise ValueError(f"Blank lines: {_listing(empty)}. Remove them.")
+        repeated = [word for word, count in collections.Counter(self.words).items() if count > 1]
+        if repeated:
+            raise ValueError(
+                f"Words that occur twice: {_listing(repeated)}. Remove the later ones."
+            )
+        self._ids = id_table(self.words)
         self.begin_id, self.end_id, self.unknown_id = map(self.words.index, SPECIALS)
 
     @classmethod
@@ -125,7 +132,8 @@ class Vocabulary:
         ]
         words = [word.decode() for _, word in sorted(words) if word not in special]
         if not words:
-            raise ValueError(f"No word occurs {min_count} times or more.")
+            found = f"No word occurs {min_count} times or more" if counts else "No word was counted"
+            raise ValueError(f"{found}: is the text empty?")
         return cls([*SPECIALS, *words][:size])
 
     def write(self, path: str | os.PathLike) -> None:
@@ -153,13 +161,9 @@ class Vocabulary:
         """How many of the tokens are not in the vocabulary."""
         return sum(key not in self._ids for key in map(token_bytes, tokens))
 
-    @functools.cached_property
-    def _ids(self):
-        return id_table(self.words)
-
     def id_table(self) -> dict[bytes | str, int]:
         """The id of each word by its UTF-8, a new dict at every call."""
-        return id_table(self.words)
+        return dict(self._ids)
 
     def character_ids(self, max_characters_per_token: int = 50) -> np.ndarray:
         """Character ids of every word, int32 `(len(vocabulary), max_characters_per_token)`."""
@@ -286,11 +290,10 @@ def encode_vocabulary(words: Sequence[str | bytes], max_characters_per_token: in
 def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
     """The place, from 0 on, of each word of a vocabulary by its UTF-8; of boundaries by `str`."""
     ids = {token_bytes(word): i for i, word in enumerate(words)}
-    missing = [special for special in SPECIALS if special.encode() not in ids]
-    if missing:
+    if missing := [special for special in SPECIALS if special.encode() not in ids]:
         raise ValueError(
-            f"The vocabulary of {len(ids)} words has no {', '.join(missing)}. Add it at the place "
-            "where its row stands in the table."
+            f"The vocabulary has no {' and no '.join(missing)}: it begins with <S>, </S>, <UNK> or "
+            "has them where their rows stand in the table of a model of whole words."
         )
     for boundary in (BEGIN, END):
         ids[boundary] = ids.pop(boundary.encode())
@@ -301,30 +304,27 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
     """The words of a vocabulary: of a UTF-8 file with one word a line, or of a sequence."""
     if not isinstance(vocabulary, (str, os.PathLike)):
         return list(vocabulary)
-    with open(vocabulary, encoding="utf-8", newline="\n") as file:
+    with open_text(vocabulary) as (_, lines):
         try:
             # Other white space, such as the no-break space, is part of words.
-            return [line.strip(" \t\r\n") for line in file]
+            words = [line.decode().strip(" \t\r\n") for line in lines]
         except UnicodeDecodeError as error:
             message = f"The vocabulary {vocabulary} is not UTF-8 ({error}). Save it as UTF-8."
             raise ValueError(message) from None
+    try:
+        _check_lines(words)
+    except ValueError as error:
+        raise ValueError(f"The vocabulary {vocabulary} cannot be used. {error}") from None
+    return words
 
 
-def _check(words):
-    missing = [special for special in SPECIALS if special not in words]
-    if missing:
-        lines = ", ".join(SPECIALS)
-        raise ValueError(f"It has no {' and no '.join(missing)}: a vocabulary begins with {lines}.")
-    empty = [i for i, word in enumerate(words, start=1) if not word]
-    if empty:
-        raise ValueError(f"Blank lines: {_listing(empty)}. Remove them.")
-    spaced = [i for i, word in enumerate(words, start=1) if len(word.encode().split()) != 1]
+def _check_lines(words):
+    if not any(words):
+        raise ValueError("It is empty: expected a word on each line.")
+    spaced = [i for i, word in enumerate(words, start=1) if len(word.encode().split()) > 1]
     if spaced:
         lines = _listing(spaced)
         raise ValueError(f"More than one word on the lines {lines}: give one each, and no counts.")
-    repeated = [word for word, count in collections.Counter(words).items() if count > 1]
-    if repeated:
-        raise ValueError(f"Words that occur twice: {_listing(repeated)}. Remove the later ones.")
 
 
 def _listing(items):

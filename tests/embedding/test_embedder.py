@@ -165,7 +165,7 @@ def test_words(tmp_path, monkeypatch):
     expected = embedder.embed([["cat", "mat"], ["<UNK>"], ["<UNK>", "<UNK>"]])
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other)
-    with pytest.raises(ValueError, match="vocabulary of 1 words has no <S>, </S>, <UNK>"):
+    with pytest.raises(ValueError, match="has no <S> and no </S> and no <UNK>"):
         Embedder(elmo, vocabulary=["cat"])
     cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
     other = small(word_cache=cache)
@@ -224,8 +224,23 @@ def test_bad_requests():
     with pytest.raises(ValueError, match="remembers 0 words, not 4: make it with word_cache=8"):
         small(word_cache=0).remember_words(["a"])
     words = ElmoConfig(filters=None, vocabulary_size=9, lstm_dim=8, projection_dim=4)
-    with pytest.raises(ValueError, match="reads whole words: give the vocabulary"):
+    with pytest.raises(
+        ValueError, match=r"reads whole words: give the vocabulary \(--vocabulary\)"
+    ):
         Embedder(ElmoLayer(None, config=words))
+
+
+def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path):
+    config = ElmoConfig(filters=None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
+    ElmoLayer(None, config=config).export_hdf5(tmp_path)
+    words = ["<S>", "</S>", "<UNK>", "cat"]
+    with pytest.raises(ValueError, match=r"put it beside the weights as vocabulary\.txt"):
+        Embedder(tmp_path)
+    (tmp_path / "vocabulary.txt").write_text("\n".join(words))
+    pair = (tmp_path / "options.json", tmp_path / "weights.hdf5")
+    expected = Embedder(tmp_path, vocabulary=words).embed(["cat dog"])[0]
+    for model in (tmp_path, str(tmp_path), pair):
+        np.testing.assert_array_equal(Embedder(model).embed(["cat dog"])[0], expected)
 
 
 @pytest.mark.parametrize("words", [["<S>", "</S>", "<UNK>"], ["cat", "sat"], ["<UNK>", "cat"]])

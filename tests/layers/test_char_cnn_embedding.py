@@ -100,7 +100,9 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="activation = 'gelu': expected 'relu' or 'tanh'"):
         CharCNNEmbedding(activation="gelu")
     for filters in (((0, 3),), (), 3):
-        with pytest.raises(ValueError, match=r"filters = .*expected a list of \[width, number\]"):
+        with pytest.raises(
+            ValueError, match=r"filters = .*expected a list of at most 64 \[width, number\]"
+        ):
             CharCNNEmbedding(filters=filters)
     with pytest.raises(ValueError, match="needs filters"):
         CharCNNEmbedding(filters=None)

@@ -1,23 +1,24 @@
 """From a name or place to a model's files, against a server on this machine."""
 
+import fcntl
 import functools
 import hashlib
 import http.server
 import os
 import shutil
 import threading
+import urllib.request
 import zipfile
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 
-from helpers import to_numpy
-from keras_elmo import ElmoLayer, get_model, list_models, register_model
+from helpers import TINY, to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer, get_model, list_models, register_model
 from keras_elmo.pretrained import download, registry
 
-TINY = Path(__file__).parents[1] / "golden" / "inference" / "default"
+OPTIONS = (TINY / "options.json").read_bytes()
 WEIGHTS = (TINY / "weights.hdf5").read_bytes()
 
 
@@ -26,9 +27,13 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     requests = None
     cut_off = ()
+    done = None
 
     def do_GET(self):
         self.requests.append(self.path)
+        if self.path.startswith("/silent/"):
+            self.done.wait()
+            return
         if not self.path.endswith(tuple(self.cut_off) or "?"):
             super().do_GET()
             return
@@ -48,6 +53,7 @@ def server(tmp_path, monkeypatch):
     folder = tmp_path / "served"
     shutil.copytree(TINY, folder / "tiny")
     monkeypatch.setattr(Handler, "requests", [])
+    monkeypatch.setattr(Handler, "done", threading.Event())
     handler = functools.partial(Handler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever, daemon=True)
@@ -55,6 +61,7 @@ def server(tmp_path, monkeypatch):
         running.folder = folder
         running.address = f"http://127.0.0.1:{running.server_port}"
         yield running
+        Handler.done.set()
         running.shutdown()
         thread.join()
 
@@ -120,7 +127,7 @@ def test_a_folder_under_a_name(server):
     with pytest.raises(ValueError, match="There is a model 'local' already"):
         register_model("local", server.folder)
     (server.folder / "tiny" / "weights.hdf5").unlink()
-    with pytest.raises(FileNotFoundError, match=r"weights\.hdf5 of the model 'local' is missing"):
+    with pytest.raises(FileNotFoundError, match=r"There is no weights file .*weights\.hdf5"):
         ElmoLayer("local")
 
 
@@ -128,7 +135,8 @@ def test_a_transfer_that_is_cut_off_leaves_nothing_and_can_be_repeated(server, c
     register_model("tiny", f"{server.address}/tiny")
     monkeypatch.setattr(Handler, "cut_off", ("weights.hdf5",))
     address = f"{server.address}/tiny/weights.hdf5"
-    refused("tiny", address, "Could not download weights.hdf5", str(cache / "tiny"), "retrieval")
+    sizes = "expected 110,552 bytes, got 55,276"
+    refused("tiny", address, "Could not download weights.hdf5", str(cache / "tiny"), sizes)
     assert os.listdir(cache / "tiny") == ["options.json"]
     monkeypatch.setattr(Handler, "cut_off", ())
     same_as_tiny("tiny")
@@ -158,7 +166,7 @@ def test_corrupted_options_are_refused(server, cache):
     (server.folder / "tiny" / "options.json").write_text("<html>")
     register_model("tiny", f"{server.address}/tiny")
     refused("tiny", "Could not download options.json", "not a JSON file")
-    assert os.listdir(cache / "tiny") == []
+    assert not cache.exists()
 
 
 def test_a_cached_file_of_a_wrong_size_is_fetched_again(server, cache):
@@ -172,41 +180,85 @@ def test_a_cached_file_of_a_wrong_size_is_fetched_again(server, cache):
 def test_missing_files_and_no_network(server, cache):
     register_model("gone", f"{server.address}/nowhere")
     refused("gone", "404", f"{server.address}/nowhere/options.json")
-    file = "elmo_2x1024_128_2048cnn_1xhighway_options.json"
-    address = f"http://127.0.0.1:9/2x1024_128_2048cnn_1xhighway/{file}"
+    with pytest.raises(ConnectionError) as error:
+        ElmoLayer("gone")
+    assert download.MIRROR_VARIABLE not in str(error.value)
+    stem = "2x1024_128_2048cnn_1xhighway"
+    files = [
+        f"http://127.0.0.1:9/{stem}/elmo_{stem}_{name}" for name in ("options.json", "weights.hdf5")
+    ]
     folder = str(cache / "small")
-    refused("small", f"Could not download {file}", address, folder, download.MIRROR_VARIABLE)
+    refused("small", "Could not download elmo", *files, folder, download.MIRROR_VARIABLE)
+    assert not cache.exists()
 
 
 def test_files_put_into_the_folder_by_hand_are_used(server, cache):
-    folder = cache / "small"
-    folder.mkdir(parents=True)
-    for kind, name in (("options", "options.json"), ("weights", "weights.hdf5")):
-        ending = name.split(".")[1]
-        shutil.copy(TINY / name, folder / f"elmo_2x1024_128_2048cnn_1xhighway_{kind}.{ending}")
-    same_as_tiny("small")
+    register_model("tiny", "http://127.0.0.1:9", weights_bytes=len(WEIGHTS))
+    shutil.copytree(TINY, cache / "tiny")
+    same_as_tiny("tiny")
+
+
+@pytest.mark.parametrize("name, known", [("options", {"config": ElmoConfig()}), ("weights", {})])
+def test_files_of_another_model_put_there_by_hand_are_refused(cache, name, known):
+    register_model("tiny", "http://127.0.0.1:9", weights_bytes=len(WEIGHTS) + 1, **known)
+    shutil.copytree(TINY, cache / "tiny")
+    problem = {
+        "options": "its architecture is not that of 'tiny'",
+        "weights": "expected 110,553 bytes, got 110,552",
+    }[name]
+    file = next((cache / "tiny").glob(f"{name}.*"))
+    refused("tiny", f"{file} is there, but: {problem}", f"Could not download {file.name}")
+    assert (cache / "tiny" / "weights.hdf5").read_bytes() == WEIGHTS
+
+
+def test_the_bundled_model_is_not_taken_for_another(cache):
+    bundled, small = get_model("default"), get_model("small")
+    (cache / "small").mkdir(parents=True)
+    for kind in ("options_file", "weights_file"):
+        source = bundled.local_folder / getattr(bundled, kind)
+        shutil.copy(source, cache / "small" / getattr(small, kind))
+    refused("small", "is there, but: its architecture is not that of 'small'")
 
 
 def test_a_mirror_of_the_published_models(server, monkeypatch):
+    known = registry.dataclasses.replace(
+        get_model("small"), config=ElmoConfig.from_json(TINY / "options.json")
+    )
+    monkeypatch.setitem(registry._MODELS, "small", known)
     folder = server.folder / "2x1024_128_2048cnn_1xhighway"
     folder.mkdir()
-    for kind, name in (("options", "options.json"), ("weights", "weights.hdf5")):
-        shutil.copy(TINY / name, folder / f"elmo_{folder.name}_{kind}.{name.split('.')[1]}")
+    shutil.copy(TINY / "options.json", folder / known.options_file)
+    shutil.copy(TINY / "weights.hdf5", folder / known.weights_file)
     monkeypatch.setenv(download.MIRROR_VARIABLE, f"{server.address}/")
     same_as_tiny("small")
     assert len(Handler.requests) == 2
 
 
-def test_what_a_killed_download_left_is_removed(server, cache):
-    old, new = cache / "tiny" / ".download-old", cache / "tiny" / ".download-new"
-    for folder in (old, new):
-        folder.mkdir(parents=True)
-        (folder / "weights.hdf5").write_bytes(b"half")
-    os.utime(old, (0, 0))
-    register_model("tiny", f"{server.address}/tiny")
+def test_a_server_that_does_not_answer_is_left_for_the_next(server, monkeypatch):
+    monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.1)
+    register_model("tiny", f"{server.address}/silent", mirrors=[f"{server.address}/tiny"])
     same_as_tiny("tiny")
-    assert not old.exists()
-    assert new.exists(), "it may belong to another process that is downloading now"
+    assert Handler.requests[:2] == ["/silent/options.json", "/tiny/options.json"]
+
+
+def test_a_download_is_no_larger_than_its_architecture_needs(server):
+    (server.folder / "tiny" / "weights.hdf5").write_bytes(bytes(10_000_000))
+    register_model("tiny", f"{server.address}/tiny")
+    refused("tiny", "expected at most", "bytes, got more")
+
+
+def test_what_killed_downloads_left_is_removed_unless_one_lives(server, cache):
+    killed, live, new = (cache / "tiny" / f".partial-{i}.hdf5" for i in range(3))
+    killed.parent.mkdir(parents=True)
+    for path in (killed, live, new):
+        path.write_bytes(b"half")
+    for path in (killed, live):
+        os.utime(path, (0, 0))
+    register_model("tiny", f"{server.address}/tiny")
+    with open(live, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        same_as_tiny("tiny")
+    assert (killed.exists(), live.exists(), new.exists()) == (False, True, True)
 
 
 def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch):
@@ -214,21 +266,27 @@ def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch):
         raise KeyboardInterrupt
 
     register_model("tiny", f"{server.address}/tiny")
-    monkeypatch.setattr(keras.utils, "get_file", interrupted)
+    monkeypatch.setattr(urllib.request, "urlopen", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ElmoLayer("tiny")
-    assert os.listdir(cache / "tiny") == []
+    assert not cache.exists()
 
 
-@pytest.mark.parametrize("place", ["folder", "pair", "zip", "zip with a folder", "other names"])
-def test_places_of_a_model(folder, tmp_path, place):
+@pytest.mark.parametrize(
+    "place", ["folder", "home", "pair", "zip", "zip with a folder", "other names", "OTHER NAMES"]
+)
+def test_places_of_a_model(folder, tmp_path, monkeypatch, place):
     options, weights = folder / "options.json", folder / "weights.hdf5"
     if place == "folder":
         model = str(folder)
         (folder / "vocab.txt").write_text("not a file of ours\n")
         (folder / ".partial-0.hdf5").write_text("what a killed export has left\n")
+    elif place == "home":
+        monkeypatch.setenv("HOME", str(tmp_path))
+        model = "~/model"
     elif place == "pair":
-        model = (str(options), weights)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        model = ("~/model/options.json", weights)
     elif place.startswith("zip"):
         model = tmp_path / "model.zip"
         prefix = "elmo/" if place == "zip with a folder" else ""
@@ -236,15 +294,16 @@ def test_places_of_a_model(folder, tmp_path, place):
             archive.write(options, prefix + "options.json")
             archive.write(weights, prefix + "weights.hdf5")
             archive.writestr(prefix + "meta.txt", "x")
+            archive.writestr(f"__MACOSX/{prefix}._options.json", "of macOS")
+            archive.writestr(f"__MACOSX/{prefix}._weights.hdf5", "of macOS")
     else:
         model = folder
         (folder / "token_embeddings.hdf5").unlink()
         (folder / "bilm_embeddings.hdf5").unlink()
-        options.rename(folder / "elmo_tiny_options.json")
-        weights.rename(folder / "elmo_tiny_weights.hdf5")
-    np.testing.assert_array_equal(
-        to_numpy(ElmoLayer(model)([["a"]])), to_numpy(ElmoLayer(TINY)([["a"]]))
-    )
+        upper = str.upper if place.isupper() else str
+        options.rename(folder / upper("elmo_tiny_options.json"))
+        weights.rename(folder / upper("elmo_tiny_weights.h5"))
+    same_as_tiny(model)
 
 
 def test_places_without_a_model_are_named(folder, tmp_path):
@@ -261,11 +320,83 @@ def test_places_without_a_model_are_named(folder, tmp_path):
         ElmoLayer(folder)
     with pytest.raises(FileNotFoundError, match="There is no folder or zip file nowhere/at/all"):
         ElmoLayer("nowhere/at/all")
-    with pytest.raises(FileNotFoundError, match="is a file, but no zip file"):
-        ElmoLayer(str(TINY / "weights.hdf5"))
+    os.mkfifo(tmp_path / "fifo")
+    for path in (TINY / "weights.hdf5", tmp_path / "fifo", "/dev/zero"):
+        with pytest.raises(FileNotFoundError, match="is neither a folder nor a zip file"):
+            ElmoLayer(str(path))
+        with pytest.raises((FileNotFoundError, ValueError), match="no options file|no JSON|not a"):
+            ElmoLayer((path, TINY / "weights.hdf5"))
+    for address in ("HTTP://example.org/elmo", "file:///elmo", "https://example.org/elmo"):
+        with pytest.raises(FileNotFoundError, match="is an address: give it a name with register"):
+            ElmoLayer(address)
     with pytest.raises(FileNotFoundError, match="There is no weights file"):
         ElmoLayer((TINY / "options.json", tmp_path / "weights.hdf5"))
     with pytest.raises(ValueError, match=r"a pair of paths \(options, weights\), got 1 items"):
         ElmoLayer([TINY])
     with pytest.raises(ValueError, match="or a pair .* of paths; got 3"):
         ElmoLayer(3)
+
+
+def zipped(path, **content):
+    files = {"options.json": OPTIONS, "weights.hdf5": WEIGHTS}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {**files, **content}.items():
+            archive.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        # in the central directory: versions, flags and the method of each file
+        (b"PK\x01\x02\x14\x03\x14\0\0\0", b"PK\x01\x02\x14\x03\x14\0\x01\0", "encrypted"),
+        (b"\x14\x03\x14\0\0\0\x08\0", b"\x14\x03\x14\0\0\0\x63\0", "compression"),
+        (b"PK\x01\x02", b"PK\x01\x03", "Bad magic number for central directory"),
+    ],
+    ids=["encrypted", "unknown compression", "directory"],
+)
+def test_zip_files_that_cannot_be_unpacked_are_named(tmp_path, old, new, message):
+    path = zipped(tmp_path / "model.zip")
+    path.write_bytes(path.read_bytes().replace(old, new))
+    with pytest.raises(
+        ValueError, match=rf"model\.zip cannot be unpacked: .*{message}.* without a"
+    ):
+        ElmoLayer(path)
+
+
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_a_damaged_zip_file_is_named(tmp_path, compression):
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("options.json", OPTIONS)
+        archive.writestr("weights.hdf5", WEIGHTS)
+    data = bytearray(path.read_bytes())
+    for place in range(2000, 60_000, 500):
+        data[place] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"model\.zip cannot be unpacked: .*pack or copy it again"):
+        ElmoLayer(path)
+
+
+def test_zip_files_are_unpacked_within_what_the_architecture_needs(tmp_path):
+    for name, most in (("weights.hdf5", "4,355,344"), ("options.json", "1,048,576")):
+        path = zipped(tmp_path / "model.zip", **{name: bytes(20_000_000)})
+        message = f"{name} in .*zip would have 20,000,000 bytes unpacked; expected at most {most}"
+        with pytest.raises(ValueError, match=message):
+            ElmoLayer(path)
+
+
+def test_names_in_a_zip_file_may_be_long_and_must_be_of_one_model(tmp_path):
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"../{300 * 'x'}_options.json", OPTIONS)
+        archive.writestr(f"{300 * 'x'}_weights.hdf5", WEIGHTS)
+    same_as_tiny(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("other/weights.h5", WEIGHTS)
+    with pytest.raises(
+        ValueError, match=r"model\.zip must hold weights\.hdf5, or one .*other/weigh"
+    ):
+        ElmoLayer(path)

@@ -11,14 +11,10 @@ import h5py
 import numpy as np
 import pytest
 
-from helpers import to_numpy
+from helpers import GOLDEN, TINY, VARIANTS, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer
 from keras_elmo.pretrained import hdf5
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
-TINY = GOLDEN / "default"
-VARIANTS = sorted(path.name for path in GOLDEN.iterdir() if (path / "weights.hdf5").exists())
 
 
 @pytest.fixture
@@ -28,12 +24,8 @@ def folder(tmp_path):
 
 
 def arrays_of(path):
-    arrays = {}
-    with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: arrays.update({name: item[()]}) if hasattr(item, "shape") else None
-        )
-    return arrays
+    with hdf5.open_arrays(path) as found:
+        return {name: array[()] for name, array in found.items()}
 
 
 def rewrite(path, change):
@@ -100,6 +92,86 @@ def test_one_error_lists_everything_that_is_wrong(folder):
     assert "unknown lm/softmax/W: found (2, 3)" in message
     assert "char_embed: expected floating-point numbers, found |S1" in message
     assert str(folder / "weights.hdf5") in message
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("name", ["char_embed", "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/W_0"])
+def test_numbers_that_no_weight_has_are_refused(folder, name, value):
+    def change(arrays):
+        arrays[name] = arrays[name].astype("float64")
+        arrays[name].flat[7] = value
+        return arrays
+
+    rewrite(folder / "weights.hdf5", change)
+    with pytest.raises(ValueError, match=f"array /{name} in .*hdf5 holds NaN, infinity or numbers"):
+        ElmoLayer(folder)
+
+
+def external_array(file):
+    secret = Path(file.filename).with_name("secret")
+    secret.write_bytes(bytes(4 * 261 * 6))
+    file.create_dataset("char_embed", (261, 6), "f4", external=[(str(secret), 0, 4 * 261 * 6)])
+
+
+def virtual_array(file):
+    layout = h5py.VirtualLayout((261, 6), "f4")
+    layout[:] = h5py.VirtualSource(str(TINY / "weights.hdf5"), "char_embed", (261, 6))
+    file.create_virtual_dataset("char_embed", layout)
+
+
+def external_link(file):
+    file["char_embed"] = h5py.ExternalLink(str(TINY / "weights.hdf5"), "char_embed")
+
+
+def soft_link(file):
+    file["char_embed"] = h5py.SoftLink("/CNN_proj/W_proj")
+
+
+def link_of_a_group(file):
+    del file["CNN_proj"]
+    file["CNN_proj"] = h5py.ExternalLink(str(TINY / "weights.hdf5"), "CNN_proj")
+
+
+@pytest.mark.parametrize(
+    "make", [external_array, virtual_array, external_link, soft_link, link_of_a_group]
+)
+def test_files_that_read_other_files_are_refused(folder, make):
+    path = folder / "weights.hdf5"
+    with h5py.File(path, "r+") as file:
+        del file["char_embed"]
+        make(file)
+    message = r"(char_embed|CNN_proj) in .*hdf5 is a link, or an array kept in other files"
+    with pytest.raises(ValueError, match=message):
+        ElmoLayer(folder)
+    for read in (hdf5.read_softmax, hdf5.read_token_embeddings):
+        with pytest.raises(ValueError, match=message):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"chunks": (1, 1024)}, {"chunks": (1024, 1024), "compression": "gzip"}],
+    ids=["contiguous", "chunks", "compressed"],
+)
+def test_arrays_that_no_file_of_that_size_holds_are_refused(tmp_path, options):
+    path = tmp_path / "words.hdf5"
+    with h5py.File(path, "w") as file:
+        array = file.create_dataset("embedding", (10**9, 1024), "f4", **options)
+        if options:
+            array[:1024] = 0
+    message = r"too few for the arrays of 4,096,000,000,000 bytes that it or its options declare"
+    with pytest.raises(ValueError, match=message):
+        hdf5.read_token_embeddings(path)
+
+
+def test_an_architecture_that_is_too_large_for_its_file_is_refused(folder):
+    options = json.loads((folder / "options.json").read_text())
+    options["lstm"] |= {"dim": 1 << 16, "projection_dim": 1 << 16, "n_layers": 64}
+    (folder / "options.json").write_text(json.dumps(options))
+    with pytest.raises(
+        ValueError, match=r"weights\.hdf5 has 110,552 bytes, too few for the arrays"
+    ):
+        ElmoLayer(folder)
 
 
 def test_weights_of_another_architecture_change_nothing():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from keras_elmo import ElmoLayer, get_model, list_models
+from keras_elmo import ElmoLayer, get_model, list_models, register_model
+from keras_elmo.pretrained import registry
 
 
 def test_the_catalog():
@@ -33,3 +34,28 @@ def test_unknown_names_show_close_ones():
     with pytest.raises(ValueError, match="Known models: default, small") as error:
         ElmoLayer("xyzzy")
     assert "Did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name, location, known, message",
+    [
+        ("../../../x", "https://example.org", {}, "'../../../x' becomes part of a path"),
+        (".hidden", "https://example.org", {}, "'.hidden' becomes part of a path"),
+        ("", "https://example.org", {}, "'' becomes part of a path"),
+        ("x", "https://example.org", {"weights_file": "a/../b"}, "'a/../b' becomes part"),
+        ("x", "file:///elmo", {}, "file:///elmo is no place .* begins with http:// or https://"),
+        ("x", "here", {"mirrors": ["ftp://elmo"]}, "ftp://elmo is no place"),
+    ],
+)
+def test_names_and_places_that_are_refused(name, location, known, message):
+    before = list_models()
+    with pytest.raises(ValueError, match=message):
+        register_model(name, location, **known)
+    assert list_models() == before
+
+
+def test_places_as_users_write_them(monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert register_model("one", "HTTP://example.org/").local_folder is None
+    assert str(register_model("two", "~/elmo").local_folder) == "/home/someone/elmo"

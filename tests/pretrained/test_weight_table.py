@@ -1,27 +1,19 @@
 """The table of arrays against bilm-tf's own files."""
 
-from pathlib import Path
-
-import h5py
 import pytest
 
+from helpers import GOLDEN, VARIANTS
 from keras_elmo import ElmoConfig, get_model
+from keras_elmo.pretrained.hdf5 import open_arrays
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
-VARIANTS = sorted(path.name for path in GOLDEN.iterdir() if (path / "weights.hdf5").exists())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_names_and_shapes_are_those_of_the_file(variant):
     config = ElmoConfig.from_json(GOLDEN / variant / "options.json")
     table = {entry.name: entry.shape for entry in weight_table(config)}
-    found = {}
-    with h5py.File(GOLDEN / variant / "weights.hdf5") as file:
-        file.visititems(
-            lambda name, item: found.update({name: item.shape}) if hasattr(item, "shape") else None
-        )
-    assert table == found
+    with open_arrays(GOLDEN / variant / "weights.hdf5") as found:
+        assert table == {name: array.shape for name, array in found.items()}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """encode_sentences against bilm-tf's rows and its own rules."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers import GOLDEN
 from keras_elmo import encode_sentences
 from keras_elmo.text.characters import (
     delimited_rows,
@@ -19,7 +19,6 @@ from keras_elmo.text.characters import (
     trim_characters,
 )
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 BEGIN_WORD, END_WORD, PADDING = 259, 260, 261
 # Hypothesis' text leaves out surrogates unless asked.
 any_text = st.text(st.characters(), max_size=60)

@@ -44,6 +44,42 @@ def test_every_line_is_a_record(tmp_path, is_open):
     assert found[-1].position == (0 if is_open else len(content))
 
 
+@pytest.mark.parametrize("ending, compress", [("txt", bytes), ("gz", gzip.compress)])
+def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
+    path = tmp_path / f"text.{ending}"
+    path.write_bytes(compress("a b\nc\n".encode("utf-8-sig")))
+    assert list(read_sentences(path)) == [[b"a", b"b"], [b"c"]]
+    assert next(read_records(path)).tokens == [b"a", b"b"]
+    path.write_bytes(compress("".encode("utf-8-sig")))
+    assert list(read_records(path)) == []
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("a b\n".encode("utf-16"), "is UTF-16, or no text: convert it to UTF-8"),
+        ("a b\n".encode("utf-16-le"), "is UTF-16"),
+        ("a b\n".encode("utf-16-be"), "is UTF-16"),
+        (b"a b\rc\rd", "has lines that end in CR alone"),
+        (b"\ra", "has lines that end in CR alone"),
+    ],
+)
+def test_texts_of_other_kinds_are_named(tmp_path, content, message):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    for read in (read_sentences, read_records):
+        with pytest.raises(ValueError, match=rf"text\.txt {message}"):
+            list(read(path))
+    with pytest.raises(ValueError, match=f"The text {message}"):
+        list(read_records(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("content", [b"a b\r\n", b"a b\r\r\nc", b"a\rb\n", b"a b\r"])
+def test_other_carriage_returns_are_white_space(tmp_path, content):
+    (tmp_path / "text.txt").write_bytes(content)
+    assert next(read_sentences(tmp_path / "text.txt")) == [b"a", b"b"]
+
+
 def test_json_lines_of_an_open_file_need_a_field():
     lines = b'{"body": "a b"}\n{"body": ["c d"]}\n{}\n'
     found = list(read_records(io.BytesIO(lines), field="body"))

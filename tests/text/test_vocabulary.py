@@ -3,16 +3,15 @@
 import gzip
 import json
 import lzma
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers import GOLDEN
 from keras_elmo import Vocabulary, count_words, encode_sentences, encode_token_ids
 from keras_elmo.text.reader import TextReport
 from keras_elmo.text.vocabulary import read_words
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 LETTERS = ["<S>", "</S>", "<UNK>", "a", "b"]
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "naïve"]
 
@@ -43,10 +42,12 @@ def test_write_and_read(tmp_path):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        (["the", "</S>", "cat"], "It has no <S> and no <UNK>: a vocabulary begins with"),
+        (["the", "</S>", "cat"], "has no <S> and no <UNK>: it begins with"),
         ([*WORDS, "the", "cat"], "occur twice: the, cat. Remove the later ones"),
         ([*WORDS[:4], "", "", "cat"], "Blank lines: 5, 6. Remove them"),
         ([*WORDS, "dog 17"], "More than one word on the lines 7: .* no counts"),
+        (["<S>\t9", "</S>\t9", "<UNK>\t1", "the\t5"], "the lines 1, 2, 3, 4: .* no counts"),
+        (["", ""], "It is empty: expected a word on each line"),
     ],
 )
 def test_bad_files_are_explained(tmp_path, lines, message):
@@ -62,6 +63,11 @@ def test_files_of_other_encodings_are_explained(tmp_path):
     path.write_bytes("<S>\n</S>\n<UNK>\nna\u00efve\n".encode("latin-1"))
     with pytest.raises(ValueError, match="is not UTF-8"):
         Vocabulary.from_file(path)
+    path.write_text("\n".join(WORDS), "utf-16")
+    with pytest.raises(ValueError, match=r"vocab\.txt is UTF-16"):
+        Vocabulary.from_file(path)
+    path.write_text("\n".join(WORDS), "utf-8-sig")
+    assert Vocabulary.from_file(path).words == WORDS
 
 
 def test_odd_orders_are_warned_of(tmp_path):
@@ -90,6 +96,8 @@ def test_from_counts():
     assert Vocabulary.from_counts(counts, size=5).words == [*WORDS[:3], "c", "a"]
     with pytest.raises(ValueError, match="No word occurs 10 times"):
         Vocabulary.from_counts(counts, min_count=10)
+    with pytest.raises(ValueError, match="No word was counted"):
+        Vocabulary.from_counts({})
     with pytest.raises(ValueError, match="size 3 has no word besides"):
         Vocabulary.from_counts(counts, size=3)
 
@@ -149,7 +157,7 @@ def test_a_file_may_end_without_newline(tmp_path):
 
 
 def test_bad_sentences_and_vocabularies_are_named():
-    with pytest.raises(ValueError, match="vocabulary of 2 words has no </S>, <UNK>"):
+    with pytest.raises(ValueError, match="vocabulary has no </S> and no <UNK>"):
         encode_token_ids([["a"]], ["<S>", "a"])
     with pytest.raises(ValueError, match="found the string 'a b'"):
         encode_token_ids(["a b"], LETTERS)
