@@ -87,7 +87,7 @@ def run(folder, name, steps):
         --options {folder}/options.json --vocab {folder}/vocab.txt
         --held-out {folder}/shard-0.txt --evaluate-sentences 20
         --batch-size 8 --unroll-steps 5 --negatives 50 --steps {steps}
-        --evaluate-every {steps // 40} --checkpoint-seconds 1"""
+        --evaluate-every {steps // 100} --checkpoint-seconds 1"""
     # The pattern is for the command to expand.
     with open(folder / f"{name}.log", "ab") as log:
         return subprocess.Popen([sys.executable, *command.split()], stdout=log, stderr=log)

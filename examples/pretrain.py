@@ -32,9 +32,8 @@ parser.add_argument("files", help="pattern of the training shards, in quotes")
 parser.add_argument("--held-out", required=True, help="text to evaluate on")
 parser.add_argument("--output", required=True, help="folder for checkpoints and the model")
 parser.add_argument("--words", type=int, default=50_000, help="size of the vocabulary")
-parser.add_argument("--batch-size", type=int, default=128)
-parser.add_argument("--steps", type=int, default=20_000, help="training steps in all")
-parser.add_argument("--report", type=int, default=1_000, help="steps between evaluations")
+parser.add_argument("--batch-size", type=int, help="rows of a batch (default: what fits the text)")
+parser.add_argument("--steps", type=int, help="training steps in all (default: 10 epochs at most)")
 parser.add_argument("--lstm-dim", type=int, default=512)
 parser.add_argument("--projection-dim", type=int, default=128)
 arguments = parser.parse_args()
@@ -44,13 +43,22 @@ logging.basicConfig(format="%(message)s", level=logging.INFO)
 
 # 1. The vocabulary: the most frequent words, which the model learns to predict. What it reads is
 #    characters, so that no word is unknown to it.
+counts = count_words(arguments.files)
+print(f"{counts.report.tokens:,} tokens", *counts.report.oddities(), sep="; ")
 if not (output / "vocabulary.txt").exists():
-    counts = count_words(arguments.files)
-    print(f"{counts.report.tokens:,} tokens", *counts.report.oddities(), sep="; ")
     vocabulary = Vocabulary.from_counts(counts.counts, size=arguments.words)
     vocabulary.write(output / "vocabulary.txt")
 
-# 2. The model.
+# 2. The plan, which depends on the size of the text alone. A step predicts batch_size x 20 words.
+#    Little text gets smaller batches, for at least 100 steps an epoch, and is not read more than
+#    ten times: then a model begins to learn it by heart.
+UNROLL_STEPS, words = 20, counts.report.predictions
+batch_size = arguments.batch_size or min(128, max(1, words // (100 * UNROLL_STEPS)))
+epoch = words // (batch_size * UNROLL_STEPS)
+steps = arguments.steps or max(1, min(20_000, 10 * epoch))
+print(f"{steps:,} steps of {batch_size} x {UNROLL_STEPS} words, {steps / max(epoch, 1):.1f} epochs")
+
+# 3. The model.
 config = ElmoConfig(
     filters=((1, 16), (2, 32), (3, 64), (4, 96), (5, 128)),
     num_highway=1,
@@ -58,7 +66,7 @@ config = ElmoConfig(
     projection_dim=arguments.projection_dim,
 )
 
-# 3. The settings. Left at their defaults they train as bilm-tf does; in a short training Adam with
+# 4. The settings. Left at their defaults they train as bilm-tf does; in a short training Adam with
 #    a falling learning rate gets further. The number of words drawn for the sampled softmax trades
 #    speed for precision; evaluation always compares each word with the whole vocabulary.
 settings = TrainingSettings(
@@ -67,23 +75,24 @@ settings = TrainingSettings(
     output=output,
     vocabulary=output / "vocabulary.txt",
     options=config.to_dict(),
-    batch_size=arguments.batch_size,
-    steps=arguments.steps,
-    evaluate_every=arguments.report,
+    batch_size=batch_size,
+    unroll_steps=UNROLL_STEPS,
+    steps=steps,
+    evaluate_every=max(1, steps // 20),
     dropout=0.0,
     negatives=4096,
     optimizer="adam",
     learning_rate=0.002,
     schedule="cosine",
-    warmup_steps=min(200, arguments.steps // 10),
+    warmup_steps=min(200, steps // 10),
     seed=1,
 )
 
-# 4. The training. Any Keras callback can watch it: an epoch is what lies between two evaluations.
+# 5. The training. Any Keras callback can watch it: an epoch is what lies between two evaluations.
 stop = keras.callbacks.EarlyStopping("held_out_perplexity", mode="min", patience=5)
 result = train(settings, callbacks=[stop], show_progress=None)
 
-# 5. The result: each held-out word scored once, and a folder that ElmoLayer, bilm-tf and AllenNLP
+# 6. The result: each held-out word scored once, and a folder that ElmoLayer, bilm-tf and AllenNLP
 #    load.
 report = result.report
 print(f"Held-out perplexity {report.perplexity:.1f}, {report.unknown_rate:.2%} unknown words")

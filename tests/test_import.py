@@ -74,7 +74,11 @@ from keras_elmo.cli import main
 for arguments in (
     ["--help"], ["--version"], ["models"], ["info"], ["info", "small"], ["info", "nothing"],
     ["embed", "--help"], ["train", "--help"], ["evaluate", "--help"], ["export", "--help"],
-    ["embed", "--resume", "a sentence"], ["train"],
+    ["embed", "--resume", "a sentence"], ["train"], ["vocab", "none.txt", "--output", "none"],
+    ["train", "none.txt", "--output", "none"], ["evaluate", "none", "none.txt"],
+    ["evaluate", "docs", "none.txt"], ["export", "none", "--output", "none"],
+    ["export", "--model", "small", "--output", "docs"],
+    ["train", "README.md", "--output", "none", "--start-from", "none"],
 ):
     try:
         main(arguments)

@@ -1,5 +1,10 @@
 """What several commands share: the help for a model, and tables on the terminal."""
 
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,3 +23,26 @@ def print_table(table: "Table") -> None:
 
     # Words are shown as they are, [b] and :smile: too.
     Console(markup=False, emoji=False, highlight=False).print(table)
+
+
+@contextlib.contextmanager
+def printed_log() -> Iterator[None]:
+    """Prints what the library logs in the block."""
+    log, handler = logging.getLogger("keras_elmo"), logging.StreamHandler(sys.stdout)
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+def check_exists(model: str) -> None:
+    """Raises FileNotFoundError if there is no file or folder of a language model."""
+    if not os.path.exists(model):
+        raise FileNotFoundError(
+            f"There is no {model}: expected a training's folder, a checkpoint, or a folder with "
+            "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."
+        )

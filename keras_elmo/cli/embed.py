@@ -42,7 +42,7 @@ def add_command(commands, common):
         "bilm-tf stores them; or the top layer (default: %(default)s)",
     )
     add("--pooling", choices=("mean", "max"), help="one vector per sentence; needs --output")
-    add("--compute-dtype", metavar="DTYPE", help="float32, bfloat16 or int8 (default: float32)")
+    add("--compute-dtype", choices=("float32", "bfloat16", "int8"), help="default: float32")
     add_number(command, "--batch-tokens", 2048, "tokens embedded together")
     add_number(command, "--neighbors", 3, "nearest words to show for each word")
     _add_output_options(command.add_argument_group("writing vectors to a file"))

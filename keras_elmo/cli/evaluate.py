@@ -4,8 +4,10 @@ import contextlib
 import json
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.cli import numbers
+from keras_elmo.cli.common import check_exists
+from keras_elmo.cli.numbers import positive
 from keras_elmo.progress import progress_bar
+from keras_elmo.text.reader import counted, find_files
 
 
 def add_command(commands, common):
@@ -25,7 +27,7 @@ def add_command(commands, common):
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     command.add_argument("--vocab", metavar="FILE", help="the vocabulary, if not in the folder")
-    command.add_argument("--batch-size", type=numbers.positive, metavar="N", help="default: 64")
+    command.add_argument("--batch-size", type=positive, metavar="N", help="default: 64")
     command.add_argument(
         "--per-sentence",
         metavar="FILE",
@@ -43,6 +45,8 @@ def add_command(commands, common):
 def _check(arguments, parser):
     if arguments.bilm_tf and arguments.per_sentence:
         parser.error("--bilm-tf gives one figure for the whole text: leave out --per-sentence")
+    check_exists(arguments.model)
+    find_files(arguments.files)
 
 
 def _evaluate(arguments, _):
@@ -53,7 +57,8 @@ def _evaluate(arguments, _):
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256
         value, steps = bilm_tf_perplexity(model, arguments.files, vocabulary, batch_size=batch_size)
-        print(f"bilm-tf's perplexity: {value:.4f} (mean of {steps:,} steps of {batch_size} rows)")
+        size = f"{counted(steps, 'step')} of {counted(batch_size, 'row')}"
+        print(f"bilm-tf's perplexity: {value:.4f} (mean of {size})")
         return
     batch_size = arguments.batch_size or 64
     with (
@@ -98,7 +103,7 @@ def print_report(report):
         directions += f", backward {report.backward:.2f}"
     print(f"Perplexity: {report.perplexity:.2f} ({directions})")
     print(
-        f"Text: {report.sentences:,} sentences, {report.tokens:,} tokens, "
+        f"Text: {counted(report.sentences, 'sentence')}, {counted(report.tokens, 'token')}, "
         f"{report.unknown_rate:.2%} of them not in the vocabulary"
     )
     for oddity in report.text.oddities():

@@ -1,11 +1,7 @@
 """The command `keras-elmo export`."""
 
-import importlib
-
-from keras_elmo.cli.common import A_MODEL
-
-_MODULES = {"hdf5": "bilm_tf", "saved-model": "saved_model", "onnx": "onnx"}
-"""The module of `export` for each format, which has a function `export_<module>`."""
+from keras_elmo.atomic import check_free
+from keras_elmo.cli.common import A_MODEL, check_exists
 
 
 def add_command(commands, common):
@@ -24,7 +20,7 @@ def add_command(commands, common):
     command.add_argument("--model", help=A_MODEL)
     command.add_argument(
         "--format",
-        choices=tuple(_MODULES),
+        choices=("hdf5", "saved-model", "onnx"),
         default="hdf5",
         help="hdf5: options.json and weights.hdf5, as bilm-tf and AllenNLP read them; saved-model: "
         "for TensorFlow Serving and tf.saved_model.load, with the signatures of the TF-Hub ELMo "
@@ -45,6 +41,9 @@ def _check(arguments, parser):
         parser.error("give a CHECKPOINT or --model")
     if arguments.checkpoint is not None and arguments.format != "hdf5":
         parser.error("a checkpoint is exported as hdf5; give the folder of that as --model")
+    check_free(arguments.output, arguments.overwrite)
+    if arguments.checkpoint is not None:
+        check_exists(arguments.checkpoint)
 
 
 def _export(arguments, _):
@@ -55,11 +54,14 @@ def _export(arguments, _):
         export_language_model(arguments.checkpoint, output, arguments.overwrite)
         print(f"Wrote the model to {output}: ElmoLayer({output!r})")
         return
+    from keras_elmo.export.bilm_tf import export_bilm_tf
+    from keras_elmo.export.onnx import export_onnx
+    from keras_elmo.export.saved_model import export_saved_model
     from keras_elmo.layers.elmo_layer import ElmoLayer
 
-    name = _MODULES[arguments.format]
-    export = getattr(importlib.import_module(f"keras_elmo.export.{name}"), f"export_{name}")
-    differences = export(ElmoLayer(arguments.model), output, arguments.overwrite)
+    exports = {"hdf5": export_bilm_tf, "saved-model": export_saved_model, "onnx": export_onnx}
+    layer = ElmoLayer(arguments.model)
+    differences = exports[arguments.format](layer, output, arguments.overwrite)
     print(f"Wrote {output}. Read back, its largest differences from the Keras layer are")
     for name, difference in differences.items():
         print(f"  {name:<15}{difference:.1e}")

@@ -1,15 +1,13 @@
 """The command `keras-elmo train`."""
 
-import contextlib
 import dataclasses
 import inspect
-import logging
 import re
-import sys
+import typing
 
-from keras_elmo.cli import numbers
+from keras_elmo.cli.common import printed_log
 from keras_elmo.cli.evaluate import print_report
-from keras_elmo.training.settings import CHOICES, NUMBERS, TrainingSettings
+from keras_elmo.training.settings import CHOICES, TrainingSettings
 
 _METAVARS = {
     "output": "FOLDER",
@@ -20,7 +18,6 @@ _METAVARS = {
     "process": "I/N",
     "hosts": "HOST:PORT,...",
     "held_out": "FILES",
-    "dtype": "POLICY",
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 
@@ -32,8 +29,8 @@ def add_command(commands, common):
         parents=[common],
         help="train a language model, or resume a training",
         description="Trains a biLM on text files. The same command started again resumes a "
-        "training that was stopped. What --options or the model of --start-from says of an option "
-        "is its default in place of the one below.",
+        "training that was stopped. Where --options or the options of --start-from's model name a "
+        "setting, their value replaces the default below.",
     )
     architecture = command.add_mutually_exclusive_group()
     texts = _help_texts()
@@ -55,13 +52,13 @@ def _add_argument(parser, field, text):
     required = default is dataclasses.MISSING
     if text and not required and default is not None:
         text += " (default: %(default)s)"
-    kind = getattr(numbers, NUMBERS[name]) if name in NUMBERS else None
+    kinds = typing.get_args(field.type) or (field.type,)
     parser.add_argument(
         _option(name),
         dest=name,
         required=required,
         default=None if required else default,
-        type=kind or (int if field.type is int else str),
+        type=next((kind for kind in (int, float) if kind in kinds), str),
         choices=CHOICES.get(name),
         nargs="+" if name == "held_out" else None,
         metavar=None if name in CHOICES else _METAVARS.get(name, "N"),
@@ -92,28 +89,21 @@ def _check(arguments, parser):
     except ValueError as error:
         names = rf"\b({'|'.join(_FIELDS)})\b"
         parser.error(re.sub(names, lambda match: _option(match[1]), str(error)))
+    arguments.settings.check_files()
 
 
 def _train(arguments, _):
     from keras_elmo.training.run import train
 
-    with _printed_log():
-        result = train(arguments.settings, show_progress=None)
+    try:
+        with printed_log():
+            result = train(arguments.settings, show_progress=None)
+    except ValueError as error:
+        # A plain word such as "steps" means itself.
+        names = "|".join(name if "_" in name else f"{name}(?==)" for name in _FIELDS)
+        message = re.sub(rf"\b({names})\b", lambda match: _option(match[1]), str(error))
+        raise ValueError(message) from error
     if result.report is not None:
         print_report(result.report)
     folder = str(result.folder)
     print(f"Wrote the model to {folder}: ElmoLayer({folder!r})")
-
-
-@contextlib.contextmanager
-def _printed_log():
-    """Prints what the library logs."""
-    log, handler = logging.getLogger("keras_elmo"), logging.StreamHandler(sys.stdout)
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)

@@ -1,15 +1,7 @@
-"""The command `keras-elmo vocab`, and what it shares with the other ones on text."""
+"""The command `keras-elmo vocab`."""
 
-import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
+from keras_elmo.cli.common import printed_log
 from keras_elmo.cli.numbers import add_number
-from keras_elmo.progress import progress_bar
-
-if TYPE_CHECKING:
-    from keras_elmo.text.reader import TextReport
-    from keras_elmo.text.vocabulary import WordCounts
 
 
 def add_command(commands, common):
@@ -29,35 +21,20 @@ def add_command(commands, common):
 
 
 def _vocab(arguments, _):
+    from keras_elmo.text.reader import counted
     from keras_elmo.text.vocabulary import Vocabulary
+    from keras_elmo.training.files import count_corpus
 
-    counts = count_corpus(arguments.files)
+    with printed_log():
+        words = count_corpus(arguments.files)
     vocabulary = Vocabulary.from_counts(
-        counts.counts, min_count=arguments.min_count, size=arguments.size
+        words.counts, min_count=arguments.min_count, size=arguments.size
     )
     vocabulary.write(arguments.output)
-    print_corpus(counts.report)
-    known = 1 - vocabulary.counts(counts)[vocabulary.unknown_id] / max(counts.report.tokens, 1)
-    rarest = counts.counts[vocabulary.words[-1].encode()]
+    known = 1 - vocabulary.counts(words)[vocabulary.unknown_id] / words.report.tokens
+    rarest = words.counts[vocabulary.words[-1].encode()]
     print(
-        f"Wrote {len(vocabulary):,} of {len(counts.counts) + 3:,} words to {arguments.output}: "
-        f"{known:.2%} of the tokens, the rarest word occurs {rarest:,} times"
+        f"Wrote {len(vocabulary):,} of {counted(len(words.counts) + 3, 'word')} to "
+        f"{arguments.output}: {known:.2%} of the tokens, the rarest word occurs "
+        f"{counted(rarest, 'time')}"
     )
-
-
-def count_corpus(files: str | Sequence[str]) -> "WordCounts":
-    """Counts the words of files, with a progress bar on a terminal."""
-    from keras_elmo.text.reader import find_files
-    from keras_elmo.text.vocabulary import count_words
-
-    paths = find_files(files)
-    with progress_bar("counting", total=sum(map(os.path.getsize, paths))) as bar:
-        return count_words(paths, lambda path: bar.advance(os.path.getsize(path)))
-
-
-def print_corpus(report: "TextReport") -> None:
-    """Prints how much text was read, and what was odd about it."""
-    sizes = f"{report.files:,} files, {report.sentences:,} sentences, {report.tokens:,} tokens"
-    print(f"Corpus: {sizes}")
-    for oddity in report.oddities():
-        print(f"        {oddity}")

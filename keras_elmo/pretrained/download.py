@@ -120,9 +120,21 @@ def _checked_pair(pair):
 
 def _files_in(folder):
     """The one options file and the one weights file in a folder."""
+    if (folder / "training.json").is_file():
+        folder = _model_of_training(folder)
     names = [PurePosixPath(path.name) for path in sorted(folder.iterdir()) if path.is_file()]
     options, weights = _chosen(names, folder)
     return folder / options, folder / weights
+
+
+def _model_of_training(folder):
+    """The folder inside that of a training which has its model, once it has ended."""
+    if not (folder / "model").is_dir():
+        raise FileNotFoundError(
+            f"{folder} is of a training that has not ended: end it, or export its last checkpoint "
+            f"by `keras-elmo export {folder} --output FOLDER` and give that folder."
+        )
+    return folder / "model"
 
 
 def _chosen(paths, place):
@@ -189,7 +201,12 @@ def _unpack_one(packed, info, target, most_bytes):
             f"expected at most {most_bytes:,} for this architecture."
         )
     with packed.open(info) as source, open(target, "wb") as file:
-        shutil.copyfileobj(source, file)
+        try:
+            shutil.copyfileobj(source, file)
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise zipfile.BadZipFile(str(error)) from None  # damage, as bzip2 tells it
 
 
 def _fetch(model):
@@ -296,7 +313,7 @@ def _check_content(model, path, sha256):
     if expected is not None and expected.lower() != sha256:
         raise ValueError(f"expected sha256 {expected}, got {sha256}")
     with open_arrays(path):
-        """An address may answer with a page of text."""
+        pass  # raises ValueError: an address may answer with a page of text
 
 
 def _remove_killed(folder):

@@ -10,12 +10,20 @@ import json
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from keras_elmo.text.characters import split_tokens
 
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""
+
 _OPENED_BY = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in words, such as "1 file" or "2,000 files"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 @dataclasses.dataclass
@@ -38,12 +46,14 @@ class TextReport:
         """Phrases about what a user may not expect in the corpus."""
         found = []
         if self.blank_lines:
-            found.append(f"{self.blank_lines:,} blank lines (skipped)")
+            found.append(f"{counted(self.blank_lines, 'blank line')} (skipped)")
         if self.invalid_lines:
-            found.append(f"{self.invalid_lines:,} lines with invalid UTF-8 (those bytes dropped)")
+            lines = counted(self.invalid_lines, "line")
+            found.append(f"{lines} with invalid UTF-8 (those bytes dropped)")
         if self.empty_files:
             names = ", ".join(self.empty_files[:3]) + ", ..." * (len(self.empty_files) > 3)
-            found.append(f"{len(self.empty_files):,} files without a sentence ({names})")
+            files = counted(len(self.empty_files), "file")
+            found.append(f"{files} without a sentence ({names})")
         return found
 
 
@@ -144,7 +154,7 @@ def _json_tokens(line, field):
     return [], f"field {field!r} is neither a string nor a list of strings"
 
 
-def find_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+def find_files(files: Files) -> list[str]:
     """Lists the files of a path, a glob pattern such as `"shards/*.gz"`, or a list of either.
 
     They are sorted within each pattern, without duplicates. Raises FileNotFoundError if a pattern

@@ -4,7 +4,6 @@ import array
 import dataclasses
 import functools
 import itertools
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from keras_elmo.text.characters import distinct, encode_words, pad_words, trim_characters
-from keras_elmo.text.reader import TextReport, find_files, read_sentences
+from keras_elmo.text.reader import Files, TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import Vocabulary
 
 SUFFIXES = ("", "_reverse")
@@ -22,7 +21,6 @@ SUFFIXES = ("", "_reverse")
 _PREFETCHED = 8
 
 Batch = dict[str, np.ndarray]
-Files = str | os.PathLike | Sequence[str | os.PathLike]
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -70,11 +68,6 @@ class TextBatches:
         if self.deals_files:
             return [(path, (0, 1)) for path in self.files[index::count]]
         return [(path, self.shard) for path in self.files]
-
-    def raise_no_sentence(self):
-        """Raises the error for files without a sentence."""
-        count, first = len(self.files), self.files[0]
-        raise ValueError(f"There is no sentence in {count} files such as {first}.")
 
     @functools.cached_property
     def report(self) -> TextReport:

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
+from keras_elmo.training.distribution import check_same_everywhere, is_first_process
 
 _FORMAT = 1
 _STATE = "state"
@@ -82,7 +83,14 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
         Called by `fit`, which continues after the number of steps returned.
         """
-        remove_partial_files(self.folder)
+        if is_first_process():
+            remove_partial_files(self.folder)
+        # Before anything is loaded, which all processes do together.
+        check_same_everywhere(
+            found := latest_step(self.folder),
+            f"This process found step {found:,} in {self.folder}, another one did not: give all "
+            "processes the same folder. The first one writes it.",
+        )
         self._corpus = corpus
         self._saved_at = time.monotonic()
         self.step, self.history = 0, []
@@ -138,13 +146,15 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.save()
 
     def save(self) -> None:
-        """Saves now."""
+        """Saves now; of several processes the first one, for all."""
+        self._saved_at = time.monotonic()
+        if not is_first_process():
+            return
         corpus = self._corpus.state(self._first_batch + self.step)
         state = {"step": self.step, "history": self.history, "corpus": corpus}
         save_checkpoint(self.folder / f"step-{self.step:08d}.npz", self.model, state)
         for _, old in sorted(_checkpoints(self.folder))[: -self.keep]:
             old.unlink(missing_ok=True)
-        self._saved_at = time.monotonic()
 
 
 def latest_checkpoint(folder: str | os.PathLike) -> Path | None:
@@ -153,7 +163,7 @@ def latest_checkpoint(folder: str | os.PathLike) -> Path | None:
 
 
 def latest_step(folder: str | os.PathLike) -> int:
-    """The step of the latest checkpoint in a folder, 0 if there is none."""
+    """The step of that checkpoint, 0 if there is none."""
     return max(_checkpoints(folder), default=(0, None))[0]
 
 
@@ -184,7 +194,8 @@ def save_checkpoint(
     }
     arrays = {}
     for name, variable in _variables(model, optimizer=True).items():
-        array = keras.ops.convert_to_numpy(variable.value)
+        # By a tensor: TensorFlow does not convert the copies of several replicas.
+        array = keras.ops.convert_to_numpy(keras.ops.convert_to_tensor(variable))
         # .npz files do not know bfloat16.
         arrays[name] = array.astype("float32") if array.dtype.name == "bfloat16" else array
     arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)

@@ -3,14 +3,15 @@
 import collections
 import dataclasses
 import functools
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from keras_elmo.text.reader import Files
 from keras_elmo.text.vocabulary import Vocabulary
-from keras_elmo.training.batches import Batch, Files, Packer, TextBatches
+from keras_elmo.training.batches import Batch, Packer, TextBatches
+from keras_elmo.training.files import changed_files, fingerprints, raise_no_sentence
 
 _SNAPSHOTS = 64
 
@@ -70,7 +71,7 @@ class LanguageModelCorpus(TextBatches):
         super().__post_init__()
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
-        self._stream = _Stream(self)
+        self._stream, self._files = _Stream(self), None
 
     def __iter__(self) -> Iterator[Batch]:
         """One epoch. What is left of it, less than a batch, opens the next epoch's first batch."""
@@ -79,7 +80,7 @@ class LanguageModelCorpus(TextBatches):
             yield batch
 
     def endless(self) -> Iterator[Batch]:
-        """Batches of one epoch after the other, until the corpus is brought to another place."""
+        """Batches without end, epoch after epoch; `restore` and `go_to` end the iteration."""
         stream = self._stream
         while self._stream is stream:
             if (batch := stream.next_batch()) is not None:
@@ -104,42 +105,61 @@ class LanguageModelCorpus(TextBatches):
         Raises:
             ValueError: if that is too long ago, or was not read yet.
         """
+        place = {"target": num_batches, "corpus": self._identity()}
+        return {**self._snapshot(num_batches), **place}
+
+    def _snapshot(self, num_batches):
+        """The last place known before a batch."""
         past = [one for one in list(self._stream.snapshots) if one["batch"] <= num_batches]
         if not past or num_batches > self.num_batches:
             raise ValueError(
                 f"The state after batch {num_batches} is not known: {self.num_batches} batches "
                 "have been read, and only the latest states are kept."
             )
-        return {**past[-1], "target": num_batches, "corpus": self._identity()}
+        return past[-1]
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resumes at a place that `state` returned.
 
+        Of several workers on a corpus each takes a state of any: it reads its own part anew.
+
         Raises:
-            ValueError: if it is of another corpus, or of other settings.
+            ValueError: if it is of another corpus, or of other settings. A file that was changed
+                is found by its content, which is read where the time of its last change differs.
         """
-        own, found = self._identity(), state["corpus"]
-        changed = [name for name in own if found.get(name) != own[name] and name != "seed"]
-        if changed:
+        found = state["corpus"]
+        self._files = fingerprints(self.files, found["files"])
+        changed = changed_files(self._files, found["files"])
+        problems = [f"these files have changed: {', '.join(changed):.200}"] if changed else []
+        own = self._identity()
+        own["shard"][0] = found["shard"][0]
+        for name in own.keys() - {"files", "seed"}:
+            if found.get(name) != own[name]:
+                problems.append(f"{name} was {found.get(name)!r}, now {own[name]!r}")
+        if problems:
             raise ValueError(
-                f"The state is of a corpus with other {' and '.join(changed)}: "
-                + "; ".join(f"{name} was {found.get(name)!r:.200}" for name in changed)
-                + ". Continue with the same files and settings, or start anew."
+                f"The state is of another corpus: {'; '.join(sorted(problems))}. Continue with the "
+                "same files and settings, or start anew."
             )
         self.seed = found["seed"]
-        stream = _Stream(self, state)
-        stream.skip_to(state["target"])
-        self._stream = stream
+        self._move(state if found["shard"] == list(self.shard) else None, state["target"])
 
     def go_to(self, num_batches: int) -> None:
         """Returns to where `num_batches` had been taken, back from what was read ahead."""
         if num_batches != self.num_batches:
-            self.restore(self.state(num_batches))
+            self._move(self._snapshot(num_batches), num_batches)
+
+    def _move(self, snapshot, num_batches):
+        stream = _Stream(self, snapshot)
+        stream.skip_to(num_batches)
+        self._stream = stream
 
     def _identity(self):
         """What determines the order of batches, JSON-serializable."""
+        if self._files is None:
+            self._files = fingerprints(self.files)
         return {
-            "files": [[os.path.basename(path), os.path.getsize(path)] for path in self.files],
+            "files": self._files,
             "vocabulary size": len(self.vocabulary),
             "shard": list(self.shard),
             **{n: getattr(self, n) for n in ("batch_size", "unroll_steps", "shuffle", "seed")},
@@ -234,7 +254,7 @@ class _Stream:
         while (sentence := next(self._sentences, None)) is None:
             if self._shard == len(self._order):
                 if not self._has_text:
-                    self.corpus.raise_no_sentence()
+                    raise_no_sentence(self.corpus.files)
                 return None
             self._load_shard()
         self._has_text = True

@@ -5,50 +5,81 @@ behind the model's back: there is one replica.
 """
 
 import contextlib
-import re
 from collections.abc import Iterator
 
 import keras
+import numpy as np
 
 
 @contextlib.contextmanager
 def split_batches(
     batch_size: int, devices: int = 1, process: str | None = None, hosts: str | None = None
-) -> Iterator[tuple[int, int]]:
-    """Splits batches over devices or processes; make model and optimizer inside.
+) -> Iterator[tuple[tuple[int, int], contextlib.AbstractContextManager]]:
+    """Splits batches over devices or processes, while the block trains.
 
-    Arguments are those of `TrainingSettings`. Yields this process's index, and their number.
+    Arguments are those of `TrainingSettings`. Yields this process's index and their number, and a
+    context to make the model and its optimizer in.
     """
     backend = keras.backend.backend()
-    index, count = 0, 1
-    if process is not None:
-        if not re.fullmatch(r"\d+/\d+", process):
-            raise ValueError(f"process {process!r}: expected I/N, such as 0/2.")
-        index, count = map(int, process.split("/"))
-        if backend != "jax" or not hosts:
-            raise ValueError("process needs the JAX backend (KERAS_BACKEND=jax), and hosts.")
-        keras.distribution.initialize(hosts, count, index)
+    index, count = map(int, (process or "0/1").split("/"))
     num_parts = max(count, devices)
     if batch_size % num_parts:
-        raise ValueError(f"batch_size {batch_size} cannot be split into {num_parts} equal parts.")
+        raise ValueError(f"batch_size={batch_size} cannot be split into {num_parts} equal parts.")
+    if process is not None:
+        if backend != "jax":
+            raise ValueError("Several processes need the JAX backend: set KERAS_BACKEND=jax.")
+        keras.distribution.initialize(hosts, count, index)
     if num_parts == 1:
-        yield index, count
+        yield (index, count), contextlib.nullcontext()
     elif backend == "jax":
         found = keras.distribution.list_devices()
         found = found if process is not None else _first(found, devices)
         parallel = keras.distribution.DataParallel(devices=found, auto_shard_dataset=False)
-        with parallel.scope():
-            keras.distribution.set_distribution(parallel)
-            yield index, count
+        with distributed(parallel):
+            yield (index, count), contextlib.nullcontext()
     elif backend == "tensorflow":
         import tensorflow as tf
 
         gpus = tf.config.list_logical_devices("GPU")
         found = _first(gpus or tf.config.list_logical_devices("CPU"), devices)
-        with tf.distribute.MirroredStrategy([device.name for device in found]).scope():
-            yield index, count
+        strategy = tf.distribute.MirroredStrategy([device.name for device in found])
+        yield (index, count), strategy.scope()
     else:
-        raise ValueError("devices above 1 need the TensorFlow or the JAX backend.")
+        raise ValueError(f"devices={devices} needs TensorFlow or JAX: set KERAS_BACKEND.")
+
+
+@contextlib.contextmanager
+def distributed(distribution: keras.distribution.DataParallel | None) -> Iterator[None]:
+    """Splits what Keras reads within the block by a distribution, or with `None` not at all."""
+    before = keras.distribution.distribution()
+    keras.distribution.set_distribution(distribution)
+    try:
+        yield
+    finally:
+        keras.distribution.set_distribution(before)
+
+
+def is_first_process() -> bool:
+    """Whether this process writes the files: the only one, or the first of several."""
+    if keras.backend.backend() != "jax":
+        return True
+    import jax
+
+    return jax.process_index() == 0
+
+
+def check_same_everywhere(number: int, message: str) -> None:
+    """Raises ValueError unless the number is the same in all processes that train together."""
+    if keras.backend.backend() != "jax":
+        return
+    import jax
+
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        found = multihost_utils.process_allgather(np.array(number))
+        if (found != number).any():
+            raise ValueError(message)
 
 
 def _first(devices, count):

@@ -68,11 +68,14 @@ class EpochBegin(keras.callbacks.Callback):
         self.step = self._begin + batch + 1
 
     def on_test_begin(self, logs=None):
-        if self.cuts_epoch:
-            self.model.stop_training = self.cuts_epoch = False
+        self._withdraw_request()
 
     def on_epoch_end(self, epoch, logs=None):
-        self.on_test_begin()
+        self._withdraw_request()
+
+    def _withdraw_request(self):
+        if self.cuts_epoch:
+            self.model.stop_training = self.cuts_epoch = False
 
 
 class EpochEnd(keras.callbacks.Callback):

@@ -10,11 +10,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.text.characters import distinct, encode_sentences, pad_words, trim_characters
-from keras_elmo.text.reader import TextReport, find_files, read_sentences
-from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.text.characters import distinct, pad_words, trim_characters
+from keras_elmo.text.reader import Files, TextReport, find_files, read_sentences
+from keras_elmo.text.vocabulary import BEGIN, END, UNKNOWN_KEY, Vocabulary, encode_vocabulary
 from keras_elmo.training.batches import SUFFIXES
+from keras_elmo.training.distribution import distributed
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
+from keras_elmo.training.files import raise_no_sentence
 
 _WINDOW = 8  # words that are scored in one call of the compiled model
 _SORTED_TOGETHER = 1024  # sentences that are sorted by length
@@ -72,7 +74,7 @@ class PerplexityReport:
 
 def perplexity(
     model: keras.Model,
-    files: Any,
+    files: Files,
     vocabulary: Vocabulary,
     *,
     batch_size: int = 64,
@@ -106,38 +108,11 @@ def perplexity(
 
     Reference: BILM_TF.md, "Language-model training".
     """
-    _check_vocabulary(model, vocabulary)
-    scorer = _Scorer(model, batch_size)
-    text = TextReport()
-    every = (tokens for path in find_files(files) for tokens in read_sentences(path, text))
-    sentences = itertools.islice(every, max_sentences)
-    totals = np.zeros(model.config.num_directions)
-    num_sentences = num_tokens = num_unknown = 0
-    while block := list(itertools.islice(sentences, _SORTED_TOGETHER)):
-        for tokens, scores in zip(block, _score_block(scorer, block, vocabulary)):
-            totals += scores.sum(axis=1, dtype="float64")
-            num_sentences, num_tokens = num_sentences + 1, num_tokens + len(tokens)
-            num_unknown += vocabulary.count_unknown(tokens)
-            if on_sentence is not None:
-                words = [token.decode() for token in tokens]
-                backward = scores[1][::-1] if len(scores) > 1 else None
-                on_sentence(SentenceScore(words, scores[0], backward))
-    if not num_sentences:
-        raise ValueError(f"There is no sentence in {files}.")
-    means = totals / (num_tokens + num_sentences)
-    return PerplexityReport(
-        perplexity=math.exp(means.mean()),
-        forward=math.exp(means[0]),
-        backward=math.exp(means[1]) if len(means) > 1 else None,
-        sentences=num_sentences,
-        tokens=num_tokens,
-        unknown_tokens=num_unknown,
-        text=text,
-    )
+    return Scorer(model, batch_size).perplexity(files, vocabulary, max_sentences, on_sentence)
 
 
 def bilm_tf_perplexity(
-    model: keras.Model, files: Any, vocabulary: Vocabulary, *, batch_size: int = 256
+    model: keras.Model, files: Files, vocabulary: Vocabulary, *, batch_size: int = 256
 ) -> tuple[float, int]:
     """The figure of bilm-tf's own test: LSTM states are carried from sentence to sentence.
 
@@ -159,7 +134,7 @@ def bilm_tf_perplexity(
     Reference: BILM_TF.md, "Language-model training".
     """
     _check_vocabulary(model, vocabulary)
-    scorer = _Scorer(model, batch_size)
+    scorer = Scorer(model, batch_size)
     # bilm-tf moves one word at a time, which decides which row takes which sentence.
     corpus = EvaluationCorpus(
         files,
@@ -178,6 +153,12 @@ def bilm_tf_perplexity(
         num_steps = len(window)
         window += window[-1:] * (_WINDOW - num_steps)
         batch = {name: np.concatenate([one[name] for one in window], axis=1) for name in window[0]}
+        spelled = [batch.pop(name) for name in list(batch) if name.startswith("tokens_characters")]
+        if spelled:
+            rows = np.concatenate([one.reshape(-1, one.shape[-1]) for one in spelled])
+            words, index = distinct(map(bytes, rows))
+            rows = np.frombuffer(b"".join(words), rows.dtype).reshape(-1, rows.shape[1])
+            batch.update(scorer.word_arrays(rows, index))
         losses, state = scorer.score(batch, state)
         total += losses[:, :, :num_steps].sum(dtype="float64") / len(losses)
         count += num_steps
@@ -186,67 +167,104 @@ def bilm_tf_perplexity(
     return math.exp(total / (count * batch_size)), count
 
 
-def _score_block(scorer, block, vocabulary):
-    """Losses of sentences, float32 arrays (directions, words + 1), in their order."""
-    order = sorted(range(len(block)), key=lambda i: len(block[i]))
-    scores = [None] * len(block)
-    for start in range(0, len(order), scorer.batch_size):
-        places = order[start : start + scorer.batch_size]
-        losses = _score_batch(scorer, [block[i] for i in places], vocabulary)
-        for i, row in zip(places, np.moveaxis(losses, 1, 0)):
-            scores[i] = row[:, : len(block[i]) + 1]
-    return scores
+class Scorer(keras.Model):
+    """A language model as a compiled function of a batch and a state.
 
+    Makes `perplexity` of several texts faster than the function, which compiles anew.
+    """
 
-def _score_batch(scorer, sentences, vocabulary):
-    """Losses float32 (directions, batch size, steps) of sentences."""
-    streams = _streams(scorer, sentences, vocabulary)
-    num_steps = streams["token_ids"].shape[1] - 1
-    results, state = [], scorer.zero_state()
-    for start in range(0, num_steps, _WINDOW):
-        stop = start + _WINDOW
-        batch = {name: stream[:, start:stop] for name, stream in streams.items()}
-        for suffix in SUFFIXES:
-            targets = streams[f"token_ids{suffix}"][:, start + 1 : stop + 1]
-            batch[f"next_token_id{suffix}"] = targets
-        losses, state = scorer.score(batch, state)
-        results.append(losses)
-    return np.concatenate(results, axis=2)
-
-
-def _streams(scorer, sentences, vocabulary):
-    """Both streams of a batch of sentences by the names of its arrays, padded to whole windows."""
-    width = _width(scorer.language_model)
-    num_steps = -(-(max(map(len, sentences)) + 1) // _WINDOW) * _WINDOW
-    # Batches of one size, whatever is in them: the model is compiled once.
-    ids = np.zeros((scorer.batch_size, num_steps + 1), np.int32)
-    lengths = [len(sentence) + 2 for sentence in sentences]
-    begin, end = vocabulary.begin_id, vocabulary.end_id
-    for row, length, sentence in zip(ids, lengths, sentences):
-        row[:length] = [begin, *vocabulary.ids(sentence), end]
-    streams = {"token_ids": ids}
-    if width is not None:
-        streams["tokens_characters"] = np.zeros((*ids.shape, width), np.int32)
-        characters = encode_sentences(sentences, width)
-        streams["tokens_characters"][: len(sentences), : characters.shape[1]] = characters
-    for name, stream in list(streams.items()):
-        reverse = np.zeros_like(stream)
-        for row, length in enumerate(lengths):
-            reverse[row, :length] = stream[row, :length][::-1]
-        streams[f"{name}_reverse"] = reverse
-    return streams
-
-
-class _Scorer(keras.Model):
-    """A language model as a compiled function of a batch and a state."""
-
-    def __init__(self, language_model, batch_size):
+    def __init__(self, language_model: keras.Model, batch_size: int = 64):
         super().__init__(dtype=language_model.dtype_policy, name="scorer")
         self.batch_size = batch_size
         self.language_model = language_model
         self.num_directions = language_model.config.num_directions
         self.jit_compile = keras.backend.backend() == "jax"
         self.built = True
+
+    def perplexity(
+        self,
+        files: Files,
+        vocabulary: Vocabulary,
+        max_sentences: int | None = None,
+        on_sentence: Callable[[SentenceScore], Any] | None = None,
+    ) -> PerplexityReport:
+        """What the function `perplexity` returns."""
+        _check_vocabulary(self.language_model, vocabulary)
+        paths, text, ids = find_files(files), TextReport(), vocabulary.id_table()
+        every = (tokens for path in paths for tokens in read_sentences(path, text))
+        sentences = itertools.islice(every, max_sentences)
+        totals = np.zeros(self.num_directions)
+        num_sentences = num_tokens = num_unknown = 0
+        # All of a batch is on each device; reading is not split.
+        with distributed(None):
+            while block := list(itertools.islice(sentences, _SORTED_TOGETHER)):
+                for tokens, scores in zip(block, self._score_block(block, ids)):
+                    totals += scores.sum(axis=1, dtype="float64")
+                    num_sentences, num_tokens = num_sentences + 1, num_tokens + len(tokens)
+                    num_unknown += vocabulary.count_unknown(tokens)
+                    if on_sentence is not None:
+                        words = [token.decode() for token in tokens]
+                        backward = scores[1][::-1] if len(scores) > 1 else None
+                        on_sentence(SentenceScore(words, scores[0], backward))
+        if not num_sentences:
+            raise_no_sentence(paths)
+        means = totals / (num_tokens + num_sentences)
+        return PerplexityReport(
+            perplexity=math.exp(means.mean()),
+            forward=math.exp(means[0]),
+            backward=math.exp(means[1]) if len(means) > 1 else None,
+            sentences=num_sentences,
+            tokens=num_tokens,
+            unknown_tokens=num_unknown,
+            text=text,
+        )
+
+    def _score_block(self, block, ids):
+        """Losses of sentences, float32 arrays (directions, words + 1), in their order."""
+        order = sorted(range(len(block)), key=lambda i: len(block[i]))
+        scores = [None] * len(block)
+        for start in range(0, len(order), self.batch_size):
+            places = order[start : start + self.batch_size]
+            for i, losses in zip(places, self._score_batch([block[i] for i in places], ids)):
+                scores[i] = losses
+        return scores
+
+    def _score_batch(self, sentences, ids):
+        """In windows, of which one at a time is in memory: a line may be very long."""
+        rows = [[BEGIN, *tokens, END] for tokens in sentences]
+        streams = (rows, [row[::-1] for row in rows])[: self.num_directions]
+        parts, state = [[] for _ in rows], self.zero_state()
+        for start in range(0, max(map(len, rows)) - 1, _WINDOW):
+            losses, state = self.score(self._window(streams, start, ids), state)
+            for row, part, loss in zip(rows, parts, np.moveaxis(losses, 1, 0)):
+                if start < len(row) - 1:
+                    part.append(loss[:, : len(row) - 1 - start])
+        return [np.concatenate(part, axis=1) for part in parts]
+
+    def _window(self, streams, start, ids):
+        """A batch of one shape, whatever is in it: the model is compiled once."""
+        shape = self.batch_size, _WINDOW + 1
+        words = np.full((len(streams), *shape), END, object)
+        for rows, places in zip(streams, words):
+            for row, place in zip(rows, places):
+                part = row[start : start + _WINDOW + 1]
+                place[: len(part)] = part
+        numbers = np.array([ids.get(word, ids[UNKNOWN_KEY]) for word in words.flat], np.int32)
+        batch = {}
+        for suffix, places in zip(SUFFIXES, numbers.reshape(words.shape)):
+            batch[f"token_ids{suffix}"] = places[:, :-1]
+            batch[f"next_token_id{suffix}"] = places[:, 1:]
+        if (width := _width(self.language_model)) is not None:
+            found, index = distinct(words[:, :, :-1].ravel().tolist())
+            batch.update(self.word_arrays(encode_vocabulary(found, width), index))
+        return batch
+
+    def word_arrays(self, rows, index):
+        """The characters of a batch's distinct words, and the place of each word in them."""
+        rows = trim_characters(rows, self.language_model.config.widest_filter)
+        parts = index.reshape(-1, self.batch_size, _WINDOW)
+        indices = {f"word_index{suffix}": part for suffix, part in zip(SUFFIXES, parts)}
+        return {"word_characters": pad_words(rows, index.size), **indices}
 
     def call(self, inputs):
         model = self.language_model
@@ -268,28 +286,11 @@ class _Scorer(keras.Model):
 
     def score(self, batch, state):
         """Losses `(directions, B, T)` as an array, and the state after the batch."""
-        batch = dict(batch)
-        names = [name for name in batch if name.startswith("tokens_characters")]
-        if names:
-            widest = self.language_model.config.widest_filter
-            batch.update(_distinct([batch.pop(name) for name in names], widest))
         outputs = self.predict_on_batch({**batch, "h": state[0], "c": state[1]})
         return outputs["losses"], (outputs["h"], outputs["c"])
 
     def zero_state(self):
         return tuple(map(ops.convert_to_numpy, self.language_model.zero_state(self.batch_size)))
-
-
-def _distinct(spelled, widest):
-    """Characters of positions (B, T, C), one array a direction, to those of distinct words."""
-    shape = spelled[0].shape[:2]
-    rows = np.concatenate([one.reshape(-1, one.shape[-1]) for one in spelled])
-    words, index = distinct(row.tobytes() for row in rows)
-    words = np.frombuffer(b"".join(words), rows.dtype).reshape(-1, rows.shape[1])
-    words = pad_words(trim_characters(words, widest), len(rows))
-    parts = np.split(index, len(spelled))
-    indices = {f"word_index{end}": part.reshape(shape) for end, part in zip(SUFFIXES, parts)}
-    return {"word_characters": words, **indices}
 
 
 def _width(model):

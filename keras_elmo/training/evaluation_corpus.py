@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_elmo.training.batches import Batch, Packer, TextBatches
+from keras_elmo.training.files import raise_no_sentence
 
 _PADDING = -1
 
@@ -78,6 +79,6 @@ class EvaluationCorpus(TextBatches):
                 is_empty = False
                 yield sentence
         if is_empty:
-            self.raise_no_sentence()
+            raise_no_sentence(self.files)
         while self.has_weights:
             yield np.full(self.unroll_steps + 1, _PADDING, np.int32)

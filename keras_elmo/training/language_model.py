@@ -27,6 +27,7 @@ from keras_elmo.training.epochs import CarriedStates, EpochBegin, EpochEnd, Epoc
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
+from keras_elmo.training.settings import from_options
 from keras_elmo.training.word_softmax import WordSoftmax
 
 
@@ -41,15 +42,16 @@ class BidirectionalLanguageModel(keras.Model):
     Args:
         config: The architecture, an `ElmoConfig`, or a dict of bilm-tf's options.
         vocabulary_size: Words V that can be predicted, boundaries included.
-        batch_size: Rows B of a batch, each with an LSTM state that is carried.
-        unroll_steps: Words T of a window.
+        batch_size: Rows B of a batch, each with an LSTM state that is carried. `None`, here and
+            for the arguments below, takes the value in the options, or else the default: 128.
+        unroll_steps: Words T of a window (default: 20).
         dropout: Fraction of the units to drop in training, from the input of every LSTM and from
-            the top layer.
+            the top layer (default: 0.1).
         num_negative_samples: Words drawn for the sampled softmax in training, for each direction;
-            `None`, or a number not below the vocabulary's size, for the full softmax, which
-            evaluation always uses.
+            `"auto"` takes the number in the options, or else 8192. `None`, or a number not below
+            the vocabulary's size, is the full softmax, which evaluation always uses.
         share_embedding_softmax: Whether the softmax's table is the token encoder's (models that
-            read whole words).
+            read whole words; default: no).
         carry_state: Whether LSTM states are carried from window to window, as in bilm-tf.
 
     Call arguments:
@@ -81,11 +83,11 @@ class BidirectionalLanguageModel(keras.Model):
         config: ElmoConfig | dict[str, Any],
         vocabulary_size: int,
         *,
-        batch_size: int = 128,
-        unroll_steps: int = 20,
-        dropout: float = 0.1,
-        num_negative_samples: int | None = 8192,
-        share_embedding_softmax: bool = False,
+        batch_size: int | None = None,
+        unroll_steps: int | None = None,
+        dropout: float | None = None,
+        num_negative_samples: int | str | None = "auto",
+        share_embedding_softmax: bool | None = None,
         carry_state: bool = True,
         **kwargs: Any,
     ):
@@ -93,24 +95,33 @@ class BidirectionalLanguageModel(keras.Model):
         config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)
         if vocabulary_size < 4:
             raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
-        if share_embedding_softmax and config.reads_characters:
+        if num_negative_samples == "auto":
+            num_negative_samples = from_options(config, negatives=None)["negatives"] or None
+        values = from_options(
+            config,
+            batch_size=batch_size,
+            unroll_steps=unroll_steps,
+            dropout=dropout,
+            share_embedding_softmax=share_embedding_softmax,
+        )
+        if values["share_embedding_softmax"] and config.reads_characters:
             raise ValueError("share_embedding_softmax=True needs a model that reads whole words.")
         if not config.reads_characters:
             config = config.with_word_input(vocabulary_size)
         self.config = config
         self.vocabulary_size = vocabulary_size
-        self.batch_size = batch_size
-        self.unroll_steps = unroll_steps
-        self.dropout = dropout
+        self.batch_size = values["batch_size"]
+        self.unroll_steps = values["unroll_steps"]
+        self.dropout = values["dropout"]
         self.num_negative_samples = num_negative_samples
-        self.share_embedding_softmax = share_embedding_softmax
+        self.share_embedding_softmax = values["share_embedding_softmax"]
         self.carry_state = carry_state
         self.token_encoder = make_token_encoder(config, self.dtype_policy)
-        self.bilm = make_bilm(config, self.dtype_policy, dropout)
+        self.bilm = make_bilm(config, self.dtype_policy, self.dropout)
         self.softmax = WordSoftmax(
             vocabulary_size,
             num_negative_samples=num_negative_samples if self.is_sampled else None,
-            has_kernel=not share_embedding_softmax,
+            has_kernel=not self.share_embedding_softmax,
             dtype=self.dtype_policy,
             name="softmax",
         )
@@ -228,13 +239,24 @@ class BidirectionalLanguageModel(keras.Model):
         """Configures the training; without arguments as bilm-tf's.
 
         Args:
-            optimizer: Any Keras optimizer; `None` for `bilm_tf_optimizer(unroll_steps)`.
+            optimizer: Any Keras optimizer; `None` for `bilm_tf_optimizer` with the `learning_rate`
+                and `all_clip_norm_val` of the options, where they have them.
             jit_compile: Whether to compile with XLA. `"auto"` does on JAX, and on TensorFlow with
                 a GPU: on a CPU TensorFlow's own graph is faster.
             **kwargs: Other arguments of `keras.Model.compile`; no loss is needed.
+
+        Raises:
+            ValueError: if the weights are float16.
         """
+        if self.variable_dtype == "float16":
+            raise ValueError(
+                'Training needs weights of more than half precision: use dtype="mixed_float16", '
+                'whose loss is scaled, or "mixed_bfloat16".'
+            )
         if optimizer is None:
-            optimizer = bilm_tf_optimizer(self.unroll_steps)
+            values = from_options(self.config, learning_rate=None, clip_norm=None)
+            rate, clip_norm = values["learning_rate"] or 0.2, values["clip_norm"] or None
+            optimizer = bilm_tf_optimizer(self.unroll_steps, rate, clip_norm)
         if jit_compile == "auto" and keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
@@ -275,11 +297,11 @@ class BidirectionalLanguageModel(keras.Model):
             A `keras.callbacks.History`.
 
         Raises:
-            ValueError: if the corpus is too small for a batch, is an `EvaluationCorpus`, or an
-                argument does not go with the others.
+            ValueError: if the corpus is too small for a batch, is an `EvaluationCorpus`, is not one
+                for this model, or an argument does not go with the others.
         """
         callbacks = [CarriedStates(self.batch_size * self.unroll_steps), *_as_list(callbacks)]
-        kwargs["validation_data"] = _evaluation_data(kwargs.get("validation_data"))
+        kwargs["validation_data"] = self._evaluation_data(kwargs.get("validation_data"))
         kwargs.update(epochs=epochs, verbose=verbose)
         if isinstance(x, LanguageModelCorpus):
             if y is not None or batch_size is not None:
@@ -302,6 +324,7 @@ class BidirectionalLanguageModel(keras.Model):
     def _fit_corpus(
         self, corpus, callbacks, num_steps, epochs, steps_per_epoch=None, initial_epoch=0, **kwargs
     ):
+        self._check_corpus(corpus)
         steps = steps_per_epoch or corpus.batches_per_epoch
         if steps < 1:
             raise ValueError(
@@ -349,7 +372,50 @@ class BidirectionalLanguageModel(keras.Model):
         """
         if not isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks = [CarriedStates(self.batch_size * self.unroll_steps), *_as_list(callbacks)]
-        return super().evaluate(_evaluation_data(x), *args, callbacks=callbacks, **kwargs)
+        return super().evaluate(self._evaluation_data(x), *args, callbacks=callbacks, **kwargs)
+
+    def _evaluation_data(self, x):
+        """An `EvaluationCorpus` as Keras takes it; other data as they are."""
+        if isinstance(x, LanguageModelCorpus):
+            raise ValueError(
+                "A LanguageModelCorpus is an endless stream for training: evaluate on an "
+                "EvaluationCorpus of the same text."
+            )
+        if not isinstance(x, EvaluationCorpus):
+            return x
+        self._check_corpus(x)
+        if keras.backend.backend() != "tensorflow":
+            return _EvaluationBatches(x)
+        import tensorflow as tf
+
+        return x.dataset().apply(tf.data.experimental.assert_cardinality(x.num_batches))
+
+    def _check_corpus(self, corpus):
+        """Raises ValueError if a corpus is not one for this model."""
+        config = self.config
+        width = config.max_characters_per_token if config.reads_characters else None
+        own = {
+            "vocabulary size": self.vocabulary_size,
+            "bidirectional": config.bidirectional,
+            "max_characters_per_token": width,
+        }
+        # Several processes that train together have a part of the rows each.
+        if self.carry_state and corpus.batch_size * corpus.shard[1] != self.batch_size:
+            own["batch_size"] = self.batch_size
+        if isinstance(corpus, LanguageModelCorpus):
+            own["unroll_steps"] = self.unroll_steps
+        found = {**vars(corpus), "vocabulary size": len(corpus.vocabulary)}
+        different = [
+            f"{name} is {found[name]} in the corpus, {value} in the model"
+            for name, value in own.items()
+            if found[name] != value
+        ]
+        if different:
+            raise ValueError(
+                f"The corpus does not fit the model: {'; '.join(different)}. Make both with the "
+                "same vocabulary and arguments; a model that reads whole words needs a corpus with "
+                "max_characters_per_token=None."
+            )
 
     def reset_states(self) -> None:
         """Sets the LSTM state that training carries from window to window to zero."""
@@ -359,12 +425,14 @@ class BidirectionalLanguageModel(keras.Model):
         """Sets the LSTM state that evaluation carries from window to window to zero."""
         _set_zero(self.evaluation_state)
 
-    def export_hdf5(self, folder: str | os.PathLike) -> None:
+    def export_hdf5(self, folder: str | os.PathLike, vocabulary: Vocabulary | None = None) -> None:
         """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax.
 
         Args:
             folder: Where to write; made if it does not exist. Files options.json, weights.hdf5 and
                 softmax.hdf5 (`softmax/W` (V, P) and `softmax/b` (V,)) are replaced.
+            vocabulary: The model's `Vocabulary`, for a vocabulary.txt beside them, which
+                `load_language_model` and `keras-elmo evaluate` read.
         """
         options = {
             **self.config.training_options,
@@ -379,6 +447,8 @@ class BidirectionalLanguageModel(keras.Model):
             self.config, vocabulary_size=self.vocabulary_size, training_options=options
         )
         write_model(folder, self, config, softmax=(self.softmax_kernel, self.softmax.bias))
+        if vocabulary is not None:
+            vocabulary.write(Path(folder) / "vocabulary.txt")
 
     def load_hdf5(self, model: Any) -> bool:
         """Loads the weights of a model, and the softmax.hdf5 beside them where there is one.
@@ -563,22 +633,6 @@ def _training_data(corpus, position):
             batches.close()
         # What was read ahead and not used comes again.
         corpus.go_to(position())
-
-
-def _evaluation_data(x):
-    """An `EvaluationCorpus` as Keras takes it; other data as they are."""
-    if isinstance(x, LanguageModelCorpus):
-        raise ValueError(
-            "A LanguageModelCorpus is an endless stream for training: evaluate on an "
-            "EvaluationCorpus of the same text."
-        )
-    if not isinstance(x, EvaluationCorpus):
-        return x
-    if keras.backend.backend() != "tensorflow":
-        return _EvaluationBatches(x)
-    import tensorflow as tf
-
-    return x.dataset().apply(tf.data.experimental.assert_cardinality(x.num_batches))
 
 
 class _EvaluationBatches(keras.utils.PyDataset):

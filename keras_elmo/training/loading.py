@@ -43,12 +43,12 @@ def load_language_model(
     if not (path / "options.json").exists():
         checkpoint = _checkpoint_at(path)
         folder = path if path.is_dir() else path.resolve().parent.parent
-        vocabulary = Vocabulary.from_file(vocabulary or folder / "vocabulary.txt")
+        vocabulary = _vocabulary(vocabulary, folder)
         model = BidirectionalLanguageModel.from_config(read_checkpoint_state(checkpoint)["model"])
         model.compile("sgd")
         load_checkpoint(checkpoint, model, optimizer=False)
         return model, vocabulary
-    vocabulary = Vocabulary.from_file(vocabulary or path / "vocabulary.txt")
+    vocabulary = _vocabulary(vocabulary, path)
     model = _plain_model(ElmoConfig.from_json(path / "options.json"), len(vocabulary))
     if not model.load_hdf5(path):
         raise FileNotFoundError(
@@ -64,8 +64,7 @@ def export_language_model(
     """Writes options, weights, softmax and vocabulary of a checkpoint or a training's folder."""
     with atomic_folder(folder, overwrite) as partial:
         model, vocabulary = load_language_model(checkpoint)
-        model.export_hdf5(partial)
-        vocabulary.write(Path(partial) / "vocabulary.txt")
+        model.export_hdf5(partial, vocabulary)
 
 
 def config_of(model: str | os.PathLike) -> ElmoConfig:
@@ -111,6 +110,16 @@ def start_from(
     )
 
 
+def _vocabulary(given, folder):
+    path = Path(given or folder / "vocabulary.txt")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no vocabulary {path}: give the file of the model's vocabulary, on the "
+            "command line by --vocab or --start-vocab."
+        )
+    return Vocabulary.from_file(path)
+
+
 def _options_beside(path):
     """The options.json of a folder, or beside a file."""
     return (path if path.is_dir() else path.parent) / "options.json"
@@ -128,9 +137,4 @@ def _checkpoint_at(path):
 
 def _plain_model(config, vocabulary_size):
     """A language model to be loaded, not trained."""
-    return BidirectionalLanguageModel(
-        config,
-        vocabulary_size,
-        carry_state=False,
-        share_embedding_softmax=bool(config.training_options.get("share_embedding_softmax")),
-    )
+    return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False)

@@ -2,13 +2,14 @@
 
 import csv
 import dataclasses
-import importlib.util
 import json
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 import keras
@@ -18,21 +19,24 @@ from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import find_files
-from keras_elmo.text.vocabulary import Vocabulary, count_words
+from keras_elmo.text.reader import counted, find_files
+from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import TrainingCheckpoint, latest_step, remove_partial_files
 from keras_elmo.training.corpus import LanguageModelCorpus
-from keras_elmo.training.distribution import split_batches
-from keras_elmo.training.evaluation import PerplexityReport, perplexity
+from keras_elmo.training.distribution import is_first_process, split_batches
+from keras_elmo.training.evaluation import PerplexityReport, Scorer
+from keras_elmo.training.files import changed_files, count_corpus, fingerprints
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.loading import config_of, start_from
 from keras_elmo.training.optimizer import SLOTS, ClippedAdam, TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import (
     EXTENDABLE_SCHEDULES,
+    FROM_OPTIONS,
     LEARNING_RATES,
     NOT_RECORDED,
     PRESETS,
     TrainingSettings,
+    from_options,
 )
 
 _log = logging.getLogger(__name__)
@@ -49,7 +53,8 @@ class TrainingResult:
         model: The `BidirectionalLanguageModel`.
         vocabulary: Its `Vocabulary`.
         folder: Where the model was written, for `ElmoLayer`, bilm-tf and AllenNLP.
-        history: A dict for each report: `epoch`, `step`, the losses and perplexities.
+        history: A dict for each report: `epoch` (passes over the text so far), `step`, the losses
+            and perplexities.
         report: The `PerplexityReport` of the held-out text, or `None`.
     """
 
@@ -97,15 +102,22 @@ def train(
     118.3
     >>> elmo = ElmoLayer(result.folder)
     """
-    if settings.held_out:
-        find_files(settings.held_out)  # to fail now, not at the first report
-    if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
-        raise ValueError("tensorboard=True needs TensorBoard: pip install tensorboard")
+    settings.check_files()
+    if settings.tensorboard and not all(map(find_spec, ("tensorboard", "tensorflow"))):
+        raise ValueError("tensorboard=True needs two packages: pip install tensorboard tensorflow")
+    config, settings = _resolved(settings)
+    split = split_batches(settings.batch_size, settings.devices, settings.process, settings.hosts)
+    with split as (shard, model_scope):
+        return _train(settings, config, shard, model_scope, callbacks, show_progress)
+
+
+def _train(settings, config, shard, model_scope, callbacks, show_progress):
     folder = Path(settings.output)
     folder.mkdir(parents=True, exist_ok=True)
-    remove_partial_files(folder)
-    remove_partial_files(folder / "model")
-    config, settings = _resolved(settings)
+    writes = is_first_process()
+    if writes:
+        remove_partial_files(folder)
+        remove_partial_files(folder / "model")
     recorded = _recorded(settings, config)
     begun = _checked_begun(folder, recorded)
     vocabulary, counts, predictions = _vocabulary_and_counts(settings, folder, show_progress)
@@ -113,24 +125,24 @@ def train(
     num_steps = _num_steps(settings.steps, settings.epochs, steps_per_epoch)
     _check_cooldown(folder, begun, recorded, steps_per_epoch)
     keras.utils.set_random_seed(settings.seed)
-    split = split_batches(settings.batch_size, settings.devices, settings.process, settings.hosts)
-    with split as shard:
+    with model_scope:
         model = _new_model(settings, config, vocabulary, counts)
         model.compile(_optimizer(settings, num_steps))
     corpus = _corpus(settings, config, vocabulary, shard)
     _log_plan(model, settings, num_steps, steps_per_epoch)
-    with atomic_write(folder / _SETTINGS_FILE) as partial:
-        Path(partial).write_text(json.dumps(recorded, indent=1), encoding="utf-8")
+    if writes:
+        with atomic_write(folder / _SETTINGS_FILE) as partial:
+            Path(partial).write_text(json.dumps(recorded, indent=1), encoding="utf-8")
     checkpoint = TrainingCheckpoint(
         folder / "checkpoints", every_seconds=settings.checkpoint_seconds, keep=settings.keep
     )
-    own_callbacks = []
+    scorer, own_callbacks = Scorer(model), []
     if settings.held_out:
-        own_callbacks.append(_HeldOut(settings, vocabulary))
-    if settings.tensorboard:
+        own_callbacks.append(_HeldOut(settings, vocabulary, scorer))
+    if settings.tensorboard and writes:
         own_callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     with progress_bar("training", total=num_steps, shown=show_progress) as bar:
-        report = _Report(folder / "log.csv", checkpoint, num_steps, bar)
+        report = _Report(folder / "log.csv", checkpoint, num_steps, steps_per_epoch, bar)
         model.fit(
             corpus,
             total_steps=num_steps,
@@ -138,14 +150,14 @@ def train(
             verbose=0,
             callbacks=[*own_callbacks, *callbacks, checkpoint, report],
         )
-    model.export_hdf5(folder / "model")
-    vocabulary.write(folder / "model" / "vocabulary.txt")
+    if writes:
+        model.export_hdf5(folder / "model", vocabulary)
     scores = None
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
             files = settings.held_out
-            scores = perplexity(model, files, vocabulary, on_sentence=lambda _: bar.advance())
-    return TrainingResult(model, vocabulary, folder / "model", checkpoint.history, scores)
+            scores = scorer.perplexity(files, vocabulary, on_sentence=lambda _: bar.advance())
+    return TrainingResult(model, vocabulary, folder / "model", report.rows(), scores)
 
 
 def _resolved(settings):
@@ -156,22 +168,8 @@ def _resolved(settings):
         config = ElmoConfig.from_json(settings.options)
     else:
         config = PRESETS[settings.preset]
-    options = dict(config.training_options)
-    if not options.get("sample_softmax", True):
-        options["n_negative_samples_batch"] = 0
-    defaults = {
-        "batch_size": ("batch_size", 128),
-        "unroll_steps": ("unroll_steps", 20),
-        "dropout": ("dropout", 0.1),
-        "negatives": ("n_negative_samples_batch", 8192),
-        "learning_rate": ("learning_rate", LEARNING_RATES[settings.optimizer]),
-        "clip_norm": ("all_clip_norm_val", 10.0),
-        "share_embedding_softmax": ("share_embedding_softmax", False),
-    }
-    values = {}
-    for name, (option, default) in defaults.items():
-        found = (getattr(settings, name), options.get(option), default)
-        values[name] = next(value for value in found if value is not None)
+    values = from_options(config, **{name: getattr(settings, name) for name in FROM_OPTIONS})
+    values["learning_rate"] = values["learning_rate"] or LEARNING_RATES[settings.optimizer]
     config = dataclasses.replace(config, training_options={})
     return config, dataclasses.replace(settings, **values)
 
@@ -181,6 +179,8 @@ def _recorded(settings, config):
     values = {name: x for name, x in vars(settings).items() if name not in NOT_RECORDED}
     if settings.start_from is not None:
         values["start_from"] = os.fspath(settings.start_from)
+    if settings.process is not None:
+        values["process"] = re.sub(r"\d+", "*", settings.process, count=1)
     return {**values, "options": config.to_dict()}
 
 
@@ -199,7 +199,7 @@ def _checked_begun(folder, recorded):
     if changed:
         raise ValueError(
             f"The training in {folder} was begun with other settings: "
-            + ", ".join(f"{name} {before[name]!r:.80}" for name in changed)
+            + ", ".join(f"{name} {before[name]!r:.80}, now {now[name]!r:.80}" for name in changed)
             + ". Start it again with the same settings to resume it, or choose another output."
         )
     return before
@@ -215,7 +215,7 @@ def _check_cooldown(folder, begun, recorded, steps_per_epoch):
         raise ValueError(
             f"The training in {folder} has done {step:,} steps, and its learning rate has been "
             f"falling since step {before[0]:,}: its length cannot be changed any more. Give the "
-            "steps it had before, or continue from a copy of the folder made before the fall."
+            "length it had before, or continue from a copy of the folder made before the fall."
         )
     if step > now[0]:
         raise ValueError(
@@ -236,8 +236,8 @@ def _steps_per_epoch(settings, predictions):
     size = settings.batch_size, settings.unroll_steps
     if predictions < size[0] * size[1]:
         raise ValueError(
-            f"The corpus has {predictions:,} words to predict, less than one step of batch_size x "
-            f"unroll_steps = {size[0]} x {size[1]}: make one of them smaller."
+            f"The corpus has {counted(predictions, 'word')} to predict, less than one step of "
+            f"batch_size={size[0]} rows of unroll_steps={size[1]} words: make one of them smaller."
         )
     return predictions // (size[0] * size[1])
 
@@ -251,22 +251,25 @@ def _vocabulary_and_counts(settings, folder, show_progress):
     own, cache = folder / "vocabulary.txt", folder / "counts.npz"
     vocabulary = _begun_vocabulary(settings, own)
     paths = find_files(settings.files)
-    identity = json.dumps([[path, os.path.getsize(path)] for path in paths])
     if vocabulary is not None and own.exists() and cache.exists():
         with np.load(cache) as saved:
-            if saved["files"].item() == identity and len(saved["counts"]) == len(vocabulary):
+            earlier = json.loads(saved["files"].item())
+            is_same = not changed_files(fingerprints(paths, earlier), earlier)
+            if is_same and len(saved["counts"]) == len(vocabulary):
                 return vocabulary, saved["counts"], int(saved["predictions"])
-    counted = _count(paths, show_progress)
+    words = count_corpus(paths, show_progress)
     if vocabulary is None:
-        vocabulary = Vocabulary.from_counts(counted.counts, size=_VOCABULARY_SIZE)
-    vocabulary.check_order(counted)
-    counts, predictions = vocabulary.counts(counted), counted.report.predictions
+        vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
+    vocabulary.check_order(words)
+    counts, predictions = vocabulary.counts(words), words.report.predictions
     _steps_per_epoch(settings, predictions)  # to fail before anything is written
-    known = 1 - counts[vocabulary.unknown_id] / max(counted.report.tokens, 1)
-    _log.info(f"Vocabulary: {len(vocabulary):,} words, {known:.2%} of the tokens")
-    vocabulary.write(own)
-    with atomic_write(cache) as partial:
-        np.savez(partial, counts=counts, predictions=predictions, files=identity)
+    known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
+    _log.info(f"Vocabulary: {counted(len(vocabulary), 'word')}, {known:.2%} of the tokens")
+    if is_first_process():
+        vocabulary.write(own)
+        files = json.dumps(fingerprints(paths))
+        with atomic_write(cache) as partial:
+            np.savez(partial, counts=counts, predictions=predictions, files=files)
     return vocabulary, counts, predictions
 
 
@@ -281,17 +284,6 @@ def _begun_vocabulary(settings, own):
             f"{settings.vocabulary}: leave it out to resume, or choose another output."
         )
     return vocabulary
-
-
-def _count(paths, show_progress):
-    size = sum(map(os.path.getsize, paths))
-    with progress_bar("counting", total=size, shown=show_progress) as bar:
-        counted = count_words(paths, lambda path: bar.advance(os.path.getsize(path)))
-    read = counted.report
-    _log.info(f"Corpus: {read.files:,} files, {read.sentences:,} sentences, {read.tokens:,} tokens")
-    for oddity in read.oddities():
-        _log.info("        %s", oddity)
-    return counted
 
 
 def _new_model(settings, config, vocabulary, counts):
@@ -356,7 +348,7 @@ def _log_plan(model, settings, num_steps, steps_per_epoch):
     megabytes = 4 * (copies * (bilm + softmax) + logits) / 1e6
     drawn = f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
     size = f"{settings.batch_size} x {settings.unroll_steps} words"
-    epochs = f"{num_steps / steps_per_epoch:.2f} epochs of {steps_per_epoch:,}"
+    epochs = f"{num_steps / steps_per_epoch:.2f} epochs, each {counted(steps_per_epoch, 'step')}"
     _log.info(f"backend:    {keras.backend.backend()}")
     _log.info(f"parameters: {bilm:,} in the biLM, {softmax:,} in the softmax")
     _log.info(f"softmax:    {drawn if model.is_sampled else f'all {compared:,} words'}")
@@ -368,13 +360,13 @@ def _log_plan(model, settings, num_steps, steps_per_epoch):
 class _HeldOut(keras.callbacks.Callback):
     """Adds the perplexity of held-out text to the logs."""
 
-    def __init__(self, settings, vocabulary):
+    def __init__(self, settings, vocabulary, scorer):
         super().__init__()
-        self._settings, self._vocabulary = settings, vocabulary
+        self._settings, self._vocabulary, self._scorer = settings, vocabulary, scorer
 
     def on_epoch_end(self, epoch, logs=None):
         files, count = self._settings.held_out, self._settings.evaluate_sentences
-        report = perplexity(self.model, files, self._vocabulary, max_sentences=count)
+        report = self._scorer.perplexity(files, self._vocabulary, max_sentences=count)
         logs["held_out_perplexity"] = report.perplexity
         logs["held_out_forward"] = report.forward
         if report.backward is not None:
@@ -384,15 +376,17 @@ class _HeldOut(keras.callbacks.Callback):
 class _Report(keras.callbacks.Callback):
     """Logs and shows how far the training is, and writes log.csv from the checkpoint's history."""
 
-    def __init__(self, path, checkpoint, num_steps, bar):
+    def __init__(self, path, checkpoint, num_steps, steps_per_epoch, bar):
         super().__init__()
-        self._path, self._checkpoint = path, checkpoint
-        self._num_steps, self._bar = num_steps, bar
+        self._path, self._checkpoint, self._bar = path, checkpoint, bar
+        self._num_steps, self._steps_per_epoch = num_steps, steps_per_epoch
 
     def on_train_begin(self, logs=None):
         self._first = self._checkpoint.step
         if self._first:
-            _log.info(f"Resumed after step {self._first:,}")
+            is_done = self._first >= self._num_steps
+            what = "This training has ended already" if is_done else "Resumed"
+            _log.info(f"{what} after step {self._first:,}")
             self._bar.update(self._first)
             self._write()  # may have been killed before
 
@@ -416,13 +410,22 @@ class _Report(keras.callbacks.Callback):
         _log.info(", ".join(shown))
         self._write()
 
+    def rows(self):
+        """The reports, each with the epochs of the text that were done, not Keras' number."""
+        return [
+            {**row, "epoch": round(row["step"] / self._steps_per_epoch, 4)}
+            for row in self._checkpoint.history
+        ]
+
     def _write(self):
-        history = self._checkpoint.history
-        names = list(dict.fromkeys(name for row in history for name in row))
+        if not is_first_process():
+            return
+        rows = self.rows()
+        names = list(dict.fromkeys(name for row in rows for name in row))
         with (
             atomic_write(self._path) as partial,
             open(partial, "w", newline="", encoding="utf-8") as file,
         ):
             writer = csv.DictWriter(file, names)
             writer.writeheader()
-            writer.writerows(history)
+            writer.writerows(rows)

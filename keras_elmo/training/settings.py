@@ -1,14 +1,16 @@
 """The settings of a training. Imports no Keras: the command line shows them."""
 
 import dataclasses
+import glob
 import math
+import numbers
 import os
-from collections.abc import Sequence
-
-import numpy as np
+import re
+from typing import Any
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.registry import get_model
+from keras_elmo.pretrained.registry import get_model, list_models
+from keras_elmo.text.reader import Files, find_files
 
 PRESETS: dict[str, ElmoConfig] = {
     "tiny": ElmoConfig(
@@ -27,15 +29,47 @@ LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 EXTENDABLE_SCHEDULES = ("constant", "trapezoid")
 """Schedules with which a training can be made longer: at most its end depends on its length."""
 
-Files = str | os.PathLike | Sequence[str | os.PathLike]
+FROM_OPTIONS = {
+    "batch_size": ("batch_size", 128),
+    "unroll_steps": ("unroll_steps", 20),
+    "dropout": ("dropout", 0.1),
+    "negatives": ("n_negative_samples_batch", 8192),
+    "learning_rate": ("learning_rate", None),
+    "clip_norm": ("all_clip_norm_val", 10.0),
+    "share_embedding_softmax": ("share_embedding_softmax", False),
+}
+"""The name of a setting among bilm-tf's options, and its default."""
+
+
+def from_options(config: ElmoConfig, **given: Any) -> dict[str, Any]:
+    """Settings by name: what is given, or what bilm-tf's options say of it, or the default.
+
+    The options are the config's `training_options`. What is not given is `None`.
+    """
+    options = dict(config.training_options)
+    if not options.get("sample_softmax", True):
+        options["n_negative_samples_batch"] = 0
+    values = {}
+    for name, value in given.items():
+        option, default = FROM_OPTIONS[name]
+        if value is None and (value := options.get(option)) is not None:
+            _check_number(name, value, f"{option} in the options")
+        values[name] = default if value is None else value
+    return values
+
+
+def _check_number(name, value, label):
+    kind, is_good, expected = _NUMBERS.get(name, (object, lambda value: True, ""))
+    if not (isinstance(value, kind) and is_good(value)):
+        raise ValueError(f"{label} must be {expected}, got {value!r}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
     """The settings of a training: the options of `keras-elmo train`.
 
-    What `options` or the model of `start_from` says of a setting is its default in place of the one
-    below.
+    Where `options` or the options of `start_from`'s model name a setting, their value replaces the
+    default below.
 
     Args:
         files: Text of one tokenized sentence a line (plain, .gz or .xz): paths or glob patterns.
@@ -48,10 +82,11 @@ class TrainingSettings:
             weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf.
         start_vocabulary: The vocabulary file of that model, if it is not in its folder.
         devices: Split each batch over so many devices, with TensorFlow or JAX.
-        process: With JAX: `"I/N"`, this is the I-th (from 0) of N processes that train together.
+        process: With JAX: `"I/N"`, this is the I-th (from 0) of N processes that train together,
+            with one `output` folder for all.
         hosts: With `process`: `"HOST:PORT,..."`, the address of each process, the same for all.
         held_out: Text to evaluate on.
-        epochs: Epochs to train, not necessarily whole (default: 1).
+        epochs: Passes over the text, such as 2.5 (default: 1).
         steps: Steps to train, in place of `epochs`.
         batch_size: Rows of a batch (default: 128).
         unroll_steps: Words of a window (default: 20).
@@ -74,7 +109,7 @@ class TrainingSettings:
         evaluate_sentences: Sentences of `held_out` to evaluate on then; the end takes all.
         checkpoint_seconds: Seconds between two checkpoints.
         keep: Checkpoints to keep.
-        dtype: A Keras dtype policy such as `"mixed_bfloat16"`.
+        dtype: Keras dtype policy (default: Keras' own, `"float32"` unless set).
         tensorboard: Log for TensorBoard too.
 
     Raises:
@@ -116,13 +151,11 @@ class TrainingSettings:
 
     def __post_init__(self):
         for name, choices in CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
+            if (value := getattr(self, name)) not in (*choices, _DEFAULTS[name]):
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
-        for name, kind in NUMBERS.items():
-            is_good, expected = _KINDS[kind]
-            value = getattr(self, name)
-            if value is not None and not is_good(value):
-                raise ValueError(f"{name} must be {expected}, got {value!r}.")
+        for name in _NUMBERS:
+            if (value := getattr(self, name)) is not None:
+                _check_number(name, value, name)
         if self.epochs and self.steps:
             raise ValueError("give epochs or steps, not both")
         if self.warmup_steps and self.schedule == "constant":
@@ -131,37 +164,48 @@ class TrainingSettings:
             raise ValueError("cooldown_steps needs the schedule trapezoid")
         if self.hosts and not self.process:
             raise ValueError("hosts needs process")
+        if self.process:
+            if not self.hosts:
+                raise ValueError("process needs hosts")
+            found = re.fullmatch(r"(\d+)/(\d+)", self.process)
+            if not found or int(found[1]) >= int(found[2]):
+                raise ValueError(f"process must be I/N, such as 0/2 or 1/2, got {self.process!r}.")
         if self.start_from and self.options:
             raise ValueError("start_from has the architecture of its model: leave out options")
 
+    def check_files(self) -> None:
+        """Raises FileNotFoundError if there is no file where something is to be read."""
+        for files in filter(None, (self.files, self.held_out)):
+            find_files(files)
+        options = None if isinstance(self.options, dict) else self.options
+        for name in filter(None, (self.vocabulary, options, self.start_vocabulary)):
+            if not os.path.isfile(name):
+                raise FileNotFoundError(f"There is no file {os.fspath(name)}.")
+        source = self.start_from
+        # A checkpoint of TensorFlow 1 goes by what the names of its files begin with.
+        if source and source not in list_models() and not glob.glob(f"{os.fspath(source)}*"):
+            raise FileNotFoundError(f"There is no model {os.fspath(source)} to start from.")
 
+
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(TrainingSettings)}
 CHOICES = {
     "preset": tuple(PRESETS),
     "optimizer": tuple(LEARNING_RATES),
     "schedule": ("constant", "cosine", "trapezoid"),
+    "dtype": ("float32", "mixed_bfloat16", "bfloat16", "mixed_float16"),
 }
-NUMBERS = {
-    **dict.fromkeys(("devices", "steps", "batch_size", "unroll_steps", "keep"), "positive"),
-    **dict.fromkeys(("evaluate_every", "evaluate_sentences"), "positive"),
-    **dict.fromkeys(("negatives", "warmup_steps", "cooldown_steps"), "count"),
-    **dict.fromkeys(("epochs", "learning_rate", "checkpoint_seconds"), "positive_float"),
-    "clip_norm": "not_negative_float",
-    "dropout": "fraction",
+_POSITIVE = numbers.Integral, lambda value: value >= 1, "a positive integer"
+_COUNT = numbers.Integral, lambda value: value >= 0, "0 or a positive integer"
+_RATE = numbers.Real, lambda value: 0 < value < math.inf, "a positive number"
+_NUMBERS = {
+    **dict.fromkeys(("devices", "steps", "batch_size", "unroll_steps", "keep"), _POSITIVE),
+    **dict.fromkeys(("evaluate_every", "evaluate_sentences"), _POSITIVE),
+    **dict.fromkeys(("negatives", "warmup_steps", "cooldown_steps", "seed"), _COUNT),
+    **dict.fromkeys(("epochs", "learning_rate", "checkpoint_seconds"), _RATE),
+    "clip_norm": (numbers.Real, lambda value: 0 <= value < math.inf, "0 or a positive number"),
+    "dropout": (numbers.Real, lambda value: 0 <= value < 1, "from 0 to below 1"),
 }
-"""The kind of number of a setting, by its name in `keras_elmo.cli.numbers`."""
-
-
-def _is_whole(least):
-    return lambda value: isinstance(value, (int, np.integer)) and value >= least
-
-
-_KINDS = {
-    "positive": (_is_whole(1), "a positive integer"),
-    "count": (_is_whole(0), "0 or a positive integer"),
-    "positive_float": (lambda value: 0 < value < math.inf, "a positive number"),
-    "not_negative_float": (lambda value: 0 <= value < math.inf, "0 or a positive number"),
-    "fraction": (lambda value: 0 <= value < 1, "from 0 to below 1"),
-}
+"""The kind of a number, what must hold for it, and that in words."""
 
 NOT_RECORDED = (
     *("files", "output", "vocabulary", "preset", "options", "start_vocabulary", "hosts"),

@@ -40,7 +40,7 @@ def test_vocab(capsys, tmp_path):
     path = tmp_path / "vocab.txt"
     code, out, _ = run(capsys, "vocab", TRAIN, "--output", path, "--size", 20)
     assert code == 0
-    assert "Corpus: 1 files, 60 sentences, 819 tokens" in out
+    assert "Corpus: 1 file, 60 sentences, 819 tokens" in out
     assert "Wrote 20 of 127 words" in out and "rarest word occurs" in out
     vocabulary = Vocabulary.from_file(path)
     assert vocabulary.words[3] == "the" and len(vocabulary) == 20
@@ -61,11 +61,11 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     assert float(rows[2]["held_out_perplexity"]) == pytest.approx(float(final.split()[1]), rel=1e-3)
     # The same command once more has nothing to do and ends as before.
     code, out, _ = train(capsys, folder, options, steps=14)
-    assert code == 0 and "Resumed after step 14" in out and final in out
+    assert code == 0 and "ended already after step 14" in out and final in out
     code, _, err = train(capsys, folder, options, "--dropout", 0.5, steps=14)
-    assert code == 1 and "begun with other settings: dropout 0.1" in err
+    assert code == 1 and "begun with other settings: dropout 0.1, now 0.5" in err
     code, _, err = train(capsys, folder, options, "--schedule", "cosine", steps=18)
-    assert code == 1 and "schedule 'constant'" in err and "steps 14" in err
+    assert code == 1 and "schedule 'constant', now 'cosine'" in err and "steps 14, now 18" in err
 
     code, out, _ = run(capsys, "evaluate", folder, HELD_OUT)
     assert code == 0 and final in out and "0.00% of them not in the vocabulary" in out
@@ -125,7 +125,7 @@ def test_length_chosen_when_resumed(capsys, tmp_path, options):
     code, _, err = trapezoid(capsys, parts, options, 30, 6)
     assert code == 1 and "falling since step 10" in err
     code, _, err = trapezoid(capsys, parts, options, 16, 6, "--warmup-steps", 4)
-    assert code == 1 and "warmup_steps 3" in err
+    assert code == 1 and "--warmup-steps 3, now 4" in err
     assert trapezoid(capsys, parts, options, 16, 6)[0] == 0
 
 
@@ -162,7 +162,7 @@ def test_start_from_bilm_tf(capsys, tmp_path):
     arguments = ["train", TRAIN, "--vocab", VOCAB, "--start-from", checkpoint, "--steps", 1]
     arguments += ["--learning-rate", 1e-6, "--output", tmp_path / "run", "--held-out", HELD_OUT]
     code, _, err = run(capsys, *arguments)
-    assert code == 1 and "give its start_vocabulary" in err
+    assert code == 1 and "give its --start-vocab" in err
     code, out, _ = run(capsys, *arguments, "--start-vocab", VOCAB)
     assert code == 0 and "127 of 127 words" in out
     code, out, _ = run(capsys, "evaluate", tmp_path / "run", HELD_OUT, "--bilm-tf",
@@ -191,13 +191,15 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     assert code == 1
     code, _, err = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
     assert code == 1 and "neither a checkpoint, nor" in err
+    code, _, err = run(capsys, "evaluate", tmp_path / "none", HELD_OUT)
+    assert code == 1 and "expected a training's folder, a checkpoint, or" in err
     code, _, err = run(capsys, *common, "--held-out", tmp_path / "none.txt")
     assert code == 1 and "No text file matches" in err
     for arguments, message in (
-        (["--epochs", "x"], "'x' is not a number"),
-        (["--dropout", "1"], "'1' is not a number from 0 to below 1"),
-        (["--negatives", "-1"], "expected one argument|'-1' is not a whole number"),
-        (["--clip-norm", "nan"], "'nan' is not a number of at least 0"),
+        (["--epochs", "x"], "--epochs: invalid float value: 'x'"),
+        (["--dropout", "1"], "--dropout must be from 0 to below 1, got 1.0"),
+        (["--negatives", "-1"], "expected one argument|--negatives must be 0 or a positive"),
+        (["--clip-norm", "nan"], "--clip-norm must be 0 or a positive number, got nan"),
         (["--epochs", "1", "--steps", "1"], "give --epochs or --steps, not both"),
         (["--warmup-steps", "5"], "--warmup-steps needs the --schedule cosine"),
         (["--hosts", "a:1"], "--hosts needs --process"),

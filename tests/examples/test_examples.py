@@ -10,11 +10,11 @@ from training_models import DATA
 def test_pretrain(tmp_path):
     arguments = [
         DATA / "train.txt", "--held-out", DATA / "heldout.txt", "--output", tmp_path,
-        "--words", 100, "--batch-size", 4, "--steps", 6, "--report", 3,
-        "--lstm-dim", 16, "--projection-dim", 8,
+        "--words", 100, "--steps", 6, "--lstm-dim", 16, "--projection-dim", 8,
     ]  # fmt: skip
     printed = run_program("pretrain.py", *arguments)
-    assert "819 tokens" in printed and "Held-out perplexity" in printed
-    assert "Vectors of 16 numbers" in printed
-    assert (tmp_path / "log.csv").read_text().count("\n") == 3
+    # 879 words to predict: one row of 20 gives an epoch of 43 steps.
+    assert "819 tokens" in printed and "6 steps of 1 x 20 words, 0.1 epochs" in printed
+    assert "Held-out perplexity" in printed and "Vectors of 16 numbers" in printed
+    assert (tmp_path / "log.csv").read_text().count("\n") == 7
     assert (tmp_path / "checkpoints" / "step-00000006.npz").exists()

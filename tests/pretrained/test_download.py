@@ -310,6 +310,11 @@ def test_places_without_a_model_are_named(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty must hold options\.json.*found nothing"):
         ElmoLayer(tmp_path / "empty")
+    (tmp_path / "empty" / "training.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match="training that has not ended.*keras-elmo export"):
+        ElmoLayer(tmp_path / "empty")
+    shutil.copytree(TINY, tmp_path / "empty" / "model")
+    ElmoLayer(tmp_path / "empty")  # a training's folder, with its model
     (folder / "weights.hdf5").unlink()
     with pytest.raises(ValueError, match=r"found bilm_embeddings\.hdf5, token_embeddings\.hdf5"):
         ElmoLayer(folder)
@@ -359,8 +364,14 @@ def test_zip_files_that_cannot_be_unpacked_are_named(tmp_path, old, new, message
         ElmoLayer(path)
 
 
-def test_a_damaged_zip_file_is_named(tmp_path):
-    path = zipped(tmp_path / "model.zip")
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_a_damaged_zip_file_is_named(tmp_path, compression):
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("options.json", OPTIONS)
+        archive.writestr("weights.hdf5", WEIGHTS)
     data = bytearray(path.read_bytes())
     for place in range(2000, 60_000, 500):
         data[place] ^= 0xFF

@@ -51,6 +51,49 @@ model.fit(corpus, epochs=6, steps_per_epoch=4, verbose=0, callbacks=[Losses()])
 print("LOSSES", json.dumps(losses))
 """
 
+TRAIN = """
+import hashlib, json, os, sys
+settings = json.loads(sys.argv[1])
+devices, backend = settings.get("devices", 1), os.environ["KERAS_BACKEND"]
+if devices > 1 and backend == "jax":
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+import keras
+import numpy as np
+if backend == "tensorflow":
+    import tensorflow as tf
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    one = tf.config.LogicalDeviceConfiguration()
+    tf.config.set_logical_device_configuration(cpu, [one] * devices)
+from keras_elmo import BidirectionalLanguageModel, TrainingSettings, train
+from training_models import CONFIG, DATA
+rows, call = set(), BidirectionalLanguageModel.token_vectors
+def spy(self, inputs):
+    ids = inputs["token_ids"]
+    if backend == "jax":
+        import jax
+        shape = ids.shape
+        jax.debug.inspect_array_sharding(
+            ids, callback=lambda one: rows.add(one.shard_shape(shape)[0])
+        )
+    else:
+        tf.py_function(lambda number: rows.add(int(number)), [tf.shape(ids)[0]], [])
+    return call(self, inputs)
+BidirectionalLanguageModel.token_vectors = spy
+result = train(TrainingSettings(
+    files=str(DATA / "train.txt"), vocabulary=DATA / "vocab.txt", held_out=DATA / "heldout.txt",
+    options=CONFIG.to_dict(), batch_size=4, unroll_steps=8, dropout=0.0, negatives=0,
+    evaluate_every=3, evaluate_sentences=5, **settings,
+))
+assert keras.distribution.distribution() is None
+weights = [keras.ops.convert_to_numpy(v.value) for v in result.model.trainable_variables]
+print("RESULT", json.dumps({
+    "rows": sorted(rows - {64}),
+    "perplexity": [row["held_out_perplexity"] for row in result.history],
+    "last": result.report.perplexity,
+    "weights": hashlib.sha256(b"".join(w.tobytes() for w in weights)).hexdigest(),
+}))
+"""
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -60,14 +103,17 @@ pytestmark = [
 
 
 def start(num_devices, negatives=None, dropout=0.0, clip=1.0, process=None):
+    return start_program(PROGRAM, [num_devices, negatives, dropout, clip, process])
+
+
+def start_program(program, arguments):
     environment = {
         **os.environ,
         "KERAS_BACKEND": keras.backend.backend(),
         "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}",
     }
-    arguments = json.dumps([num_devices, negatives, dropout, clip, process])
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, arguments],
+        [sys.executable, "-c", program, json.dumps(arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -76,9 +122,13 @@ def start(num_devices, negatives=None, dropout=0.0, clip=1.0, process=None):
 
 
 def losses_of(process):
-    out, err = process.communicate(timeout=300)
+    return result_of(process, "LOSSES ")
+
+
+def result_of(process, mark="RESULT "):
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err[-3000:]
-    return json.loads(next(line[7:] for line in out.splitlines() if line.startswith("LOSSES ")))
+    return json.loads(next(line[len(mark) :] for line in out.splitlines() if line.startswith(mark)))
 
 
 def test_two_devices_are_one():
@@ -96,10 +146,50 @@ def test_two_devices_sample_and_drop():
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution works on JAX")
 def test_two_processes_read_their_own_shards():
+    hosts = two_hosts()
+    running = [start(1, process=(i, 2, hosts)) for i in range(2)]
+    first, second = map(losses_of, running)
+    assert first == second and first[-1] < first[0]
+
+
+def two_hosts():
     with socket.socket() as one, socket.socket() as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
-        addresses = ",".join(f"127.0.0.1:{s.getsockname()[1]}" for s in (one, other))
-    running = [start(1, process=(i, 2, addresses)) for i in range(2)]
-    first, second = map(losses_of, running)
-    assert first == second and first[-1] < first[0]
+        return ",".join(f"127.0.0.1:{s.getsockname()[1]}" for s in (one, other))
+
+
+def test_train_splits_its_batches(tmp_path):
+    one = start_program(TRAIN, {"output": str(tmp_path / "one"), "steps": 6})
+    two = start_program(TRAIN, {"output": str(tmp_path / "two"), "steps": 6, "devices": 2})
+    one, two = result_of(one), result_of(two)
+    assert (one["rows"], two["rows"]) == ([4], [2])
+    np.testing.assert_allclose(two["perplexity"], one["perplexity"], rtol=1e-5)
+    assert two["last"] == pytest.approx(one["last"], rel=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution works on JAX")
+def test_processes_train_together_in_one_folder(tmp_path):
+    def train(steps, *outputs):
+        hosts = two_hosts()
+        return [
+            start_program(
+                TRAIN,
+                {"output": str(tmp_path / output), "steps": steps, "hosts": hosts,
+                 "process": f"{i}/2", "checkpoint_seconds": 0.01},
+            )
+            for i, output in enumerate(outputs)
+        ]  # fmt: skip
+
+    whole = list(map(result_of, train(7, "whole", "whole")))
+    assert whole[0] == whole[1] and whole[0]["rows"] == [2]
+    for steps in (4, 7):
+        parts = list(map(result_of, train(steps, "parts", "parts")))
+    assert parts[0] == parts[1]
+    assert parts[0]["weights"] == whole[0]["weights"]
+    assert parts[0]["perplexity"][-1] == whole[0]["perplexity"][-1]
+    assert not list(tmp_path.rglob(".partial-*"))
+    # One folder each, of which only the first has checkpoints, is refused.
+    for process in train(8, "parts", "another"):
+        _, err = process.communicate(timeout=600)
+        assert process.returncode != 0 and "give all processes the same folder" in err

@@ -1,15 +1,25 @@
 """Perplexity: every word once, whatever the batch; against NumPy."""
 
 import math
+import tracemalloc
 
+import keras
 import numpy as np
 import pytest
 
 from helpers import to_numpy
-from keras_elmo import ElmoLayer, Vocabulary, bilm_tf_perplexity, encode_sentences, perplexity
+from keras_elmo import (
+    ElmoLayer,
+    Vocabulary,
+    bilm_tf_perplexity,
+    encode_sentences,
+    load_language_model,
+    perplexity,
+)
 from training_models import DATA, WORDS, tiny_model, vocabulary
 
 HELD_OUT = DATA / "heldout.txt"
+OUTPUTS = ("losses", "h", "c")
 
 
 @pytest.fixture
@@ -68,6 +78,11 @@ def test_scores_are_those_of_the_layer_and_the_softmax(model, tmp_path):
             math.exp((score.forward.mean() + score.backward.mean()) / 2), rel=1e-5
         )
     assert ElmoLayer(tmp_path).config.vocabulary_size == 127
+    with pytest.raises(FileNotFoundError, match=r"no vocabulary .*vocabulary\.txt.* by --vocab"):
+        load_language_model(tmp_path)
+    _, found = load_language_model(tmp_path, DATA / "vocab.txt")
+    model.export_hdf5(tmp_path, words)
+    assert load_language_model(tmp_path)[1] == words == found
 
 
 def test_long_and_unknown_and_first_sentences(model, tmp_path):
@@ -104,3 +119,17 @@ def test_errors(model, tmp_path):
         bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=500)
     with pytest.raises(ValueError, match="has 4 words, the model predicts 127"):
         perplexity(model, HELD_OUT, Vocabulary(["<S>", "</S>", "<UNK>", "a"]))
+
+
+def test_memory_does_not_grow_with_the_longest_line(model, tmp_path, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_text("the end\n" * 63 + "the zebra " * 20_000 + "\n")
+    losses = np.zeros((2, 64, 8), np.float32)
+    monkeypatch.setattr(type(model), "zero_state", lambda self, batch_size: (losses, losses))
+    monkeypatch.setattr(keras.Model, "predict_on_batch", lambda *_: dict.fromkeys(OUTPUTS, losses))
+    tracemalloc.start()
+    report = perplexity(model, path, vocabulary())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (report.tokens, report.perplexity) == (40_126, 1.0)
+    assert peak < 20e6  # the characters alone of 64 such lines are 200 MB

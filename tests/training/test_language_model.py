@@ -10,12 +10,22 @@ from helpers import tensorflow_only, to_numpy
 from keras_elmo import (
     BidirectionalLanguageModel,
     ElmoLayer,
+    EvaluationCorpus,
     LanguageModelCorpus,
     Vocabulary,
     bilm_tf_optimizer,
     encode_sentences,
 )
-from training_models import BATCH, CONFIG, DATA, WORDS, held_out, tiny_corpus, tiny_model
+from training_models import (
+    BATCH,
+    CONFIG,
+    DATA,
+    WORDS,
+    held_out,
+    tiny_corpus,
+    tiny_model,
+    vocabulary,
+)
 
 NAMES = {"loss", "perplexity", "perplexity_forward", "perplexity_backward"}
 
@@ -209,8 +219,77 @@ def test_bad_arguments_and_batches_are_explained():
     model.compile()
     with pytest.raises(ValueError, match="2 rows does not fit the 4 states"):
         model.train_on_batch(next(iter(tiny_corpus(batch_size=2))))
+    model = tiny_model(unroll_steps=500)
+    model.compile()
     with pytest.raises(ValueError, match="too small for one batch of 4 x 500"):
         model.fit(tiny_corpus(unroll_steps=500), verbose=0)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (
+            {"vocabulary": Vocabulary(["<S>", "</S>", "<UNK>", "a"])},
+            "vocabulary size is 4 in .* 127",
+        ),
+        ({"unroll_steps": 9}, "unroll_steps is 9 in the corpus, 8 in the model"),
+        ({"batch_size": 2}, "batch_size is 2 in the corpus, 4 in the model"),
+        ({"bidirectional": False}, "bidirectional is False in the corpus, True"),
+        ({"max_characters_per_token": None}, "max_characters_per_token is None in the corpus, 20"),
+        ({"max_characters_per_token": 30}, "max_characters_per_token is 30 in the corpus, 20"),
+    ],
+)
+def test_a_corpus_for_another_model_is_refused(changes, message):
+    model = tiny_model()
+    model.compile()
+    arguments = {**BATCH, "max_characters_per_token": 20, "vocabulary": vocabulary(), **changes}
+    with pytest.raises(ValueError, match=message):
+        model.fit(LanguageModelCorpus(DATA / "train.txt", **arguments), verbose=0)
+    other = EvaluationCorpus(DATA / "train.txt", **arguments)
+    if "unroll_steps" not in changes:  # which changes nothing in an evaluation
+        with pytest.raises(ValueError, match=message):
+            model.evaluate(other, verbose=0)
+
+
+def test_options_of_bilm_tf_are_read():
+    options = {
+        **WORDS.to_dict(),
+        "batch_size": 4,
+        "unroll_steps": 6,
+        "dropout": 0.3,
+        "n_negative_samples_batch": 50,
+        "share_embedding_softmax": True,
+        "all_clip_norm_val": 3.0,
+        "learning_rate": 0.1,
+    }
+    model = BidirectionalLanguageModel(options, 127)
+    assert (model.batch_size, model.unroll_steps, model.dropout) == (4, 6, 0.3)
+    assert model.num_negative_samples == 50 and model.share_embedding_softmax
+    assert model.softmax_kernel is model.token_encoder.embedding
+    model.compile()
+    assert model.optimizer.global_clipnorm == pytest.approx(3.0 / 6)
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.1)
+    model = BidirectionalLanguageModel({**options, "sample_softmax": False}, 127, batch_size=8)
+    assert model.num_negative_samples is None and model.batch_size == 8
+    model = BidirectionalLanguageModel(CONFIG, 127)
+    assert (model.batch_size, model.unroll_steps, model.dropout) == (128, 20, 0.1)
+    assert model.num_negative_samples == 8192 and not model.share_embedding_softmax
+    with pytest.raises(ValueError, match="n_negative_samples_batch in the options must be 0 or"):
+        BidirectionalLanguageModel({**options, "n_negative_samples_batch": -5}, 127)
+
+
+def test_float16_is_trained_with_a_scaled_loss_or_refused():
+    with pytest.raises(ValueError, match='use dtype="mixed_float16", whose loss is scaled'):
+        tiny_model(dtype="float16").compile()
+    losses = []
+    for dtype in ("float32", "mixed_float16"):
+        model = tiny_model(dropout=0.0, num_negative_samples=None, dtype=dtype)
+        model.compile()
+        history = model.fit(tiny_corpus(), steps_per_epoch=5, epochs=4, verbose=0)
+        losses.append(history.history["loss"])
+    assert type(model.optimizer).__name__ == "LossScaleOptimizer"
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
+    assert losses[1][-1] < losses[1][0]
 
 
 @tensorflow_only

@@ -1,5 +1,6 @@
 """Settings of a training, and a whole training from Python."""
 
+import importlib.util
 import json
 import logging
 
@@ -7,7 +8,9 @@ import keras
 import numpy as np
 import pytest
 
+from helpers import tensorflow_only
 from keras_elmo import ElmoLayer, TrainingSettings, load_language_model, train
+from keras_elmo.training.evaluation import Scorer
 from training_models import CONFIG, DATA
 
 
@@ -44,6 +47,12 @@ def settings(output, **changes):
         ({"epochs": 2}, "give epochs or steps, not both"),
         ({"warmup_steps": 2}, "warmup_steps needs the schedule cosine"),
         ({"hosts": "a:1"}, "hosts needs process"),
+        ({"process": "0/2"}, "process needs hosts"),
+        ({"process": "2/2", "hosts": "a:1,b:1"}, "process must be I/N, .* got '2/2'"),
+        ({"batch_size": "4"}, "batch_size must be a positive integer, got '4'"),
+        ({"learning_rate": "0.1"}, "learning_rate must be a positive number, got '0.1'"),
+        ({"seed": -1}, "seed must be 0 or a positive integer"),
+        ({"dtype": "float16"}, "dtype must be one of float32, mixed_bfloat16"),
         ({"start_from": "small"}, "start_from has the architecture of its model"),
     ],
 )
@@ -58,6 +67,8 @@ def test_train_from_python(tmp_path, caplog):
     result = train(settings(tmp_path), callbacks=[early])
     assert "step 6, perplexity" in caplog.text
     assert [row["step"] for row in result.history] == [3, 6]
+    # Of the text, which has 27 steps.
+    assert [row["epoch"] for row in result.history] == [0.1111, 0.2222]
     assert early.best == min(row["held_out_perplexity"] for row in result.history)
     assert result.report.tokens == 187 and len(result.vocabulary) == 127
     assert ElmoLayer(result.folder).config.lstm_dim == 16
@@ -76,13 +87,63 @@ def test_train_from_python(tmp_path, caplog):
     assert vocabulary == result.vocabulary
     for one, other in zip(model.trainable_variables, result.model.trainable_variables):
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)))
-    with pytest.raises(ValueError, match="begun with other settings: uniform_bias False"):
+    with pytest.raises(ValueError, match="begun with other settings: uniform_bias False, now True"):
         train(settings(tmp_path, uniform_bias=True))
 
 
 def test_a_text_too_small_leaves_no_vocabulary_behind(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("too little text\n")
-    with pytest.raises(ValueError, match="batch_size x unroll_steps = 4 x 8"):
+    with pytest.raises(ValueError, match="4 words to predict, less than one step of batch_s"):
         train(settings(tmp_path / "run", files=text, vocabulary=None))
     assert not (tmp_path / "run" / "vocabulary.txt").exists()
+
+
+def test_text_without_a_sentence(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n \n")
+    with pytest.raises(ValueError, match=r"no sentence in .*text.txt\.$"):
+        train(settings(tmp_path / "run", files=text))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"files": "none.txt"},
+        {"held_out": "none.txt"},
+        {"vocabulary": "none.txt"},
+        {"options": "none.txt"},
+        {"options": None, "start_from": "./none.txt"},
+        {"start_vocabulary": "none.txt"},
+    ],
+)
+def test_missing_files_are_named_before_anything_is_written(tmp_path, changes):
+    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
+        train(settings(tmp_path / "run", **changes))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_bad_number_in_the_options_is_named_as_there(tmp_path):
+    options = {**CONFIG.to_dict(), "all_clip_norm_val": -1}
+    with pytest.raises(ValueError, match="all_clip_norm_val in the options must be 0 or a pos"):
+        train(settings(tmp_path, options=options))
+
+
+def test_tensorboard_needs_tensorflow_too(tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "keras_elmo.training.run.find_spec", lambda name: name != "tensorflow" and find("json")
+    )
+    with pytest.raises(ValueError, match="pip install tensorboard tensorflow"):
+        train(settings(tmp_path, tensorboard=True))
+
+
+@tensorflow_only
+def test_reports_on_held_out_text_are_not_compiled_anew(tmp_path, monkeypatch):
+    traced, call = [], Scorer.call
+    monkeypatch.setattr(
+        Scorer, "call", lambda self, inputs: traced.append(len(inputs)) or call(self, inputs)
+    )
+    result = train(settings(tmp_path, evaluate_every=1, evaluate_sentences=5))
+    # For the first shape of the characters, and for any, by Keras' way.
+    assert len(result.history) == 6 and len(traced) <= 4
