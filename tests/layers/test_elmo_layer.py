@@ -474,7 +474,7 @@ def test_bad_inputs_of_word_models_are_named():
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),
         ({"num_mixes": 10**9}, "num_mixes must be an integer from 1 to 10,000; got 1000000000"),
         ({"max_batch_size": 2.5}, "max_batch_size must be an integer from 1 to 10,000; got 2.5"),
-        ({"model": None, "config": "options.json"}, "Expected the options as a dict, got 'options.json'"),
+        ({"model": None, "config": "options.json"}, "options as a dict, got 'options.json'"),
         ({"l2": -1}, "l2 must be a number of at least 0"),
         ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
         ({"model": "smal"}, "Did you mean 'small'"),
