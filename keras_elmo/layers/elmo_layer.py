@@ -144,7 +144,7 @@ class ElmoLayer(keras.layers.Layer):
         # XLA has no strings; a model of another backend never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
-            config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)
+            config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
             self._set_up(config, token_embeddings)
         else:
             with model_files(model) as (options, weights):
@@ -413,15 +413,13 @@ class ElmoLayer(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
-        options = config.get("config")
-        named = [name for name in ("model", "token_embeddings") if config.get(name) is not None]
-        if named or not isinstance(options, dict):
-            name = (*named, "config")[0]
-            raise ValueError(
-                "The config of an ElmoLayer has its options as a dict, and neither a model nor "
-                f"files; got {name}={config.get(name)!r}. Do not load what you do not trust."
-            )
-        layer = super().from_config(config)
+        for name in ("model", "token_embeddings"):
+            if config.get(name) is not None:
+                raise ValueError(
+                    f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
+                    "nothing to be loaded. Do not load what you do not trust."
+                )
+        layer, options = super().from_config(config), config.get("config")
         if isinstance(options, _OptionsOf):
             layer.token_encoder.set_weights(options.layer.token_encoder.get_weights())
             layer.bilm.set_weights(options.layer.bilm.get_weights())
@@ -461,11 +459,6 @@ def _stored_vectors(token_embeddings, projection_dim):
 def _check_arguments(model, config, output, num_mixes, max_batch_size):
     if model is None and config is None:
         raise ValueError("ElmoLayer(model=None) needs a config: the architecture of fresh weights.")
-    if config is not None and not isinstance(config, (ElmoConfig, dict)):
-        raise ValueError(
-            f"config must be an ElmoConfig or a dict of bilm-tf's options; got {config!r}. Read a "
-            "file with ElmoConfig.from_json."
-        )
     if model is not None and config is not None:
         raise ValueError(
             f"ElmoLayer got both model={model!r}, which brings its architecture, and a config. For "
