@@ -1,5 +1,6 @@
 """The examples in the docstrings run and give what they say."""
 
+import dataclasses
 import doctest
 import gzip
 import importlib
@@ -29,6 +30,7 @@ SMALLER = {
     "num_negative_samples=1024": "num_negative_samples=16, batch_size=4, unroll_steps=8",
     '"shards/*", output="run"': '"shards/*", output="trained", steps=2, batch_size=4',
 }
+USUAL = dataclasses.replace(CONFIG, max_characters_per_token=50)
 ILLUSTRATIVE = {"118.3", "3551342", "60003", "512", "(3, 4, 1024)"}
 """Outputs that depend on the files, for which the test has small ones."""
 
@@ -101,7 +103,7 @@ def names(code):
     public = {name: getattr(keras_elmo, name) for name in keras_elmo.__all__}
     known = {**public, "keras": keras, "np": np, "tf": tf}
     makers = {
-        "config": lambda: CONFIG,
+        "config": lambda: USUAL,
         "elmo": keras_elmo.ElmoLayer,
         "vocabulary": vocabulary,
         "model": compiled_model,
@@ -122,6 +124,6 @@ def names(code):
 
 
 def compiled_model():
-    model = tiny_model()
+    model = tiny_model(USUAL)
     model.compile()
     return model
