@@ -33,6 +33,7 @@ def run_python(code, backend):
     return finished.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_works_without_tensorflow(backend):
     pytest.importorskip(backend)
@@ -107,6 +108,7 @@ def test_every_registered_class_is_known_before_it_is_loaded():
     assert found == CLASSES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "imports",
     [
@@ -135,6 +137,7 @@ print(type(layer) is keras_elmo.Highway)
     assert written[2] == "True"
 
 
+@pytest.mark.slow
 def test_a_subclass_of_the_user_loads():
     code = """
 import keras_elmo, keras
@@ -146,6 +149,7 @@ print(type(keras.layers.deserialize(keras.layers.serialize(Gate()))) is Gate)
     assert run_python(code, os.environ["KERAS_BACKEND"]).strip() == "True"
 
 
+@pytest.mark.slow
 def test_a_failed_import_of_keras_can_be_repeated():
     code = """
 import os, keras_elmo
@@ -167,6 +171,7 @@ print("keras_elmo>Highway" in keras.saving.get_custom_objects())
     ).split() == ["failed", "True"]
 
 
+@pytest.mark.slow
 def test_start_up_messages_are_shown_only_on_request():
     def standard_error(*options):
         command = [sys.executable, "-m", "keras_elmo", *options, "embed", "Hello world"]

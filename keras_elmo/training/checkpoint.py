@@ -1,6 +1,5 @@
 """Checkpoints from which a training is resumed as if it had never been stopped."""
 
-import contextlib
 import errno
 import json
 import os
@@ -210,12 +209,6 @@ def save_checkpoint(
             f"No space left to write the checkpoint {path}. Earlier checkpoints are as they were: "
             "free some space and start the same command again",
         ) from error
-    with contextlib.suppress(OSError):  # where the system can, the name survives a power failure
-        descriptor = os.open(Path(path).parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def load_checkpoint(

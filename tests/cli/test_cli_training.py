@@ -108,6 +108,7 @@ def weights(folder, step):
         return {name: file[name] for name in file if name != "state"}
 
 
+@pytest.mark.slow
 def test_length_chosen_when_resumed(capsys, tmp_path, options):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert trapezoid(capsys, whole, options, 16, 6)[0] == 0

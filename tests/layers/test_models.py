@@ -55,6 +55,7 @@ assert "keras_elmo" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_fit_save_reload_and_export_each_in_its_own_process(tmp_path):
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     root = Path(__file__).parents[2]

@@ -171,7 +171,7 @@ def flip(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [cut, flip])
+@pytest.mark.parametrize("damage", [cut, pytest.param(flip, marks=pytest.mark.slow)])
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, damage):
     expected, _ = train(tmp_path / "whole", epochs=1, keep=1)
     with pytest.raises(KeyboardInterrupt):

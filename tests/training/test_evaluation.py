@@ -121,6 +121,7 @@ def test_errors(model, tmp_path):
         perplexity(model, HELD_OUT, Vocabulary(["<S>", "</S>", "<UNK>", "a"]))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_longest_line(model, tmp_path, monkeypatch):
     path = tmp_path / "text.txt"
     path.write_text("the end\n" * 63 + "the zebra " * 20_000 + "\n")

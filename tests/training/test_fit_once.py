@@ -175,6 +175,7 @@ def uninterrupted(tmp_path_factory):
     return model, without_clock(checkpoint.history), columns(history.history)
 
 
+@pytest.mark.slow
 def test_more_steps_resume_the_last_epoch(tmp_path, uninterrupted):
     fit(total_steps=12, validation_data=held_out(), callbacks=[TrainingCheckpoint(tmp_path)])
     checkpoint = TrainingCheckpoint(tmp_path)
