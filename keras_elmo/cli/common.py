@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from keras_elmo.pretrained.registry import list_models
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -41,6 +43,10 @@ def printed_log() -> Iterator[None]:
 
 def check_exists(model: str) -> None:
     """Raises FileNotFoundError if there is no file or folder of a language model."""
+    if model in list_models():
+        raise FileNotFoundError(
+            f"The model {model} has no softmax, which predicts words: give a training's folder."
+        )
     if not os.path.exists(model):
         raise FileNotFoundError(
             f"There is no {model}: expected a training's folder, a checkpoint, or a folder with "

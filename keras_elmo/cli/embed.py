@@ -127,7 +127,7 @@ def _check_files(arguments):
     model = os.path.expanduser(arguments.model)
     if model not in list_models() and not os.path.exists(model):
         with model_files(model):
-            """Raises what is wrong with it, and fetches nothing."""
+            pass  # raises what is wrong with it, and fetches nothing
     if arguments.output is not None:
         check_target(arguments.output, arguments.resume, arguments.overwrite)
 

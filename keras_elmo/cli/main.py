@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("keras-elmo: interrupted", file=sys.stderr)
-        return 1
+        return 130
     except Exception as error:
         if debug:
             traceback.print_exc()

@@ -3,7 +3,9 @@
 import dataclasses
 import inspect
 import re
+import sys
 import typing
+from pathlib import Path
 
 from keras_elmo.cli.common import printed_log
 from keras_elmo.cli.evaluate import print_report
@@ -93,11 +95,16 @@ def _check(arguments, parser):
 
 
 def _train(arguments, _):
+    from keras_elmo.training.checkpoint import latest_step
     from keras_elmo.training.run import train
 
     try:
         with printed_log():
             result = train(arguments.settings, show_progress=None)
+    except KeyboardInterrupt:
+        step = latest_step(Path(arguments.settings.output) / "checkpoints")
+        print(f"keras-elmo: the same command resumes after step {step:,}", file=sys.stderr)
+        raise
     except ValueError as error:
         # A plain word such as "steps" means itself.
         names = "|".join(name if "_" in name else f"{name}(?==)" for name in _FIELDS)

@@ -1,5 +1,6 @@
 """The parts of an `ElmoLayer` as functions of NumPy arrays, compiled; threads can share them."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -96,10 +97,11 @@ def _compiled(function: Callable, layers: list | None, *signature: tuple) -> Cal
 
         specs = [tf.TensorSpec(*argument) for argument in signature]
         graph = tf.function(function, input_signature=specs, autograph=False)
+        # Called directly, TensorFlow would warn of many functions.
+        trace = functools.cache(graph.get_concrete_function)
 
         def call(*tensors):
-            # Traced at the first call. Called directly, TensorFlow would warn of many functions.
-            return graph.get_concrete_function()(*tensors)
+            return trace()(*tensors)
 
     elif backend == "jax":
         import jax

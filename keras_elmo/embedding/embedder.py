@@ -139,7 +139,7 @@ class Embedder:
             self._shares_cache = True
 
     def __repr__(self) -> str:
-        return f"<Embedder model={self.layer.model!r}, dim={self.dim}, dtype={self.dtype!r}>"
+        return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
 
     def __reduce__(self):
         names = ("batch_tokens", "max_tokens", "overlap", "vocabulary", "progress")
@@ -386,8 +386,9 @@ class Embedder:
         with self.word_cache.lock:
             if self.word_cache and not self._shares_cache:
                 self._check_cache()
+            vectors = self.word_cache.fetch(keys, self._encode)
             self._shares_cache = True
-            return self.word_cache.fetch(keys, self._encode)
+            return vectors
 
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
         """Token vectors float32 `(n, P)` of distinct words, by the model."""

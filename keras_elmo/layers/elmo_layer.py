@@ -397,8 +397,8 @@ class ElmoLayer(keras.layers.Layer):
             **super().get_config(),
             # The weights travel with the model: a reloaded one needs the architecture, no files.
             "model": None,
-            "config": _OptionsOf(self),
-            "output": self.output_kind,
+            "config": self.config.to_dict(),
+            "output": _OutputOf(self),
             "num_mixes": self.num_mixes,
             "use_top_only": self.use_top_only,
             "layer_norm": self.layer_norm,
@@ -419,22 +419,30 @@ class ElmoLayer(keras.layers.Layer):
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
                     "nothing to be loaded. Do not load what you do not trust."
                 )
-        layer, options = super().from_config(config), config.get("config")
-        if isinstance(options, _OptionsOf):
-            layer.token_encoder.set_weights(options.layer.token_encoder.get_weights())
-            layer.bilm.set_weights(options.layer.bilm.get_weights())
+        layer = super().from_config(config)
+        if isinstance(output := config.get("output"), _OutputOf):
+            layer.token_encoder.set_weights(output.layer.token_encoder.get_weights())
+            layer.bilm.set_weights(output.layer.bilm.get_weights())
         return layer
 
 
-class _OptionsOf(dict):
-    """The options in a layer's config. What is copied, pickled or saved of them is a mere dict."""
+class _OutputOf(str):
+    """The output in a layer's config, with the layer, whose weights a clone takes over.
 
-    def __init__(self, layer):
-        super().__init__(layer.config.to_dict())
-        self.layer = layer  # whose weights a clone takes over
+    Keras hands strings on as they are, in configs of nested models too. What is pickled or saved
+    of it is a mere string.
+    """
+
+    def __new__(cls, layer):
+        self = super().__new__(cls, layer.output_kind)
+        self.layer = layer
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
 
     def __reduce__(self):
-        return dict, (dict(self),)
+        return str, (str(self),)
 
 
 def _is_foreign_string_tensor(x):

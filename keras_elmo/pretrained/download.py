@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import http.client
 import logging
-import lzma
 import os
 import shutil
 import tempfile
@@ -79,6 +78,8 @@ def vocabulary_beside(model: object) -> Path | None:
     """The vocabulary.txt in a model's folder, or beside its weights, if there is one."""
     if isinstance(model, (tuple, list)):
         folder = Path(model[1]).parent
+    elif isinstance(model, str) and _is_name(model):
+        folder = _folder_of(get_model(model))
     elif isinstance(model, (str, os.PathLike)):
         folder = Path(model)
     else:
@@ -102,8 +103,8 @@ def _no_model(model, path):
         )
     if path.exists():
         return (
-            f"{path} is neither a folder nor a zip file. Pass the folder that holds options.json "
-            "and weights.hdf5, or the pair (options, weights) of their paths."
+            f"{path} is neither a folder nor a whole zip file. Pass the folder that holds "
+            "options.json and weights.hdf5, or the pair (options, weights) of their paths."
         )
     return f"There is no folder or zip file {path}. Known models: {', '.join(list_models())}."
 
@@ -186,8 +187,8 @@ def _unpack(archive, folder):
             if softmax := members.get(weights.with_name("softmax.hdf5")):
                 _unpack_one(packed, softmax, folder / "softmax.hdf5", most_bytes)
             return pair
-    # What zipfile raises for a password, an unknown compression and damage of each compression.
-    except (RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    # What zipfile raises for a password and for damage.
+    except (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ValueError(
             f"{archive} cannot be unpacked: {error}. Expected a zip file without a password; pack "
             "or copy it again, or pass a folder."
@@ -195,27 +196,35 @@ def _unpack(archive, folder):
 
 
 def _unpack_one(packed, info, target, most_bytes):
-    if info.file_size > most_bytes:  # zipfile reads no more than the size it states
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # zipfile unpacks a whole block of others, however large, before it looks at the size.
+        raise zipfile.BadZipFile("its compression is neither stored nor deflated")
+    if info.file_size > most_bytes:
         raise ValueError(
             f"{info.filename} in {packed.filename} would have {info.file_size:,} bytes unpacked; "
             f"expected at most {most_bytes:,} for this architecture."
         )
     with packed.open(info) as source, open(target, "wb") as file:
-        try:
-            shutil.copyfileobj(source, file)
-        except OSError as error:
-            if error.errno is not None:
-                raise
-            raise zipfile.BadZipFile(str(error)) from None  # damage, as bzip2 tells it
+        shutil.copyfileobj(source, file)
 
 
 def _fetch(model):
-    folder = model.local_folder
-    if folder is None:
-        home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
-        folder = Path(home).expanduser() / "keras_elmo" / model.name
+    folder = _folder_of(model)
+    if model.local_folder is None:
         _download_missing(model, folder)
     return _checked_pair((folder / model.options_file, folder / model.weights_file))
+
+
+def _folder_of(model):
+    """Where a model is, or will be when it is downloaded."""
+    if model.local_folder is not None:
+        return model.local_folder
+    home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
+    name = model.name
+    if not _is_published(model):
+        # Another process may use the name for another model.
+        name += "-" + hashlib.sha256(model.locations[0].encode()).hexdigest()[:8]
+    return Path(home).expanduser() / "keras_elmo" / name
 
 
 def _download_missing(model, folder):

@@ -91,16 +91,15 @@ def register_model(
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken, a name is no plain name, or an address is of another kind.
+        ValueError: if the name is another model's or no plain name, or an address is of another
+            kind.
 
     Example:
 
     >>> register_model("clinical", "https://example.org/elmo/clinical", license="CC BY 4.0")
     >>> elmo = ElmoLayer("clinical")
     """
-    if name in _MODELS:
-        raise ValueError(f"There is a model {name!r} already; known: {', '.join(list_models())}.")
-    _MODELS[name] = PretrainedModel(
+    model = PretrainedModel(
         name,
         description,
         tuple(os.fspath(place).rstrip("/") for place in (location, *mirrors)),
@@ -112,7 +111,12 @@ def register_model(
         tokenization,
         license,
     )
-    return _MODELS[name]
+    if _MODELS.setdefault(name, model) != model:
+        raise ValueError(
+            f"There is another model {name!r} already: choose another name than "
+            f"{', '.join(list_models())}."
+        )
+    return model
 
 
 def list_models() -> list[str]:

@@ -168,6 +168,8 @@ def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
             f"Expected each sentence to be a list of tokens, found the string {sentence[:60]!r}. "
             "Split it into tokens first, for example with sentence.split()."
         )
+    if not isinstance(sentence, Iterable):
+        raise ValueError(f"Expected each sentence to be a list of tokens, found {sentence!r}.")
     sentence = list(sentence)
     if all(issubclass(kind, (str, bytes)) for kind in set(map(type, sentence))):
         return sentence

@@ -193,7 +193,8 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator
 
 
 def _lines(file, name):
-    first = next(iter(file), b"")
+    lines = iter(file)
+    first = next(lines, b"")
     if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first[:2]:
         raise ValueError(f"{name} is UTF-16, or no text: convert it to UTF-8.")
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):
@@ -201,4 +202,4 @@ def _lines(file, name):
     first = first.removeprefix(codecs.BOM_UTF8)
     if first:
         yield first
-    yield from file
+    yield from lines

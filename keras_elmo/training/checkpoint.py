@@ -1,5 +1,6 @@
 """Checkpoints from which a training is resumed as if it had never been stopped."""
 
+import contextlib
 import errno
 import json
 import os
@@ -97,6 +98,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if state is not None:
             self.step, self.history = state["step"], state["history"]
             corpus.restore(state["corpus"])
+        corpus.state(corpus.num_batches)  # what the files hold is known before they are read
         self._first_batch = corpus.num_batches - self.step  # it may have been in use before
         return self.step
 
@@ -105,9 +107,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         while (path := latest_checkpoint(self.folder)) is not None:
             try:
                 return path, load_checkpoint(path, model)
+            except FileNotFoundError:
+                continue  # another process has just put it aside
             except DamagedCheckpointError as error:
                 aside = path.with_name(f"{path.name}.damaged")
-                path.replace(aside)
+                with contextlib.suppress(FileNotFoundError):
+                    path.replace(aside)
                 warnings.warn(
                     f"{error} It was renamed to {aside.name}; training falls back to the "
                     "checkpoint before, if there is one.",

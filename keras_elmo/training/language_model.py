@@ -92,7 +92,7 @@ class BidirectionalLanguageModel(keras.Model):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_json(config)
+        config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
         if vocabulary_size < 4:
             raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
         if num_negative_samples == "auto":
@@ -503,6 +503,7 @@ class BidirectionalLanguageModel(keras.Model):
         for variable, value in self._by_variable(values):
             variable.assign(value)
         optimizer = self.optimizer if self.compiled else None
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
         if slots and isinstance(optimizer, keras.optimizers.Adagrad):
             if not optimizer.built:
                 optimizer.build(self.trainable_variables)

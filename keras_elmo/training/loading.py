@@ -76,7 +76,7 @@ def config_of(model: str | os.PathLike) -> ElmoConfig:
     if options.exists():
         return ElmoConfig.from_json(options)
     state = read_checkpoint_state(_checkpoint_at(Path(model)))
-    return ElmoConfig.from_json(state["model"]["config"])
+    return ElmoConfig.from_dict(state["model"]["config"])
 
 
 def start_from(
@@ -137,4 +137,5 @@ def _checkpoint_at(path):
 
 def _plain_model(config, vocabulary_size):
     """A language model to be loaded, not trained."""
-    return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False)
+    unused = dict(batch_size=1, unroll_steps=1, dropout=0.0, num_negative_samples=None)
+    return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False, **unused)

@@ -128,6 +128,7 @@ def _train(settings, config, shard, model_scope, callbacks, show_progress):
     with model_scope:
         model = _new_model(settings, config, vocabulary, counts)
         model.compile(_optimizer(settings, num_steps))
+        model.optimizer.build(model.trainable_variables)
     corpus = _corpus(settings, config, vocabulary, shard)
     _log_plan(model, settings, num_steps, steps_per_epoch)
     if writes:
@@ -265,6 +266,8 @@ def _vocabulary_and_counts(settings, folder, show_progress):
     _steps_per_epoch(settings, predictions)  # to fail before anything is written
     known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
     _log.info(f"Vocabulary: {counted(len(vocabulary), 'word')}, {known:.2%} of the tokens")
+    if known < 0.5:
+        _log.warning("            Most of the text is unknown: is the vocabulary one for it?")
     if is_first_process():
         vocabulary.write(own)
         files = json.dumps(fingerprints(paths))

@@ -140,7 +140,7 @@ def test_an_interrupted_file_is_kept(capsys, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Embedder, "embed_block", interrupted)
         code, _, err = run(capsys, *command)
-    assert code == 1
+    assert code == 130
     assert "the vectors of 32 lines are kept; the same command with --resume continues" in err
     code, out, _ = run(capsys, *command, "--resume")
     assert code == 0 and "100 sentences" in out

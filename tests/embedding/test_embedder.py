@@ -365,7 +365,7 @@ def test_pickled(dtype):
 
 
 def test_shown():
-    assert repr(Embedder()) == "<Embedder model='default', dim=256, dtype='float32'>"
+    assert repr(Embedder()) == "<Embedder dim=256, dtype='float32'>"
     assert small().encode_words([]).shape == (0, 12)
 
 
