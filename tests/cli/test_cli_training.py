@@ -48,6 +48,16 @@ def test_vocab(capsys, tmp_path):
     assert code == 1 and "No text file matches" in err
 
 
+def test_an_interrupted_training_says_where_it_resumes(capsys, tmp_path, options, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("keras_elmo.training.evaluation.Scorer.perplexity", interrupted)
+        code, _, err = train(capsys, tmp_path / "run", options, "--checkpoint-seconds", "0.001")
+    assert code == 130 and re.search(r"the same command resumes after step \d+\n", err)
+
+
 def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     folder = tmp_path / "run"
     code, out, err = train(capsys, folder, options, steps=14)

@@ -16,9 +16,17 @@ import numpy as np
 import pytest
 
 from helpers import assert_close, to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer, Embedder, WordCache, encode_sentences
+from keras_elmo import (
+    ElmoConfig,
+    ElmoLayer,
+    Embedder,
+    WordCache,
+    encode_sentences,
+    register_model,
+)
 from keras_elmo.embedding.compiled import CompiledSentences
 from keras_elmo.layers import process
+from keras_elmo.pretrained import registry
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 TINY = GOLDEN / "default"
@@ -238,7 +246,7 @@ def test_bad_requests():
         Embedder(ElmoLayer(None, config=words))
 
 
-def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path):
+def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path, monkeypatch):
     config = ElmoConfig(filters=None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
     ElmoLayer(None, config=config).export_hdf5(tmp_path)
     words = ["<S>", "</S>", "<UNK>", "cat"]
@@ -247,7 +255,9 @@ def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path):
     (tmp_path / "vocabulary.txt").write_text("\n".join(words))
     pair = (tmp_path / "options.json", tmp_path / "weights.hdf5")
     expected = Embedder(tmp_path, vocabulary=words).embed(["cat dog"])[0]
-    for model in (tmp_path, str(tmp_path), pair):
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    register_model("words", tmp_path)
+    for model in (tmp_path, str(tmp_path), pair, "words"):
         np.testing.assert_array_equal(Embedder(model).embed(["cat dog"])[0], expected)
 
 
@@ -347,6 +357,18 @@ def test_an_empty_cache_belongs_to_the_first_model_that_uses_it():
         with pytest.raises(ValueError, match="of another model.* Give each model a WordCache of"):
             use(["dog"])
     assert len(cache) == 4
+
+
+def test_a_failed_first_word_does_not_bind_a_cache(monkeypatch):
+    cache = WordCache()
+    first = small(word_cache=cache)
+    other = Embedder(ElmoLayer(None, config=first.config), word_cache=cache)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(other, "_encode", lambda keys: (_ for _ in ()).throw(KeyboardInterrupt))
+        other.embed(["cat"])
+    first.embed(["cat"])
+    with pytest.raises(ValueError, match="of another model"):
+        other.embed(["cat"])
 
 
 @pytest.mark.parametrize("dtype", [None, "int8"])

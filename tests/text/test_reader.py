@@ -44,6 +44,11 @@ def test_every_line_is_a_record(tmp_path, is_open):
     assert found[-1].position == (0 if is_open else len(content))
 
 
+def test_lines_may_be_iterated_anew():
+    found = [record.tokens for record in read_records([b"a b\n", b"c d\n"])]
+    assert found == [[b"a", b"b"], [b"c", b"d"]]
+
+
 @pytest.mark.parametrize("ending, compress", [("txt", bytes), ("gz", gzip.compress)])
 def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
     path = tmp_path / f"text.{ending}"

@@ -166,6 +166,8 @@ def test_train_splits_its_batches(tmp_path):
     assert (one["rows"], two["rows"]) == ([4], [2])
     np.testing.assert_allclose(two["perplexity"], one["perplexity"], rtol=1e-5)
     assert two["last"] == pytest.approx(one["last"], rel=1e-5)
+    resumed = start_program(TRAIN, {"output": str(tmp_path / "two"), "steps": 8, "devices": 2})
+    assert result_of(resumed)["perplexity"][: len(two["perplexity"])] == two["perplexity"]
 
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution works on JAX")

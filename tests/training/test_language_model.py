@@ -78,6 +78,14 @@ def test_options_train(arguments):
     assert num_tables == 1 + (not reads) - model.share_embedding_softmax
 
 
+def test_a_config_opens_no_file(tmp_path):
+    path = tmp_path / "options.json"
+    CONFIG.to_json(path)
+    config = {**tiny_model().get_config(), "config": str(path)}
+    with pytest.raises(ValueError, match="Expected the options as a dict"):
+        BidirectionalLanguageModel.from_config(config)
+
+
 def test_full_softmax_where_the_sample_would_be_everything():
     assert not tiny_model(num_negative_samples=127).is_sampled
     assert tiny_model(num_negative_samples=126).is_sampled
