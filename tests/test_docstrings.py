@@ -48,7 +48,11 @@ EXAMPLES = {test.name.removeprefix("keras_elmo."): test for test in docstring_ex
 
 
 @tensorflow_only
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name",
+    # Those of the training compile models.
+    [pytest.param(n, marks=pytest.mark.slow if "training" in n else []) for n in EXAMPLES],
+)
 def test_example(name, tmp_path, monkeypatch):
     test = EXAMPLES[name]
     if name.rsplit(".", 1)[-1] in NOT_RUN:

@@ -189,6 +189,7 @@ def test_more_steps_resume_the_last_epoch(tmp_path, uninterrupted):
     assert_same(model, uninterrupted[0])
 
 
+@pytest.mark.slow
 def test_several_steps_per_execution():
     model = tiny_model(num_negative_samples=20)
     model.compile(steps_per_execution=2 if keras.backend.backend() != "torch" else 1)

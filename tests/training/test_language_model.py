@@ -91,6 +91,7 @@ def test_full_softmax_where_the_sample_would_be_everything():
     assert tiny_model(num_negative_samples=126).is_sampled
 
 
+@pytest.mark.slow
 def test_gradient_accumulation_is_the_larger_batch():
     """Two half batches accumulated make the step of the whole, without clipping and carrying."""
     whole, halves = (
@@ -286,6 +287,7 @@ def test_options_of_bilm_tf_are_read():
         BidirectionalLanguageModel({**options, "n_negative_samples_batch": -5}, 127)
 
 
+@pytest.mark.slow
 def test_float16_is_trained_with_a_scaled_loss_or_refused():
     with pytest.raises(ValueError, match='use dtype="mixed_float16", whose loss is scaled'):
         tiny_model(dtype="float16").compile()

@@ -26,7 +26,9 @@ same_random_numbers = pytest.mark.skipif(
     [
         ("training", ["--dropout", "0", "--negatives", "0"]),
         pytest.param(
-            "training_sampled", ["--dropout", "0.2", "--negatives", "40"], marks=same_random_numbers
+            "training_sampled",
+            ["--dropout", "0.2", "--negatives", "40"],
+            marks=[same_random_numbers, pytest.mark.slow],
         ),
     ],
 )
