@@ -1,4 +1,4 @@
-"""What several commands share: the help for a model, and tables on the terminal."""
+"""What several commands share: the help for a model, tables, the log, an early check."""
 
 import contextlib
 import logging

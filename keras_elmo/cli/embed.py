@@ -8,6 +8,7 @@ import sys
 
 from keras_elmo.cli.common import MODEL_HELP, print_table
 from keras_elmo.cli.numbers import add_number
+from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
 
@@ -173,8 +174,8 @@ def _embed_to_file(arguments):
         print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
     rate = report.tokens / max(report.seconds, 1e-9)
     print(
-        f"Wrote the vectors of {_count(report.lines, 'sentence')} to {arguments.output} "
-        f"({_count(report.tokens, 'token')} at {rate:,.0f} a second)"
+        f"Wrote the vectors of {counted(report.lines, 'sentence')} to {arguments.output} "
+        f"({counted(report.tokens, 'token')} at {rate:,.0f} a second)"
     )
 
 
@@ -185,12 +186,8 @@ def _tell_what_is_kept(path):
     with contextlib.suppress(OSError, ValueError):  # what went wrong first is reported
         num_lines = stored_lines(path, begun_only=True)
     if num_lines:
-        kept = f"the vectors of {_count(num_lines, 'line')} are kept; the same command with"
+        kept = f"the vectors of {counted(num_lines, 'line')} are kept; the same command with"
         print(f"keras-elmo: {kept} --resume continues after them", file=sys.stderr)
-
-
-def _count(number, noun):
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _embed_to_terminal(arguments):
@@ -232,8 +229,8 @@ def _embed_on_ray(arguments):
     for shard, line, reason in report.reasons:
         print(f"keras-elmo: {shard}, line {line + 1:,}: {reason}", file=sys.stderr)
     print(
-        f"Wrote the vectors of {_count(report.lines, 'sentence')} in "
-        f"{_count(report.shards, 'shard')} to {arguments.output} "
+        f"Wrote the vectors of {counted(report.lines, 'sentence')} in "
+        f"{counted(report.shards, 'shard')} to {arguments.output} "
         f"({report.skipped:,} already there)"
     )
 

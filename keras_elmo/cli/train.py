@@ -72,6 +72,11 @@ def _option(name):
     return "--" + name.replace("vocabulary", "vocab").replace("_", "-")
 
 
+def _with_options(error, names):
+    """The message of an error with options in the place of the settings `names`."""
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda match: _option(match[1]), str(error))
+
+
 def _help_texts():
     """What the docstring of `TrainingSettings` says of each, with options for the names there."""
     docstring = inspect.getdoc(TrainingSettings) or ""  # python -OO has none
@@ -89,8 +94,7 @@ def _check(arguments, parser):
         settings = {name: getattr(arguments, name) for name in _FIELDS}
         arguments.settings = TrainingSettings(**settings)
     except ValueError as error:
-        names = rf"\b({'|'.join(_FIELDS)})\b"
-        parser.error(re.sub(names, lambda match: _option(match[1]), str(error)))
+        parser.error(_with_options(error, _FIELDS))
     arguments.settings.check_files()
 
 
@@ -107,9 +111,8 @@ def _train(arguments, _):
         raise
     except ValueError as error:
         # A plain word such as "steps" means itself.
-        names = "|".join(name if "_" in name else f"{name}(?==)" for name in _FIELDS)
-        message = re.sub(rf"\b({names})\b", lambda match: _option(match[1]), str(error))
-        raise ValueError(message) from error
+        names = (name if "_" in name else f"{name}(?==)" for name in _FIELDS)
+        raise ValueError(_with_options(error, names)) from error
     if result.report is not None:
         print_report(result.report)
     folder = str(result.folder)

@@ -22,10 +22,8 @@ from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource, model_files
 from keras_elmo.pretrained.hdf5 import load_weights, read_token_embeddings, write_model
-from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.text.characters import DistinctWords, encode_distinct, pad_words, trim_characters
 
-_MOST_PARAMETERS = 1 << 32
 _LARGEST_NUMBER = 10_000  # of mixes, and of sentences with a state
 
 
@@ -159,11 +157,6 @@ class ElmoLayer(keras.layers.Layer):
         if token_embeddings is not None:
             token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
             config = config.with_word_input(len(token_embeddings))
-        if (num_parameters := count_parameters(config)) > _MOST_PARAMETERS:
-            raise ValueError(
-                f"A biLM of these options would have {num_parameters:,} parameters; expected at "
-                f"most {_MOST_PARAMETERS:,}."
-            )
         self.config = config
         self.char_encoder = None
         if config.reads_characters:

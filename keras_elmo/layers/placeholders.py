@@ -21,7 +21,8 @@ def as_strings(inputs: Any) -> Any:
 
 
 def _are_placeholders(inputs):
-    with keras.SymbolicScope() as scope:
-        is_building = scope.original_scope is not None
     dtype = getattr(inputs, "dtype", None)
-    return is_building and keras.backend.is_float_dtype(str(getattr(dtype, "name", dtype)))
+    if dtype is None or not keras.backend.is_float_dtype(str(getattr(dtype, "name", dtype))):
+        return False
+    with keras.SymbolicScope() as scope:
+        return scope.original_scope is not None  # Keras is building within one

@@ -108,7 +108,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             try:
                 return path, load_checkpoint(path, model)
             except FileNotFoundError:
-                continue  # another process has just put it aside
+                if os.path.lexists(path):  # a link to nothing
+                    raise
+                # Another process has just put it aside.
             except DamagedCheckpointError as error:
                 aside = path.with_name(f"{path.name}.damaged")
                 with contextlib.suppress(FileNotFoundError):

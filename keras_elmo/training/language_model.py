@@ -27,7 +27,7 @@ from keras_elmo.training.epochs import CarriedStates, EpochBegin, EpochEnd, Epoc
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
-from keras_elmo.training.settings import from_options
+from keras_elmo.training.settings import LEARNING_RATES, from_options
 from keras_elmo.training.word_softmax import WordSoftmax
 
 
@@ -255,8 +255,8 @@ class BidirectionalLanguageModel(keras.Model):
             )
         if optimizer is None:
             values = from_options(self.config, learning_rate=None, clip_norm=None)
-            rate, clip_norm = values["learning_rate"] or 0.2, values["clip_norm"] or None
-            optimizer = bilm_tf_optimizer(self.unroll_steps, rate, clip_norm)
+            rate = values["learning_rate"] or LEARNING_RATES["adagrad"]
+            optimizer = bilm_tf_optimizer(self.unroll_steps, rate, values["clip_norm"] or None)
         if jit_compile == "auto" and keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 

@@ -202,6 +202,14 @@ def test_checkpoints_are_on_the_disk_before_they_take_their_names(tmp_path, monk
     assert synced[0].st_size == (tmp_path / "step-00000001.npz").stat().st_size
 
 
+def test_a_link_to_nothing_is_no_checkpoint_that_another_process_moved(tmp_path):
+    (tmp_path / "step-00000001.npz").symlink_to(tmp_path / "moved.npz")
+    model = tiny_model()
+    model.compile()
+    with pytest.raises(FileNotFoundError):
+        model.fit(tiny_corpus(), callbacks=[TrainingCheckpoint(tmp_path)])
+
+
 def test_one_checkpoint_callback(tmp_path):
     model = tiny_model()
     model.compile()

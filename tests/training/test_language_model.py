@@ -9,6 +9,7 @@ import pytest
 from helpers import tensorflow_only, to_numpy
 from keras_elmo import (
     BidirectionalLanguageModel,
+    ElmoConfig,
     ElmoLayer,
     EvaluationCorpus,
     LanguageModelCorpus,
@@ -84,6 +85,12 @@ def test_a_config_opens_no_file(tmp_path):
     config = {**tiny_model().get_config(), "config": str(path)}
     with pytest.raises(ValueError, match="Expected the options as a dict"):
         BidirectionalLanguageModel.from_config(config)
+
+
+def test_an_absurd_size_is_refused_at_once():
+    config = ElmoConfig(lstm_dim=2**16, projection_dim=2**16)
+    with pytest.raises(ValueError, match="would have 137,591,274,064 parameters"):
+        BidirectionalLanguageModel(config, 10)
 
 
 def test_full_softmax_where_the_sample_would_be_everything():
