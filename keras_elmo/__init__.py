@@ -13,18 +13,22 @@ if TYPE_CHECKING:
     from keras_elmo.config import ElmoConfig
     from keras_elmo.embedding.embedder import Embedder
     from keras_elmo.embedding.word_cache import WordCache
+    from keras_elmo.export.convert import convert
     from keras_elmo.export.onnx import export_onnx
     from keras_elmo.export.saved_model import export_saved_model
     from keras_elmo.layers.bilm_stack import BiLMStack
     from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
     from keras_elmo.layers.elmo_layer import ElmoLayer
     from keras_elmo.layers.highway import Highway
+    from keras_elmo.layers.lexicon_embedding import LexiconEmbedding
+    from keras_elmo.layers.lexicon_encoder import LexiconEncoder
     from keras_elmo.layers.projected_lstm import ProjectedLSTM
     from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
     from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
     from keras_elmo.layers.word_embedding import WordEmbedding
     from keras_elmo.pretrained.registry import get_model, list_models, register_model
     from keras_elmo.text.characters import encode_sentences
+    from keras_elmo.text.lexicon import Lexicon
     from keras_elmo.text.vocabulary import Vocabulary, count_words, encode_token_ids
     from keras_elmo.training.checkpoint import TrainingCheckpoint
     from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
@@ -46,6 +50,9 @@ __all__ = [
     "EvaluationCorpus",
     "Highway",
     "LanguageModelCorpus",
+    "Lexicon",
+    "LexiconEmbedding",
+    "LexiconEncoder",
     "ProjectedLSTM",
     "TrainingCheckpoint",
     "TrainingSettings",
@@ -57,6 +64,7 @@ __all__ = [
     "__version__",
     "bilm_tf_optimizer",
     "bilm_tf_perplexity",
+    "convert",
     "count_words",
     "encode_sentences",
     "encode_token_ids",
@@ -77,12 +85,14 @@ _MODULES = {
     "Embedder": "embedding.embedder",
     "EvaluationCorpus": "training.evaluation_corpus",
     "LanguageModelCorpus": "training.corpus",
+    "Lexicon": "text.lexicon",
     "TrainingCheckpoint": "training.checkpoint",
     "TrainingSettings": "training.settings",
     "Vocabulary": "text.vocabulary",
     "WordCache": "embedding.word_cache",
     "bilm_tf_optimizer": "training.optimizer",
     "bilm_tf_perplexity": "training.evaluation",
+    "convert": "export.convert",
     "count_words": "text.vocabulary",
     "encode_sentences": "text.characters",
     "encode_token_ids": "text.vocabulary",

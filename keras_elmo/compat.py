@@ -1,4 +1,4 @@
-"""The helpers of AllenNLP and bilm-tf by their own names; docs/MIGRATION.md has the guide."""
+"""The helpers of AllenNLP, bilm-tf and elmoformanylangs by their names; see docs/MIGRATION.md."""
 
 import itertools
 import json
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.embedding import embedder
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.pretrained.download import ModelSource
 from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,
@@ -20,6 +21,7 @@ from keras_elmo.text.characters import (
 )
 from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
 
+_TOKENS_OF_A_SENTENCE = 32
 _OUTPUTS = {"all": "layers", "top": "top", "average": "average"}
 
 
@@ -102,7 +104,7 @@ class ElmoEmbedder:
         if (options_file is None) != (weight_file is None):
             raise ValueError("Give both options_file and weight_file, or neither.")
         model = "original" if options_file is None else (options_file, weight_file)
-        self.embedder = Embedder(model, progress=False)
+        self.embedder = embedder.Embedder(model, progress=False)
 
     def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
         """All layers of a list of T tokens, float32 `(L + 1, T, 2 * P)`."""
@@ -161,6 +163,64 @@ class ElmoEmbedder:
                 file[name] = array
             if not forget_sentences and not use_sentence_keys:
                 file["sentence_to_index"] = [json.dumps(dict(zip(sentences, names)))]
+
+
+class Embedder:
+    """The class of elmoformanylangs.
+
+    In new code use `keras_elmo.Embedder`. Each sentence begins with a zero state, so that its
+    vectors are its own: elmoformanylangs carries the state on over sentences, batches in random
+    order and calls, and gives these vectors only in the first batch of a fresh Embedder. What it
+    would carry, `ElmoLayer(model_dir, stateful=True)` carries.
+
+    Args:
+        model_dir: A model: a folder or zip of ELMoForManyLangs, or anything that `ElmoLayer` takes.
+        batch_size: Sentences of 32 tokens that are run together; results do not depend on it.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if a file is damaged or of another kind.
+
+    Example:
+
+    >>> Embedder("many-languages/159").sents2elmo([["Il", "gatto"], ["Ciao"]])[0].shape
+    (2, 1024)
+
+    Reference: elmoformanylangs 0.0.4, `elmoformanylangs.Embedder`.
+    """
+
+    def __init__(self, model_dir: ModelSource = "default", batch_size: int = 64):
+        tokens = batch_size * _TOKENS_OF_A_SENTENCE
+        self.embedder = embedder.Embedder(model_dir, batch_tokens=tokens, progress=False)
+
+    def sents2elmo(
+        self, sents: Iterable[Sequence[str]], output_layer: int = -1
+    ) -> list[np.ndarray]:
+        """Vectors of sentences, lists of tokens.
+
+        Args:
+            sents: The sentences.
+            output_layer: -2 for all layers, -1 for their mean, 0 for the token vectors, 1 to L for
+                an LSTM layer. Other negative numbers index the layers from the end.
+
+        Returns:
+            List of float32 arrays: for a sentence of T tokens `(L + 1, T, 2 * P)` for -2, else
+            `(T, 2 * P)`.
+
+        Raises:
+            ValueError: if there is no such layer.
+        """
+        if output_layer == -1:
+            return self.embedder.embed(sents, output="average")
+        layers = self.embedder.embed(sents, output="layers")
+        if output_layer == -2:
+            return layers
+        most = self.embedder.config.num_layers
+        if not -most - 1 <= output_layer <= most:
+            raise ValueError(
+                f"output_layer must be -2, -1 or from 0 to {most}; got {output_layer}."
+            )
+        return [array[output_layer] for array in layers]
 
 
 class Batcher:

@@ -17,6 +17,9 @@ _NUM_CHARACTERS_WITH_PADDING = NUM_CHARACTERS + 1
 MIN_CHARACTERS_PER_TOKEN = 3
 """Begin of word, one byte or sentence mark, end of word."""
 
+# ELMoForManyLangs counts a sentence mark as five characters.
+_MIN_CODE_POINTS_PER_TOKEN = 7
+
 MAX_OPTIONS_BYTES = 1 << 20
 """Size of an options.json: real ones have a few hundred bytes."""
 
@@ -39,6 +42,12 @@ _CHAR_CNN = {
     "n_characters": ("num_characters", NUM_CHARACTERS),
     "n_highway": ("num_highway", 0),
 }
+_LEXICON = {
+    "max_characters_per_token": ("max_characters_per_token", 50),
+    "n_characters": ("num_characters", None),
+    "n_words": ("vocabulary_size", None),
+    "word_dim": ("word_dim", 0),
+}
 # Far beyond any real model: an options.json from elsewhere must not exhaust the machine.
 _MOST_LAYERS, _MOST_UNITS, _MOST_WORDS = 64, 1 << 16, 1 << 30
 _RANGES = {
@@ -49,7 +58,10 @@ _RANGES = {
     "projection_dim": (1, _MOST_UNITS),
     "num_layers": (1, _MOST_LAYERS),
     "vocabulary_size": (1, _MOST_WORDS),
+    "num_characters": (1, _MOST_WORDS),
+    "word_dim": (0, _MOST_UNITS),
 }
+_OPTIONAL = ("vocabulary_size", "num_characters")
 _BILM_TF_NAMES = {
     "num_highway": "n_highway",
     "num_layers": "n_layers",
@@ -70,15 +82,22 @@ class ElmoConfig:
         num_highway: Highway layers after the convolutions; 0 for none.
         lstm_dim: Units of an LSTM cell.
         projection_dim: Size of a token's vector in one direction. An LSTM of the same `lstm_dim`,
-            and a character encoder of as many filters, has no projection.
+            and a character encoder of as many filters, has no projection, unless `always_project`.
         num_layers: LSTM layers.
         cell_clip: Bound on the LSTM cell's values, or `None`.
         proj_clip: Bound on the projected LSTM output, or `None`.
         use_skip_connections: Whether LSTM layers after the first add their input to their output.
         bidirectional: Whether there is a backward direction too.
-        vocabulary_size: Words in the vocabulary, needed by models that read whole words.
+        vocabulary_size: Words in the vocabulary, needed by models that read whole words; or in the
+            lexicon.
         training_options: The other fields of options.json, such as bilm-tf's settings of the
             training. Kept and written back, not interpreted.
+        num_characters: Code points in the lexicon of a model that reads those; `None` for bilm-tf's
+            models, which read bytes.
+        word_dim: Size of a word's vector in the lexicon; 0 for a lexicon without words, and for
+            bilm-tf's models.
+        always_project: Whether LSTMs and character encoder have a projection whatever their sizes,
+            as those of ELMoForManyLangs have.
 
     Raises:
         ValueError: if a field's value is invalid, contradicts another field's, or is absurd: more
@@ -90,7 +109,8 @@ class ElmoConfig:
     >>> config.output_dim
     256
 
-    Reference: the options of [bilm-tf](https://github.com/allenai/bilm-tf).
+    Reference: the options of [bilm-tf](https://github.com/allenai/bilm-tf). The section `lexicon`
+    and the field `always_project` are of this package, for models of ELMoForManyLangs.
     """
 
     filters: tuple | None = _ORIGINAL_FILTERS
@@ -107,20 +127,23 @@ class ElmoConfig:
     bidirectional: bool = True
     vocabulary_size: int | None = None
     training_options: dict = dataclasses.field(default_factory=dict)
+    num_characters: int | None = None
+    word_dim: int = 0
+    always_project: bool = False
 
     def __post_init__(self) -> None:
         if self.filters is not None:
             object.__setattr__(self, "filters", _checked_filters(self.filters))
         for field, (smallest, largest) in _RANGES.items():
             value = getattr(self, field)
-            is_absent = field == "vocabulary_size" and value is None
+            is_absent = field in _OPTIONAL and value is None
             if not is_absent and not _is_integer(value, smallest, largest):
                 _fail(field, value, f"an integer from {smallest} to {largest:,}")
         if self.activation not in ("relu", "tanh"):
             _fail("activation", self.activation, "'relu' or 'tanh'")
         for field in ("cell_clip", "proj_clip"):
             object.__setattr__(self, field, _checked_clip(field, getattr(self, field)))
-        for field in ("use_skip_connections", "bidirectional"):
+        for field in ("use_skip_connections", "bidirectional", "always_project"):
             if not isinstance(getattr(self, field), bool):
                 _fail(field, getattr(self, field), "true or false")
         if not isinstance(self.training_options, dict):
@@ -128,6 +151,18 @@ class ElmoConfig:
         if self.filters is not None and self.widest_filter > self.max_characters_per_token:
             allowed = f"widths of at most max_characters_per_token={self.max_characters_per_token}"
             _fail("filters", list(map(list, self.filters)), allowed)
+        if self.has_lexicon:
+            self._check_lexicon()
+
+    def _check_lexicon(self):
+        if (self.num_characters is None) != (self.filters is None):
+            allowed = "the number of code points in a lexicon whose characters are read, else null"
+            _fail("num_characters", self.num_characters, allowed)
+        if self.word_dim and self.vocabulary_size is None:
+            _fail("vocabulary_size", None, "the number of words in the lexicon")
+        if self.filters and self.max_characters_per_token < _MIN_CODE_POINTS_PER_TOKEN:
+            allowed = f"at least {_MIN_CODE_POINTS_PER_TOKEN} where code points are read"
+            _fail("max_characters_per_token", self.max_characters_per_token, allowed)
 
     @classmethod
     def from_json(cls, path_or_dict: str | os.PathLike | dict) -> "ElmoConfig":
@@ -146,7 +181,7 @@ class ElmoConfig:
         512
         """
         is_dict = isinstance(path_or_dict, dict)
-        return cls.from_dict(path_or_dict if is_dict else _read_json(path_or_dict))
+        return cls.from_dict(path_or_dict if is_dict else read_json(path_or_dict))
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> "ElmoConfig":
@@ -166,16 +201,21 @@ class ElmoConfig:
         fields = _read_section("lstm", options.pop("lstm", None), _LSTM)
         char_cnn = options.pop("char_cnn", None)
         fields |= {"filters": None} if char_cnn is None else _character_fields(char_cnn)
+        fields["vocabulary_size"] = options.pop("n_tokens_vocab", None)
+        if (lexicon := options.pop("lexicon", None)) is not None:
+            fields |= _read_section("lexicon", lexicon, _LEXICON)
         return cls(
             **fields,
             bidirectional=options.pop("bidirectional", True),
-            vocabulary_size=options.pop("n_tokens_vocab", None),
+            always_project=options.pop("always_project", False),
             training_options=options,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The options of bilm-tf as a dict, as an inference file has them (`n_characters` 262)."""
         options = {} if self.bidirectional else {"bidirectional": False}
+        if self.always_project:
+            options["always_project"] = True
         if self.filters is not None:
             options["char_cnn"] = {
                 "activation": self.activation,
@@ -186,7 +226,12 @@ class ElmoConfig:
                 "n_highway": self.num_highway,
             }
         options["lstm"] = {name: getattr(self, field) for name, (field, _) in _LSTM.items()}
-        if self.vocabulary_size is not None:
+        if self.has_lexicon:
+            options["lexicon"] = {n: getattr(self, field) for n, (field, _) in _LEXICON.items()}
+            if self.filters is not None:  # the lexicon's take their place
+                del options["char_cnn"]["max_characters_per_token"]
+                del options["char_cnn"]["n_characters"]
+        elif self.vocabulary_size is not None:
             options["n_tokens_vocab"] = self.vocabulary_size
         return {**options, **self.training_options}
 
@@ -205,13 +250,39 @@ class ElmoConfig:
 
     @property
     def reads_characters(self) -> bool:
-        """Whether the model reads the characters of a token; else it reads whole words."""
+        """Whether the model reads the characters of a token; else it reads words alone."""
         return self.filters is not None
+
+    @property
+    def has_lexicon(self) -> bool:
+        """Whether tokens are looked up in a lexicon of words, code points or both."""
+        return self.num_characters is not None or self.word_dim > 0
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether a token is a row of ids, made from the token alone: `(B, T + 2, row_width)`."""
+        return self.reads_characters or self.has_lexicon
+
+    @property
+    def row_width(self) -> int:
+        """Ids of a token: of its word, where there is a lexicon of those, and of its characters."""
+        num_characters = self.max_characters_per_token if self.reads_characters else 0
+        return num_characters + (self.word_dim > 0)
 
     @property
     def num_filters(self) -> int:
         """Convolution filters over characters, of all widths together."""
         return sum(number for _, number in self.filters or ())
+
+    @property
+    def projects_characters(self) -> bool:
+        """Whether the character encoder ends in a projection."""
+        return self.always_project or self.num_filters != self.projection_dim
+
+    @property
+    def projects_cells(self) -> bool:
+        """Whether the LSTMs have a projection."""
+        return self.always_project or self.lstm_dim != self.projection_dim
 
     @property
     def widest_filter(self) -> int | None:
@@ -230,7 +301,13 @@ class ElmoConfig:
 
     def with_word_input(self, vocabulary_size: int) -> "ElmoConfig":
         """The same biLM without its character encoder, reading `vocabulary_size` whole words."""
-        return dataclasses.replace(self, filters=None, vocabulary_size=int(vocabulary_size))
+        return dataclasses.replace(
+            self,
+            filters=None,
+            vocabulary_size=int(vocabulary_size),
+            num_characters=None,
+            word_dim=0,
+        )
 
 
 def _character_fields(char_cnn):
@@ -244,7 +321,8 @@ def _character_fields(char_cnn):
     return {**fields, "char_embedding_dim": _value("char_cnn.embedding", embedding, "dim")}
 
 
-def _read_json(path):
+def read_json(path: str | os.PathLike) -> dict[str, Any]:
+    """The object in a JSON file. Raises ValueError if it is of another kind, or over 1 MiB."""
     path = os.fspath(path)
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or device may never end
         raise ValueError(f"{path} is not a regular file: expected an options.json.")

@@ -12,6 +12,8 @@ CLASSES = {
     "ClippedAdam": "training.optimizer",
     "ElmoLayer": "layers.elmo_layer",
     "Highway": "layers.highway",
+    "LexiconEmbedding": "layers.lexicon_embedding",
+    "LexiconEncoder": "layers.lexicon_encoder",
     "Perplexity": "training.perplexity_metric",
     "ProjectedLSTM": "layers.projected_lstm",
     "TrapezoidSchedule": "training.optimizer",

@@ -12,9 +12,7 @@ from keras_elmo.pretrained.registry import list_models
 if TYPE_CHECKING:
     from rich.table import Table
 
-A_MODEL = (
-    "a name from `keras-elmo models`, or a folder or zip file with options.json and weights.hdf5"
-)
+A_MODEL = "a name from `keras-elmo models`, or a folder, zip or tar.gz of a model"
 BYTES_PER_PARAMETER = 4
 MODEL_HELP = f"{A_MODEL} (default: %(default)s)"
 
@@ -25,6 +23,13 @@ def print_table(table: "Table") -> None:
 
     # Words are shown as they are, [b] and :smile: too.
     Console(markup=False, emoji=False, highlight=False).print(table)
+
+
+def print_differences(output: str, original: str, differences: dict[str, float]) -> None:
+    """Prints by how much each output of a written model differs from the original's."""
+    print(f"Wrote {output}. Read back, its largest differences from {original} are")
+    for name, difference in differences.items():
+        print(f"  {name:<15}{difference:.1e}")
 
 
 @contextlib.contextmanager

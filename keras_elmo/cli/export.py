@@ -1,7 +1,7 @@
 """The command `keras-elmo export`."""
 
 from keras_elmo.atomic import check_free
-from keras_elmo.cli.common import A_MODEL, check_exists
+from keras_elmo.cli.common import A_MODEL, check_exists, print_differences
 
 
 def add_command(commands, common):
@@ -54,14 +54,12 @@ def _export(arguments, _):
         export_language_model(arguments.checkpoint, output, arguments.overwrite)
         print(f"Wrote the model to {output}: ElmoLayer({output!r})")
         return
-    from keras_elmo.export.bilm_tf import export_bilm_tf
+    from keras_elmo.export.convert import convert
     from keras_elmo.export.onnx import export_onnx
     from keras_elmo.export.saved_model import export_saved_model
     from keras_elmo.layers.elmo_layer import ElmoLayer
 
-    exports = {"hdf5": export_bilm_tf, "saved-model": export_saved_model, "onnx": export_onnx}
+    exports = {"hdf5": convert, "saved-model": export_saved_model, "onnx": export_onnx}
     layer = ElmoLayer(arguments.model)
-    differences = exports[arguments.format](layer, output, arguments.overwrite)
-    print(f"Wrote {output}. Read back, its largest differences from the Keras layer are")
-    for name, difference in differences.items():
-        print(f"  {name:<15}{difference:.1e}")
+    differences = exports[arguments.format](layer, output, overwrite=arguments.overwrite)
+    print_differences(output, "the Keras layer", differences)

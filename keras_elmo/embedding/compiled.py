@@ -19,7 +19,7 @@ class CompiledWords:
 
     def __init__(self, layer: ElmoLayer):
         encoder = layer.token_encoder
-        shape = (None, None) if layer.config.reads_characters else (None,)
+        shape = (None, None) if layer.config.reads_text else (None,)
         self._vectors = _compiled(
             lambda ids: ops.cast(encoder(ids), "float32"), [encoder], (shape, "int32")
         )

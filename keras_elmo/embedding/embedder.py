@@ -26,7 +26,6 @@ from keras_elmo.text.characters import (
     distinct,
     split_tokens,
     token_bytes,
-    trim_characters,
 )
 from keras_elmo.text.vocabulary import (
     BEGIN,
@@ -117,7 +116,7 @@ class Embedder:
         self.config: ElmoConfig = self.layer.config
         self.batch_tokens, self.max_tokens, self.overlap = batch_tokens, max_tokens, overlap
         self.progress = progress
-        if not self.config.reads_characters and vocabulary is None:
+        if not self.config.reads_text and vocabulary is None:
             vocabulary = vocabulary_beside(model)
             if vocabulary is None:
                 raise ValueError(
@@ -125,7 +124,7 @@ class Embedder:
                     "order of its table, or put it beside the weights as vocabulary.txt."
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
-        self._ids = None if self.config.reads_characters else id_table(self.vocabulary)
+        self._ids = None if self.config.reads_text else id_table(self.vocabulary)
         self._words = CompiledWords(self.layer)
         self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
         self._sentences = {}
@@ -371,10 +370,7 @@ class Embedder:
     def _key(self, token):
         """What a word is cached under: UTF-8 with at least the bytes that the encoder reads."""
         key = token_bytes(token)
-        if not self.config.reads_characters or len(key) <= self.config.max_characters_per_token:
-            return key
-        # The encoder reads two less than its width; a truncated character loses up to three.
-        return token_bytes(key[: self.config.max_characters_per_token + 1])
+        return self.layer.char_encoder.rules.key(key) if self.config.reads_text else key
 
     def _vocabulary_key(self, word):
         return word if word in (BEGIN, END) else self._key(word)
@@ -392,17 +388,17 @@ class Embedder:
 
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
         """Token vectors float32 `(n, P)` of distinct words, by the model."""
-        if not self.config.reads_characters:
+        if not self.config.reads_text:
             ids = [self._ids.get(key, self._ids[UNKNOWN_KEY]) for key in keys]
             return self._words.run(np.array(ids, np.int32) + 1)
-        width = self.config.max_characters_per_token
+        rules = self.layer.char_encoder.rules
         vectors = np.empty((len(keys), self.config.projection_dim), np.float32)
         # Words of similar lengths together: their characters are trimmed to the longest.
         order = sorted(range(len(keys)), key=lambda i: len(keys[i]))
         for start in range(0, len(order), _WORDS_AT_ONCE):
             places = order[start : start + _WORDS_AT_ONCE]
-            ids = encode_vocabulary([keys[i] for i in places], width)
-            vectors[places] = self._words.run(trim_characters(ids, self.config.widest_filter))
+            rows = encode_vocabulary([keys[i] for i in places], rules)
+            vectors[places] = self._words.run(rules.trimmed(rows, self.config.widest_filter))
         return vectors
 
     def _check_request(self, sentences, output, pooling):

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.text.characters import encode_sentences, split_tokens
+from keras_elmo.text.characters import split_tokens
 
 TOLERANCE = 1e-5
 """The largest difference from the layer that an export may have."""
@@ -51,9 +51,9 @@ def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
 
 def check_layer(layer: ElmoLayer) -> None:
     """Raises ValueError unless the layer reads characters, mixes and is not stateful."""
-    if not layer.config.reads_characters:
+    if not layer.config.reads_text:
         raise ValueError(
-            "This ElmoLayer reads token ids: only models of characters can be exported."
+            "This ElmoLayer reads token ids: only models that read strings can be exported."
         )
     if layer.stateful:
         raise ValueError("A served model keeps no state: make the ElmoLayer without stateful=True.")
@@ -70,33 +70,34 @@ def check_backend(what: str) -> None:
         )
 
 
-def sentence_ids(config: Any) -> np.ndarray:
+def sentence_ids(layer: ElmoLayer) -> np.ndarray:
     """The character ids of `SENTENCES`."""
-    sentences = list(map(split_tokens, SENTENCES))
-    return encode_sentences(sentences, config.max_characters_per_token)
+    return layer.char_encoder.rules.encode_sentences(map(split_tokens, SENTENCES))
 
 
 def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
     """The `named_outputs` of a layer itself for `SENTENCES`, as arrays."""
-    outputs = named_outputs(layer, sentence_ids(layer.config))
+    outputs = named_outputs(layer, sentence_ids(layer))
     return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
 
 
 def verified(
-    expected: dict[str, np.ndarray], found: Sequence[dict[str, np.ndarray]]
+    expected: dict[str, np.ndarray],
+    found: Sequence[dict[str, np.ndarray]],
+    tolerance: float = TOLERANCE,
 ) -> dict[str, float]:
     """The largest difference of each of the `found` outputs of an export from the layer's.
 
-    Raises ValueError if one is larger than `TOLERANCE`.
+    Raises ValueError if one is larger than `tolerance`.
     """
     differences = {
         name: float(np.max([_difference(outputs[name], array) for outputs in found]))
         for name, array in expected.items()
     }
-    wrong = [f"{name} by {x:.1e}" for name, x in differences.items() if not x <= TOLERANCE]
+    wrong = [f"{name} by {x:.1e}" for name, x in differences.items() if not x <= tolerance]
     if wrong:
         raise ValueError(
-            f"Read back, the export differs from the layer by more than {TOLERANCE:.0e}, so that "
+            f"Read back, the export differs from the layer by more than {tolerance:.0e}, so that "
             f"nothing was written: {', '.join(wrong)}."
         )
     return differences

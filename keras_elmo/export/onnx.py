@@ -51,7 +51,7 @@ def export_onnx(
     check_free(path, overwrite)
     with atomic_write(path) as partial:
         _write_onnx(layer, partial)
-        return checks.verified(checks.layer_outputs(layer), [_run_onnx(partial, layer.config)])
+        return checks.verified(checks.layer_outputs(layer), [_run_onnx(partial, layer)])
 
 
 def _write_onnx(layer, path):
@@ -66,8 +66,7 @@ def _write_onnx(layer, path):
         with keras.StatelessScope(zip(weights.values(), values)):
             return checks.named_outputs(layer, char_ids)
 
-    width = layer.config.max_characters_per_token
-    ids = tf.TensorSpec((None, None, width), tf.int32, "char_ids")
+    ids = tf.TensorSpec((None, None, layer.config.row_width), tf.int32, "char_ids")
     specs = [tf.TensorSpec(weight.shape, weight.dtype, name) for name, weight in weights.items()]
     # tf2onnx copies a graph's constants some fifty times: it gets the weights as inputs.
     model, _ = tf2onnx.convert.from_function(outputs, [ids, *specs], opset=_ONNX_OPSET)
@@ -98,9 +97,9 @@ def _name_sizes(values, names):
                 size.dim_param = name
 
 
-def _run_onnx(path, config):
+def _run_onnx(path, layer):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"char_ids": checks.sentence_ids(config)})))
+    return dict(zip(names, session.run(names, {"char_ids": checks.sentence_ids(layer)})))

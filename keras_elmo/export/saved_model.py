@@ -73,6 +73,7 @@ def _write_saved_model(layer, folder):
     module = tf.Module()
     # Keras' ExportArchive would write each variable twice.
     module.weights = [weight.value for weight in layer.weights]
+    module.word_table = layer.char_encoder.word_table()
     names = {"default": from_strings, "serving_default": from_strings, "tokens": from_tokens}
     tf.saved_model.save(module, folder, signatures=names)
 

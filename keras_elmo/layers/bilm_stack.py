@@ -32,6 +32,7 @@ class BiLMStack(keras.layers.Layer):
         bidirectional: Whether there is a backward direction; D is 2 if so, else 1.
         dropout: Fraction of the numbers to drop in training, from the input of every LSTM and from
             the top layer.
+        always_project: Whether the LSTMs have a projection even where `lstm_dim` equals P.
 
     Call arguments:
         inputs: Token vectors, sentence boundaries included.
@@ -70,6 +71,7 @@ class BiLMStack(keras.layers.Layer):
         use_skip_connections: bool = _ORIGINAL.use_skip_connections,
         bidirectional: bool = _ORIGINAL.bidirectional,
         dropout: float = 0.0,
+        always_project: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -83,6 +85,7 @@ class BiLMStack(keras.layers.Layer):
             proj_clip=proj_clip,
             use_skip_connections=use_skip_connections,
             bidirectional=bidirectional,
+            always_project=always_project,
         )  # raises ValueError on bad arguments
         self.lstm_dim = lstm_dim
         self.projection_dim = projection_dim
@@ -92,6 +95,7 @@ class BiLMStack(keras.layers.Layer):
         self.use_skip_connections = use_skip_connections
         self.bidirectional = bidirectional
         self.dropout = dropout
+        self.always_project = always_project
         self.seed_generator = None
         if dropout:
             # With a seed of its own: PyTorch would take its global generator's numbers otherwise.
@@ -108,6 +112,7 @@ class BiLMStack(keras.layers.Layer):
                 cell_clip=self.cell_clip,
                 proj_clip=self.proj_clip,
                 reverse=reverse,
+                always_project=self.always_project,
                 dtype=self.dtype_policy,
                 name=f"{direction}_{layer}",
             )
@@ -232,6 +237,7 @@ class BiLMStack(keras.layers.Layer):
             "use_skip_connections": self.use_skip_connections,
             "bidirectional": self.bidirectional,
             "dropout": self.dropout,
+            "always_project": self.always_project,
         }
 
     @classmethod

@@ -26,13 +26,16 @@ class CharCNNEmbedding(keras.layers.Layer):
         activation: `"relu"` or `"tanh"`, after the convolutions.
         num_highway: Number of highway layers.
         projection_dim: Size of a token's vector. Where it equals the number of filters there is no
-            projection.
+            projection, unless `always_project`.
+        num_characters: Rows of the table of characters; by default those of bytes and marks.
+        always_project: Whether there is a projection in any case.
 
     Call arguments:
         inputs: Character ids of `encode_sentences`.
 
     Input shape:
-        Integers `(..., C)`, values 0 to 261. C is at least the widest filter.
+        Integers `(..., C)`, values 0 to `num_characters`; 0 has the zero vector. C is at least the
+        widest filter.
 
     Output shape:
         Floats `(..., projection_dim)`. The vectors of padding are not zero; the mask marks them.
@@ -56,24 +59,30 @@ class CharCNNEmbedding(keras.layers.Layer):
         activation: str = _ORIGINAL.activation,
         num_highway: int = _ORIGINAL.num_highway,
         projection_dim: int = _ORIGINAL.projection_dim,
+        num_characters: int = NUM_CHARACTERS,
+        always_project: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if filters is None:
+            raise ValueError("CharCNNEmbedding needs filters: (width, number) pairs; got None.")
         config = ElmoConfig(
             filters=filters,
             char_embedding_dim=char_embedding_dim,
             activation=activation,
             num_highway=num_highway,
             projection_dim=projection_dim,
+            num_characters=num_characters,
+            always_project=always_project,
             max_characters_per_token=_ANY_LENGTH,
         )
-        if filters is None:
-            raise ValueError("CharCNNEmbedding needs filters: (width, number) pairs; got None.")
         self.filters = config.filters
         self.char_embedding_dim = char_embedding_dim
         self.activation = activation
         self.num_highway = num_highway
         self.projection_dim = projection_dim
+        self.num_characters = num_characters
+        self.always_project = always_project
         self.supports_masking = True
         # Keras would turn the ids into floats under mixed precision, and bfloat16 has no 261.
         self.autocast = False
@@ -91,7 +100,7 @@ class CharCNNEmbedding(keras.layers.Layer):
             Highway(dtype=self.dtype_policy, name=f"highway_{i}") for i in range(num_highway)
         ]
         self.projection = None
-        if config.num_filters != projection_dim:
+        if config.projects_characters:
             self.projection = keras.layers.Dense(
                 projection_dim,
                 kernel_initializer=keras.initializers.RandomNormal(stddev=config.num_filters**-0.5),
@@ -107,7 +116,7 @@ class CharCNNEmbedding(keras.layers.Layer):
     def build(self, input_shape: tuple) -> None:
         # The padding of a sentence, id 0, has the zero vector and no row of its own.
         self.char_embedding = self.add_weight(
-            shape=(NUM_CHARACTERS, self.char_embedding_dim),
+            shape=(self.num_characters, self.char_embedding_dim),
             initializer=keras.initializers.RandomUniform(-1.0, 1.0),
             name="char_embedding",
         )
@@ -162,6 +171,8 @@ class CharCNNEmbedding(keras.layers.Layer):
             "activation": self.activation,
             "num_highway": self.num_highway,
             "projection_dim": self.projection_dim,
+            "num_characters": self.num_characters,
+            "always_project": self.always_project,
         }
 
     @classmethod

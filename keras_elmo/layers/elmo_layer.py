@@ -8,11 +8,10 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.builders import make_bilm, make_token_encoder
+from keras_elmo.layers.builders import make_bilm, make_char_encoder, make_token_encoder
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.unicode_char_encoder import (
-    UnicodeCharEncoder,
     check_string_tensor,
     is_python_strings,
     token_lists,
@@ -21,8 +20,10 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource, model_files
-from keras_elmo.pretrained.hdf5 import load_weights, read_token_embeddings, write_model
-from keras_elmo.text.characters import DistinctWords, encode_distinct, pad_words, trim_characters
+from keras_elmo.pretrained.formats import load_weights, read_architecture
+from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_model
+from keras_elmo.text.characters import DistinctWords, pad_words
+from keras_elmo.text.lexicon import Lexicon
 
 _LARGEST_NUMBER = 10_000  # of mixes, and of sentences with a state
 
@@ -49,8 +50,9 @@ class ElmoLayer(keras.layers.Layer):
     copy the biLM, as it then is; mixes start afresh.
 
     Args:
-        model: What to load: a name of `list_models()`, a folder or zip file with options.json and
-            weights.hdf5, a pair `(options, weights)` of paths, or `None` for fresh weights.
+        model: What to load: a name of `list_models()`; a folder or archive (zip, tar.gz) of a model
+            of bilm-tf, of this package or of ELMoForManyLangs; a pair `(options, weights)` of
+            paths; or `None` for fresh weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
         output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
         num_mixes: Number of mixes, each with weights of its own. More than one give a list.
@@ -65,6 +67,7 @@ class ElmoLayer(keras.layers.Layer):
         token_embeddings: Stored token vectors to use instead of the character encoder: a file of
             bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs are then
             token ids of `encode_token_ids`.
+        lexicon: With a `config` that has one, the `Lexicon`.
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
@@ -75,8 +78,13 @@ class ElmoLayer(keras.layers.Layer):
 
     Input shape:
         Strings `(B,)`, sentences to be split at white space; strings `(B, T)`, tokens with `""` as
-        padding at the right; or int32 character ids `(B, T + 2, C)` of `encode_sentences`. Models
-        that read whole words take int32 token ids `(B, T + 2)`.
+        padding at the right; or int32 character ids `(B, T + 2, C)` of `encode_sentences`, for a
+        model with a lexicon of `lexicon.encode_sentences`. Models that read whole words take int32
+        token ids `(B, T + 2)`.
+
+    Attributes:
+        config: The `ElmoConfig`.
+        lexicon: The `Lexicon` of a model of ELMoForManyLangs, else `None`.
 
     Output shape:
         Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
@@ -120,6 +128,7 @@ class ElmoLayer(keras.layers.Layer):
         stateful: bool = False,
         max_batch_size: int = 128,
         token_embeddings: str | os.PathLike | np.ndarray | None = None,
+        lexicon: Lexicon | dict | None = None,
         dtype: str | keras.dtype_policies.DTypePolicy | None = None,
         **kwargs: Any,
     ):
@@ -145,22 +154,21 @@ class ElmoLayer(keras.layers.Layer):
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
             config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
-            self._set_up(config, token_embeddings)
+            lexicon = Lexicon.from_dict(lexicon) if isinstance(lexicon, dict) else lexicon
+            self._set_up(config, lexicon, token_embeddings)
         else:
             with model_files(model) as (options, weights):
-                self._set_up(ElmoConfig.from_json(options), token_embeddings)
+                self._set_up(*read_architecture(options, weights), token_embeddings)
                 load_weights(self, self.config, weights, token_embeddings is not None)
         self.trainable_bilm = trainable_bilm
 
-    def _set_up(self, config, token_embeddings):
+    def _set_up(self, config, lexicon, token_embeddings):
         """Makes and builds the parts, whose shapes follow from the config alone."""
         if token_embeddings is not None:
             token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
-            config = config.with_word_input(len(token_embeddings))
-        self.config = config
-        self.char_encoder = None
-        if config.reads_characters:
-            self.char_encoder = UnicodeCharEncoder(config.max_characters_per_token)
+            config, lexicon = config.with_word_input(len(token_embeddings)), None
+        self.config, self.lexicon = config, lexicon
+        self.char_encoder = make_char_encoder(config, lexicon) if config.reads_text else None
         self.token_encoder = make_token_encoder(config, self.bilm_dtype_policy)
         self.bilm = make_bilm(config, self.bilm_dtype_policy)
         self.mixes = [
@@ -184,7 +192,7 @@ class ElmoLayer(keras.layers.Layer):
         config = self.config
         if self.char_encoder is not None:
             self.char_encoder.build()
-        self.token_encoder.build((None, None, config.max_characters_per_token))
+        self.token_encoder.build((None, None, config.row_width))
         self.bilm.build((None, None, config.projection_dim))
         for mix in self.mixes:
             mix.build((None, config.num_layers + 1, None, config.output_dim))
@@ -234,7 +242,7 @@ class ElmoLayer(keras.layers.Layer):
             return self._distinct_words(token_lists(inputs))
         if isinstance(inputs, (list, tuple)):
             inputs = np.asarray(inputs)
-        is_text = self.config.reads_characters and len(getattr(inputs, "shape", ())) < 3
+        is_text = self.config.reads_text and len(getattr(inputs, "shape", ())) < 3
         inputs = as_strings(inputs) if is_text else as_ids(inputs)
         if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
@@ -242,13 +250,14 @@ class ElmoLayer(keras.layers.Layer):
 
     def _distinct_words(self, sentences):
         """`DistinctWords` of lists of tokens; few different shapes, for backends that compile."""
-        if not self.config.reads_characters:
+        if not self.config.reads_text:
             raise ValueError(
                 "This ElmoLayer reads token ids (B, T + 2), not strings. Make them with "
                 "keras_elmo.encode_token_ids(sentences, vocabulary)."
             )
-        rows, index = encode_distinct(sentences, self.config.max_characters_per_token)
-        rows = pad_words(trim_characters(rows, self.config.widest_filter), index.size)
+        rules = self.char_encoder.rules
+        rows, index = rules.encode_distinct(sentences)
+        rows = pad_words(rules.trimmed(rows, self.config.widest_filter), index.size)
         return DistinctWords(ops.convert_to_tensor(rows), ops.convert_to_tensor(index))
 
     def call(self, inputs, training=None):
@@ -278,7 +287,7 @@ class ElmoLayer(keras.layers.Layer):
         """Which positions (B, T + 2) are no padding."""
         if isinstance(inputs, DistinctWords):
             return inputs.index != 0
-        return ops.any(inputs != 0, axis=-1) if self.config.reads_characters else inputs != 0
+        return ops.any(inputs != 0, axis=-1) if self.config.reads_text else inputs != 0
 
     def _run_bilm(self, tokens, mask):
         if not self.stateful:
@@ -317,7 +326,8 @@ class ElmoLayer(keras.layers.Layer):
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-        The mixes belong to the model around them and are not part of these files.
+        The mixes belong to the model around them and are not part of these files. A lexicon is
+        written beside them, as word.dic and char.dic; such a model is read by this package alone.
 
         Args:
             folder: Where to; made if there is none. Files of those names are replaced atomically.
@@ -327,7 +337,7 @@ class ElmoLayer(keras.layers.Layer):
         >>> elmo.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        write_model(folder, self, self.config)
+        write_model(folder, self, self.config, lexicon=self.lexicon)
 
     def compute_mask(self, inputs, mask=None):
         if isinstance(inputs, keras.KerasTensor):
@@ -339,7 +349,7 @@ class ElmoLayer(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         config = self.config
         num_tokens = input_shape[1] if len(input_shape) > 1 else None
-        is_string = config.reads_characters and len(input_shape) < 3
+        is_string = config.reads_text and len(input_shape) < 3
         if num_tokens is not None and not is_string:
             num_tokens -= 2
         if self.output_kind == "layers":
@@ -356,11 +366,12 @@ class ElmoLayer(keras.layers.Layer):
 
     def _is_checked_string(self, inputs):
         """Whether a tensor is of strings; raises ValueError if the layer cannot read it."""
-        width, reads_characters = self.config.max_characters_per_token, self.config.reads_characters
-        if reads_characters:
+        width, reads_text = self.config.row_width, self.config.reads_text
+        if reads_text:
+            encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
             expected = (
                 "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
-                f"{width}) from keras_elmo.encode_sentences"
+                f"{width}) from {encoder}.encode_sentences"
             )
         else:
             expected = (
@@ -378,11 +389,11 @@ class ElmoLayer(keras.layers.Layer):
                 "strings in tf.constant."
             )
         dtype, rank = keras.backend.standardize_dtype(inputs.dtype), len(inputs.shape)
-        if dtype == "string" and reads_characters and rank != 3:
+        if dtype == "string" and reads_text and rank != 3:
             check_string_tensor(inputs, "ElmoLayer")
             return True
-        shape, row = tuple(inputs.shape), (width,) if reads_characters else ()
-        if dtype == "string" and reads_characters:
+        shape, row = tuple(inputs.shape), (width,) if reads_text else ()
+        if dtype == "string" and reads_text:
             raise ValueError(
                 f"{expected}; got strings of shape {shape}. A Sequential model on character ids "
                 f"must begin with keras.Input((None, {width}), dtype='int32')."
@@ -398,6 +409,7 @@ class ElmoLayer(keras.layers.Layer):
             # The weights travel with the model: a reloaded one needs the architecture, no files.
             "model": None,
             "config": self.config.to_dict(),
+            "lexicon": None if self.lexicon is None else self.lexicon.to_dict(),
             "output": _OutputOf(self),
             "num_mixes": self.num_mixes,
             "use_top_only": self.use_top_only,

@@ -20,10 +20,12 @@ class ProjectedLSTM(keras.layers.Layer):
 
     Args:
         units: Size of the cell.
-        projection_dim: Size of the output. Where it equals `units` there is no projection.
+        projection_dim: Size of the output. Where it equals `units` there is no projection, unless
+            `always_project`.
         cell_clip: Bound on the cell's values, or `None`.
         proj_clip: Bound on the projected output, or `None`.
         reverse: Whether to run from the last token to the first. Outputs keep their places.
+        always_project: Whether there is a projection in any case.
 
     Call arguments:
         inputs: The sequence.
@@ -53,6 +55,7 @@ class ProjectedLSTM(keras.layers.Layer):
         cell_clip: float | None = None,
         proj_clip: float | None = None,
         reverse: bool = False,
+        always_project: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -61,6 +64,7 @@ class ProjectedLSTM(keras.layers.Layer):
         self.cell_clip = cell_clip
         self.proj_clip = proj_clip
         self.reverse = reverse
+        self.always_project = always_project
         self.supports_masking = True
 
     def build(self, input_shape: tuple) -> None:
@@ -79,7 +83,7 @@ class ProjectedLSTM(keras.layers.Layer):
         )
         self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
         self.projection_kernel = None
-        if self.units != self.projection_dim:
+        if self.always_project or self.units != self.projection_dim:
             self.projection_kernel = self.add_weight(
                 shape=(self.projection_dim, self.units),
                 initializer="glorot_uniform",
@@ -156,4 +160,5 @@ class ProjectedLSTM(keras.layers.Layer):
             "cell_clip": self.cell_clip,
             "proj_clip": self.proj_clip,
             "reverse": self.reverse,
+            "always_project": self.always_project,
         }

@@ -13,9 +13,9 @@ from keras_elmo.text.characters import (
     BYTE_OFFSET,
     END_WORD,
     WORD_PADDING,
+    ByteRules,
     DistinctWords,
-    encode_sentences,
-    special_rows,
+    TokenRules,
     split_tokens,
 )
 
@@ -60,6 +60,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         # Raises ValueError on a bad number.
         ElmoConfig(filters=None, max_characters_per_token=max_characters_per_token)
         self.max_characters_per_token = max_characters_per_token
+        self.rules: TokenRules = ByteRules(max_characters_per_token)
         self.supports_masking = True
         # XLA has no strings; a model of another backend never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
@@ -69,8 +70,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
     def __call__(self, inputs, *args, **kwargs):
         if is_python_strings(inputs):
-            sentences = token_lists(inputs)
-            return ops.convert_to_tensor(encode_sentences(sentences, self.max_characters_per_token))
+            return ops.convert_to_tensor(self.rules.encode_sentences(token_lists(inputs)))
         if hasattr(inputs, "to_tensor"):  # ragged
             inputs = inputs.to_tensor()
         inputs = as_strings(inputs)
@@ -86,7 +86,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return tf.ensure_shape(ids, self.compute_output_shape(inputs.shape))
 
     def encode_distinct(self, inputs: Any, widest_filter: int | None = None) -> DistinctWords:
-        """What `keras_elmo.text.characters.encode_distinct` makes, as tensors of TensorFlow.
+        """What the `encode_distinct` of its `rules` makes, as tensors of TensorFlow.
 
         Args:
             inputs: As for a call of the layer, tensors of TensorFlow.
@@ -97,10 +97,10 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
         tokens = _ragged_tokens(inputs)
         words, places = tf.unique(tokens.flat_values)
-        special = special_rows(self.max_characters_per_token)
+        special = self.rules.special_rows()
         rows = tf.concat([special, self._word_rows(words)], axis=0)
         if widest_filter is not None:
-            inside = (rows != WORD_PADDING) & (rows != 0)
+            inside = (rows != self.rules.padding) & (rows != 0)
             longest = tf.reduce_max(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1))
             rows = rows[:, : longest + widest_filter]
         begin = tf.fill([tokens.nrows(), 1], 1)
@@ -113,6 +113,9 @@ class UnicodeCharEncoder(keras.layers.Layer):
         index = index.to_tensor(shape=tf.stack([-1, num_tokens + 2]))
         shape = self.compute_output_shape(inputs.shape)
         return DistinctWords(rows, tf.ensure_shape(index, shape[:2]))
+
+    def word_table(self) -> Any:
+        """The lookup table of words, of TensorFlow, that a SavedModel must track; here `None`."""
 
     def _word_rows(self, words):
         """Rows `(N, C)` of words `(N,)`."""
@@ -136,7 +139,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         num_tokens = input_shape[1] if len(input_shape) == 2 else None
         num_positions = None if num_tokens is None else num_tokens + 2
-        return (input_shape[0], num_positions, self.max_characters_per_token)
+        return (input_shape[0], num_positions, self.rules.width)
 
     def compute_output_spec(self, inputs):
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), "int32")

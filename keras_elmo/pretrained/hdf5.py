@@ -3,7 +3,7 @@
 import contextlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.weight_table import WeightEntry, check_declared_bytes, weight_table
+from keras_elmo.text.lexicon import Lexicon
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
@@ -40,7 +41,7 @@ def load_weights(
         if without_token_encoder:
             entries = [entry for entry in entries if _is_lstm(entry.name)]
             found = {name: array for name, array in found.items() if _is_lstm(name)}
-        _check_arrays(path, entries, found)
+        check_arrays(path, entries, found)
         for entry in entries:
             for variable, rows in variables_and_rows(owner, entry):
                 # Each part is read by itself: a view would keep the whole array in memory on JAX.
@@ -53,6 +54,8 @@ def write_model(
     owner: Any,
     config: ElmoConfig,
     softmax: tuple[Any, Any] | None = None,
+    lexicon: Lexicon | None = None,
+    dtype: str = "float32",
 ) -> None:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
@@ -64,6 +67,8 @@ def write_model(
         config: The model's `ElmoConfig`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model's softmax, for a softmax.hdf5
             with the names of bilm-tf's checkpoints.
+        lexicon: Written too, where there is one; bilm-tf and AllenNLP cannot read such a model.
+        dtype: `"float32"` or `"float16"`, of the stored weights.
     """
     os.makedirs(folder, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -72,15 +77,18 @@ def write_model(
             return stack.enter_context(atomic_write(os.path.join(folder, name)))
 
         config.to_json(partial("options.json"))
-        _write_arrays(partial("weights.hdf5"), _arrays(owner, config))
+        arrays = ((name, array.astype(dtype)) for name, array in _arrays(owner, config))
+        _write_arrays(partial("weights.hdf5"), arrays)
+        if lexicon is not None:
+            for name in lexicon.files:
+                lexicon.write(name, partial(name))
         if softmax is not None:
             _write_arrays(partial("softmax.hdf5"), zip(SOFTMAX_NAMES, map(_to_float32, softmax)))
 
 
 def _arrays(owner, config):
     for entry in weight_table(config):
-        values = [_to_float32(variable_at(owner, name)) for name in entry.variables]
-        yield entry.name, entry.joined(values)
+        yield entry.name, entry.joined(values_of(owner, entry.variables))
 
 
 def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +180,20 @@ def _is_lstm(name):
     return name.startswith("RNN_")
 
 
-def _check_arrays(path, entries, found):
+def check_arrays(
+    path: str | os.PathLike,
+    entries: Sequence[Any],
+    found: Mapping[str, Any],
+    advice: str = "Pass the options.json that belongs to this file.",
+) -> None:
+    """Raises ValueError, which lists them, if arrays are missing, unknown, misshapen or no floats.
+
+    Args:
+        path: Their file.
+        entries: What is expected: each has a `name` and a `shape`.
+        found: What is there, by name: each has a `shape` and a `dtype`.
+        advice: What to do about it.
+    """
     problems = []
     for entry in entries:
         array = found.get(entry.name)
@@ -190,7 +211,7 @@ def _check_arrays(path, entries, found):
         shown = "\n  ".join(problems)
         raise ValueError(
             f"The weights in {path} are not those of the architecture in the options:\n  {shown}\n"
-            "Pass the options.json that belongs to this file."
+            f"{advice}"
         )
 
 
@@ -219,6 +240,11 @@ def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, An
     for variable in variables:
         start, stop = stop, stop + variable.shape[1 if entry.is_transposed else 0]
         yield variable, slice(start, stop)
+
+
+def values_of(owner: Any, paths: Iterable[str]) -> list[np.ndarray]:
+    """The float32 values of variables by their paths; see `variable_at`."""
+    return [_to_float32(variable_at(owner, path)) for path in paths]
 
 
 def variable_at(owner: Any, path: str) -> Any:

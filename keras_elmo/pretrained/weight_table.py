@@ -52,7 +52,12 @@ class WeightEntry:
 
 def weight_table(config: ElmoConfig) -> list[WeightEntry]:
     """Every array of a biLM, in the order of the network; see BILM_TF.md, "Files"."""
-    encoder = _character_entries(config) if config.reads_characters else [_word_entry(config)]
+    if config.word_dim:
+        encoder = _lexicon_entries(config)
+    elif config.reads_characters:
+        encoder = _character_entries(config, "token_encoder")
+    else:
+        encoder = [_word_entry(config)]
     return encoder + _lstm_entries(config)
 
 
@@ -73,23 +78,35 @@ def check_declared_bytes(path: str | os.PathLike, declared: int) -> None:
         )
 
 
-def _character_entries(config):
+def _character_entries(config, encoder):
     dim, num_filters = config.char_embedding_dim, config.num_filters
-    entries = [WeightEntry("char_embed", (NUM_CHARACTERS, dim), ("token_encoder.char_embedding",))]
+    shape = (config.num_characters or NUM_CHARACTERS, dim)
+    entries = [WeightEntry("char_embed", shape, (f"{encoder}.char_embedding",))]
     for i, (width, number) in enumerate(config.filters):
-        layer = f"token_encoder.convolutions.{i}"
+        layer = f"{encoder}.convolutions.{i}"
         entries += [
             WeightEntry(f"CNN/W_cnn_{i}", (1, width, dim, number), (f"{layer}.kernel",)),
             WeightEntry(f"CNN/b_cnn_{i}", (number,), (f"{layer}.bias",)),
         ]
     for i in range(config.num_highway):
         for part, attribute in (("carry", "gate"), ("transform", "transform")):
-            layer = f"token_encoder.highways.{i}.{attribute}"
+            layer = f"{encoder}.highways.{i}.{attribute}"
             entries += _dense_entries(f"CNN_high_{i}", part, (num_filters, num_filters), layer)
-    if num_filters != config.projection_dim:
+    if config.projects_characters:
         shape = (num_filters, config.projection_dim)
-        entries += _dense_entries("CNN_proj", "proj", shape, "token_encoder.projection")
+        entries += _dense_entries("CNN_proj", "proj", shape, f"{encoder}.projection")
     return entries
+
+
+def _lexicon_entries(config):
+    """Those of words, and of characters if they are read. The names are this package's own."""
+    shape, layer = (config.vocabulary_size, config.word_dim), "token_encoder.word_projection"
+    words = [WeightEntry("word_embed", shape, ("token_encoder.word_embedding",))]
+    projection = _dense_entries("word_proj", "proj", (shape[1], config.projection_dim), layer)
+    if not config.reads_characters:
+        return words + projection
+    # The projection of the characters has the bias.
+    return words + projection[:1] + _character_entries(config, "token_encoder.characters")
 
 
 def _dense_entries(group, part, shape, layer):
@@ -122,7 +139,7 @@ def _lstm_entries(config):
                 WeightEntry(f"{cell}/W_0", (2 * dim, 4 * units), kernels, is_transposed=True),
                 WeightEntry(f"{cell}/B", (4 * units,), (f"{lstm}.bias",)),
             ]
-            if units != dim:
+            if config.projects_cells:
                 kernel = (f"{lstm}.projection_kernel",)
                 entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), kernel, True))
     return entries

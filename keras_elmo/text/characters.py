@@ -1,5 +1,6 @@
 """Tokens to character ids in NumPy: bilm-tf's byte rules (BILM_TF.md, 'Characters')."""
 
+import abc
 import itertools
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,69 @@ class DistinctWords(NamedTuple):
 
     rows: Any  # int32 `(U + 3, C)`: of padding, a sentence's begin and end, and U distinct words
     index: Any  # int32 `(B, T + 2)`
+
+
+class TokenRules(abc.ABC):
+    """How a model turns a token into a row of ids.
+
+    Attributes:
+        width: Ids of a row.
+        padding: Id that pads a row at its right.
+    """
+
+    width: int
+    padding: int
+
+    @abc.abstractmethod
+    def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
+        """The rows of words, without a sentence around them, int32 `(N, width)`."""
+
+    @abc.abstractmethod
+    def key(self, word: bytes) -> bytes:
+        """The beginning of a word's UTF-8 that its row depends on, or some more of it."""
+
+    @abc.abstractmethod
+    def special_rows(self) -> np.ndarray:
+        """The rows of padding, and of a sentence's begin and end, int32 `(3, width)`."""
+
+    def encode_distinct(self, sentences: Iterable[Iterable[str | bytes]]) -> "DistinctWords":
+        """Encodes sentences as `encode_sentences` does, but each distinct word once."""
+        sentences = list(map(checked_tokens, sentences))
+        words, places = distinct(itertools.chain.from_iterable(sentences))
+        rows = self.encode_words(words)
+        special = self.special_rows()
+        index = delimited_rows(list(map(len, sentences)), places + len(special), begin=1, end=2)
+        return DistinctWords(np.concatenate([special, rows]), index)
+
+    def encode_sentences(self, sentences: Iterable[Iterable[str | bytes]]) -> np.ndarray:
+        """The rows of sentences, lists of tokens, int32 `(B, T + 2, width)`; 0 is padding."""
+        rows, index = self.encode_distinct(sentences)
+        return rows[index]
+
+    def trimmed(self, rows: np.ndarray, widest_filter: int | None) -> np.ndarray:
+        """As `trim_characters`; `None` for a model without convolutions."""
+        if widest_filter is None:
+            return rows
+        return trim_characters(rows, widest_filter, padding=self.padding)
+
+
+class ByteRules(TokenRules):
+    """The rules of bilm-tf: UTF-8 bytes; see `encode_sentences`."""
+
+    padding = WORD_PADDING
+
+    def __init__(self, max_characters_per_token: int = 50) -> None:
+        self.width = max_characters_per_token
+
+    def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
+        return encode_words(words, self.width)
+
+    def key(self, word: bytes) -> bytes:
+        # A row has two bytes less than its width; a truncated character loses up to three.
+        return word if len(word) <= self.width else token_bytes(word[: self.width + 1])
+
+    def special_rows(self) -> np.ndarray:
+        return special_rows(self.width)
 
 
 def encode_sentences(
@@ -52,20 +116,7 @@ def encode_sentences(
 
     Reference: BILM_TF.md, "Characters"; bilm-tf `UnicodeCharsVocabulary` and `Batcher`.
     """
-    rows, index = encode_distinct(sentences, max_characters_per_token)
-    return rows[index]
-
-
-def encode_distinct(
-    sentences: Iterable[Iterable[str | bytes]], max_characters_per_token: int = 50
-) -> DistinctWords:
-    """Encodes sentences as `encode_sentences` does, but each distinct word once."""
-    sentences = list(map(checked_tokens, sentences))
-    words, places = distinct(itertools.chain.from_iterable(sentences))
-    rows = encode_words(words, max_characters_per_token)
-    special = special_rows(max_characters_per_token)
-    index = delimited_rows(list(map(len, sentences)), places + len(special), begin=1, end=2)
-    return DistinctWords(np.concatenate([special, rows]), index)
+    return ByteRules(max_characters_per_token).encode_sentences(sentences)
 
 
 def encode_words(words: Iterable[str | bytes], max_characters_per_token: int = 50) -> np.ndarray:
@@ -112,13 +163,15 @@ def delimited_rows(
     return rows
 
 
-def trim_characters(ids: np.ndarray, widest_filter: int, multiple: int = 8) -> np.ndarray:
+def trim_characters(
+    ids: np.ndarray, widest_filter: int, multiple: int = 8, padding: int = WORD_PADDING
+) -> np.ndarray:
     """Truncates the padding after the longest word as far as no output of the encoder changes.
 
     Windows of padding alone are all alike and the encoder takes the maximum: one is enough. The new
     C is a `multiple`, unless all are needed: compiled models are recompiled for each C.
     """
-    inside = (ids != WORD_PADDING) & (ids != 0)
+    inside = (ids != padding) & (ids != 0)
     longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
     needed = (longest[-1] + 1 if len(longest) else 0) + widest_filter
     return ids[..., : -(-needed // multiple) * multiple]

@@ -12,10 +12,10 @@ from keras_elmo.atomic import atomic_write
 from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,
-    boundary_row,
+    ByteRules,
+    TokenRules,
     checked_tokens,
     delimited_rows,
-    encode_words,
     token_bytes,
 )
 from keras_elmo.text.reader import TextReport, find_files, open_text, read_sentences
@@ -167,7 +167,7 @@ class Vocabulary:
 
     def character_ids(self, max_characters_per_token: int = 50) -> np.ndarray:
         """Character ids of every word, int32 `(len(vocabulary), max_characters_per_token)`."""
-        return encode_vocabulary(self.words, max_characters_per_token)
+        return encode_vocabulary(self.words, ByteRules(max_characters_per_token))
 
     def counts(self, word_counts: "WordCounts") -> np.ndarray:
         """How often each word is predicted in a counted corpus, int64 `(len(vocabulary),)`.
@@ -278,12 +278,11 @@ def rows_of_ids(
     return delimited_rows(list(map(len, sentences)), values, ids[BEGIN] + 1, ids[END] + 1)
 
 
-def encode_vocabulary(words: Sequence[str | bytes], max_characters_per_token: int) -> np.ndarray:
-    """Character ids of words among which `BEGIN` and `END` are the boundaries, int32 `(N, C)`."""
-    rows = encode_words(words, max_characters_per_token)
-    for row, word in zip(rows, words):
-        if word in BOUNDARY_MARKS:
-            row[:] = boundary_row(BOUNDARY_MARKS[word], max_characters_per_token)
+def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.ndarray:
+    """Rows of ids of words among which `BEGIN` and `END` are the boundaries, int32 `(N, width)`."""
+    rows, (_, *boundaries) = rules.encode_words(words), rules.special_rows()
+    for mark, boundary in zip((BEGIN, END), boundaries):
+        rows[[i for i, word in enumerate(words) if word == mark]] = boundary
     return rows
 
 

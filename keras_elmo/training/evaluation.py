@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.text.characters import distinct, pad_words, trim_characters
+from keras_elmo.text.characters import ByteRules, distinct, pad_words, trim_characters
 from keras_elmo.text.reader import Files, TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import BEGIN, END, UNKNOWN_KEY, Vocabulary, encode_vocabulary
 from keras_elmo.training.batches import SUFFIXES
@@ -256,7 +256,7 @@ class Scorer(keras.Model):
             batch[f"next_token_id{suffix}"] = places[:, 1:]
         if (width := _width(self.language_model)) is not None:
             found, index = distinct(words[:, :, :-1].ravel().tolist())
-            batch.update(self.word_arrays(encode_vocabulary(found, width), index))
+            batch.update(self.word_arrays(encode_vocabulary(found, ByteRules(width)), index))
         return batch
 
     def word_arrays(self, rows, index):

@@ -104,6 +104,11 @@ class BidirectionalLanguageModel(keras.Model):
             dropout=dropout,
             share_embedding_softmax=share_embedding_softmax,
         )
+        if config.has_lexicon:
+            raise ValueError(
+                "A model with a lexicon, as those of ELMoForManyLangs, cannot be trained as a "
+                "language model here: fine-tune it with ElmoLayer(..., trainable_bilm=True)."
+            )
         if values["share_embedding_softmax"] and config.reads_characters:
             raise ValueError("share_embedding_softmax=True needs a model that reads whole words.")
         if not config.reads_characters:

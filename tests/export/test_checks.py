@@ -5,7 +5,7 @@ import pytest
 
 from export_checks import TINY
 from keras_elmo import ElmoLayer, export_onnx, export_saved_model
-from keras_elmo.export.bilm_tf import export_bilm_tf
+from keras_elmo.export.convert import convert
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from keras_elmo.export.bilm_tf import export_bilm_tf
 )
 def test_layers_that_cannot_be_served_are_named(arguments, message, tmp_path):
     layer = ElmoLayer(TINY, **arguments)
-    for export in (export_saved_model, export_onnx, export_bilm_tf):
+    for export in (export_saved_model, export_onnx, convert):
         with pytest.raises(ValueError, match=message):
             export(layer, tmp_path / "1")
 

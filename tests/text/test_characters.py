@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from helpers import GOLDEN
 from keras_elmo import encode_sentences
 from keras_elmo.text.characters import (
+    ByteRules,
     delimited_rows,
     distinct,
-    encode_distinct,
     encode_words,
     pad_words,
     split_tokens,
@@ -79,11 +79,11 @@ def test_words_alone_have_the_rows_they_have_in_a_sentence():
 def test_distinct_words_and_their_places():
     words, places = distinct(["b", "a", "b", b"a"])
     assert (words, places.tolist(), places.dtype) == (["b", "a", b"a"], [0, 1, 0, 2], "int32")
-    rows, index = encode_distinct([["the", "cat", "the"], [], ["cat"]], 8)
+    rows, index = ByteRules(8).encode_distinct([["the", "cat", "the"], [], ["cat"]])
     assert index.tolist() == [[1, 3, 4, 3, 2], [1, 2, 0, 0, 0], [1, 4, 2, 0, 0]]
     assert rows.shape == (5, 8)
     assert not rows[0].any()
-    assert encode_distinct([], 8).index.shape == (0, 2)
+    assert ByteRules(8).encode_distinct([]).index.shape == (0, 2)
     # What is trimmed and padded are rows and columns that no word needs.
     small = pad_words(trim_characters(rows, widest_filter=2), index.size)
     assert small.shape == (16, 8)

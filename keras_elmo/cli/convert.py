@@ -1,0 +1,45 @@
+"""The command `keras-elmo convert`."""
+
+from keras_elmo.atomic import check_free
+from keras_elmo.cli.common import A_MODEL, print_differences
+
+
+def add_command(commands, common):
+    """Adds the command to the parser of `keras-elmo`."""
+    command = commands.add_parser(
+        "convert",
+        parents=[common],
+        help="write a model of any readable format as options.json and weights.hdf5, or back",
+        description="Writes a model in another format of files, reads it back and shows by how "
+        "much its outputs differ.",
+    )
+    command.add_argument("model", metavar="MODEL", help=A_MODEL)
+    command.add_argument(
+        "--format",
+        choices=("hdf5", "many-languages"),
+        default="hdf5",
+        help="hdf5: options.json and weights.hdf5, for a model of ELMoForManyLangs also word.dic "
+        "and char.dic; many-languages: the files of ELMoForManyLangs (default: %(default)s)",
+    )
+    command.add_argument(
+        "--output", required=True, metavar="PATH", help="the folder to write, or FILE.zip"
+    )
+    command.add_argument(
+        "--dtype", choices=("float32", "float16"), default="float32", help="of the weights in hdf5"
+    )
+    command.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+    command.set_defaults(check=_check, run=_convert)
+
+
+def _check(arguments, parser):
+    check_free(arguments.output, arguments.overwrite)
+    if arguments.format == "many-languages" and arguments.dtype != "float32":
+        parser.error("ELMoForManyLangs stores float32 alone: leave --dtype out")
+
+
+def _convert(arguments, _):
+    from keras_elmo.export.convert import convert
+
+    options = {name: getattr(arguments, name) for name in ("format", "dtype", "overwrite")}
+    differences = convert(arguments.model, arguments.output, **options)
+    print_differences(arguments.output, "the original", differences)

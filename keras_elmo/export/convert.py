@@ -1,0 +1,97 @@
+"""Models from one format of files to another."""
+
+import contextlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from keras_elmo.atomic import atomic_folder, atomic_write, check_free
+from keras_elmo.export.checks import TOLERANCE, check_layer, layer_outputs, verified
+from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.pretrained import hdf5, many_languages
+from keras_elmo.pretrained.download import ModelSource
+
+FORMATS = ("hdf5", "many-languages")
+_TOLERANCES = {"float32": TOLERANCE, "float16": 0.05}
+
+
+def convert(
+    model: ModelSource | ElmoLayer,
+    output: str | os.PathLike,
+    *,
+    format: str = "hdf5",
+    dtype: str = "float32",
+    overwrite: bool = False,
+) -> dict[str, float]:
+    """Writes a model in another format, reads it back and compares the two.
+
+    Args:
+        model: As for `ElmoLayer`, or an `ElmoLayer`.
+        output: Where to: a folder, which is made; for `"many-languages"` also a .zip file.
+        format: `"hdf5"` for options.json and weights.hdf5, with word.dic and char.dic beside them
+            if the model has a lexicon; `"many-languages"` for the files of ELMoForManyLangs, which
+            only a model with a lexicon has.
+        dtype: `"float32"` or `"float16"`, of the weights in `"hdf5"`.
+        overwrite: Whether an earlier export at that place is replaced.
+
+    Returns:
+        The largest absolute difference of `word_emb` and each `lstm_outputs`, by name.
+
+    Raises:
+        FileExistsError: if the output exists and `overwrite` is not set.
+        ValueError: if the model cannot be written in that format, or read back differs by more than
+            1e-5, for float16 0.05.
+
+    Example:
+
+    >>> convert("many-languages/it", "italian", dtype="float16")
+    """
+    if format not in FORMATS or dtype not in _TOLERANCES:
+        raise ValueError(
+            f"format must be one of {', '.join(FORMATS)} and dtype of {', '.join(_TOLERANCES)}; got "
+            f"{format!r} and {dtype!r}."
+        )
+    if format == "many-languages" and dtype != "float32":
+        raise ValueError("ELMoForManyLangs stores float32 alone: leave dtype out.")
+    check_free(output, overwrite)
+    layer = model if isinstance(model, ElmoLayer) else ElmoLayer(model)
+    check_layer(layer)
+    if format == "many-languages":
+        _check_many_languages(layer)
+    with _written(layer, output, format, dtype, overwrite) as partial:
+        expected = layer_outputs(layer)
+        del expected["elmo"], expected["default"]  # mixed
+        found = layer_outputs(ElmoLayer(partial, dtype=layer.bilm_dtype_policy))
+        return verified(expected, [found], _TOLERANCES[dtype])
+
+
+@contextlib.contextmanager
+def _written(layer, output, format, dtype, overwrite) -> Iterator[str]:
+    """Yields the path of what becomes `output` once the block has succeeded."""
+    if format == "hdf5":
+        with atomic_folder(output, overwrite) as partial:
+            hdf5.write_model(partial, layer, layer.config, lexicon=layer.lexicon, dtype=dtype)
+            yield partial
+    elif Path(output).suffix.lower() != ".zip":
+        with atomic_folder(output, overwrite) as partial:
+            many_languages.write_model(partial, layer, layer.config, layer.lexicon)
+            yield partial
+    else:
+        folder = Path(output).absolute().parent
+        with atomic_write(output) as partial, tempfile.TemporaryDirectory(dir=folder) as unpacked:
+            many_languages.write_model(unpacked, layer, layer.config, layer.lexicon)
+            with zipfile.ZipFile(partial, "w") as archive:
+                for path in sorted(Path(unpacked).iterdir()):
+                    archive.write(path, path.name)
+            yield partial
+
+
+def _check_many_languages(layer):
+    config = layer.config
+    if layer.lexicon is None or not (config.bidirectional and config.use_skip_connections):
+        raise ValueError(
+            "ELMoForManyLangs has no such models: it reads code points and words of a lexicon, in "
+            "both directions and with skip connections. Write hdf5 instead."
+        )

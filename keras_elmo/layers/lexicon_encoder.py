@@ -1,0 +1,111 @@
+"""Strings to ids of words and code points inside a TensorFlow graph or a tf.data pipeline."""
+
+import functools
+import threading
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
+from keras_elmo.text.lexicon import BEGIN, BEGIN_WORD, END, END_WORD, UNKNOWN, Lexicon
+
+_TABLE_LOCK = threading.Lock()
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class LexiconEncoder(UnicodeCharEncoder):
+    """Encodes strings as the ids that a model of ELMoForManyLangs reads.
+
+    The same rows as the lexicon's `encode_sentences`, to the bit; else as `UnicodeCharEncoder`.
+
+    Args:
+        lexicon: The `Lexicon`, or the dict that its `to_dict` makes.
+
+    Call arguments:
+        inputs: As for `UnicodeCharEncoder`.
+
+    Input shape:
+        Strings `(B,)`, one sentence each, or `(B, T)`, one token each.
+
+    Output shape:
+        int32 `(B, T + 2, W)`, W the width of the lexicon's rows.
+
+    Raises:
+        ValueError: as for `UnicodeCharEncoder`.
+
+    Example:
+
+    >>> lexicon = Lexicon(["<oov>", "<bos>", "<eos>", "<pad>", "chat", "noir"])
+    >>> LexiconEncoder(lexicon)(tf.constant(["chat noir", "chat"])).shape
+    TensorShape([2, 4, 1])
+
+    Reference: ELMoForManyLangs (Che et al. 2018); docs/LANGUAGES.md.
+    """
+
+    def __init__(self, lexicon: Lexicon | dict[str, Any], **kwargs: Any):
+        lexicon = lexicon if isinstance(lexicon, Lexicon) else Lexicon.from_dict(lexicon)
+        super().__init__(lexicon.max_characters_per_token, **kwargs)
+        self.lexicon = self.rules = lexicon
+        self._word_table = None  # made when it is first needed
+
+    def _word_rows(self, words):
+        import tensorflow as tf
+
+        text = tf.strings.unicode_transcode(words, "UTF-8", "UTF-8", errors="ignore")
+        text = tf.strings.substr(text, 0, self.max_characters_per_token - 2, unit="UTF8_CHAR")
+        columns = []
+        if self.lexicon.words is not None:
+            columns.append(self.word_table().lookup(text)[:, None])
+        if self.lexicon.characters is not None:
+            columns.append(self._character_rows(text))
+        rows = tf.concat(columns, axis=1)
+        if self.lexicon.characters is not None:  # boundaries, whose text is one character there
+            for mark, row in zip((BEGIN, END), self.lexicon.special_rows()[1:]):
+                rows = tf.where((text == mark)[:, None], row, rows)
+        return rows
+
+    def _character_rows(self, text):
+        import tensorflow as tf
+
+        lexicon, table = self.lexicon, self._code_points
+        codes = tf.strings.unicode_decode(text, "UTF-8").to_tensor(
+            default_value=-1, shape=(None, self.max_characters_per_token - 2)
+        )
+        ids = tf.gather(table, tf.minimum(tf.maximum(codes, 0), len(table) - 1))
+        begin, end = (lexicon.character_ids[mark] + 1 for mark in (BEGIN_WORD, END_WORD))
+        length = tf.reduce_sum(tf.cast(codes >= 0, tf.int32), axis=1, keepdims=True)
+        column = tf.range(self.max_characters_per_token)[None]
+        ids = tf.pad(ids, [[0, 0], [1, 1]])
+        ids = tf.where(column == 0, begin, ids)
+        ids = tf.where(column == length + 1, end, ids)
+        return tf.where(column > length + 1, lexicon.padding, ids)
+
+    @functools.cached_property
+    def _code_points(self):
+        """The id of each code point up to the last one known, and in the last row of all others."""
+        ids = self.lexicon.character_ids
+        single = {ord(entry): i for entry, i in ids.items() if len(entry) == 1}
+        table = np.full(max(single, default=0) + 2, ids[UNKNOWN] + 1, np.int32)
+        table[list(single)] = np.array(list(single.values()), np.int32) + 1
+        return table
+
+    def word_table(self):
+        import tensorflow as tf
+
+        if self.lexicon.words is None:
+            return None
+        with _TABLE_LOCK, tf.init_scope():  # the table outlives the graph that first needs it
+            if self._word_table is None:
+                words, ids = zip(*self.lexicon.word_ids.items())
+                entries = tf.lookup.KeyValueTensorInitializer(
+                    tf.constant(words), tf.constant(ids, tf.int32) + 1
+                )
+                unknown = self.lexicon.word_ids[UNKNOWN] + 1
+                self._word_table = tf.lookup.StaticHashTable(entries, unknown)
+        return self._word_table
+
+    def get_config(self):
+        config = super().get_config()
+        del config["max_characters_per_token"]
+        return {**config, "lexicon": self.lexicon.to_dict()}

@@ -1,0 +1,48 @@
+"""A model's files, of whichever format: its architecture, its lexicon and its weights."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained import hdf5, many_languages
+from keras_elmo.text.lexicon import Lexicon
+
+
+def read_architecture(
+    options: str | os.PathLike, weights: str | os.PathLike
+) -> tuple[ElmoConfig, Lexicon | None]:
+    """The architecture of a model, and its lexicon if it has one, from the files of `model_files`.
+
+    Raises FileNotFoundError if a file is missing, and ValueError if one is damaged.
+    """
+    if _is_of_many_languages(weights):
+        return many_languages.read_architecture(options)
+    config = ElmoConfig.from_json(options)
+    if not config.has_lexicon:
+        return config, None
+    return config, Lexicon.from_folder(
+        Path(options).parent,
+        words=config.word_dim > 0,
+        characters=config.reads_characters,
+        max_characters_per_token=config.max_characters_per_token,
+    )
+
+
+def load_weights(
+    owner: Any, config: ElmoConfig, weights: str | os.PathLike, without_token_encoder: bool = False
+) -> None:
+    """Loads the weights of a biLM, as `keras_elmo.pretrained.hdf5.load_weights` does.
+
+    Args:
+        owner: Object with the built layers `token_encoder` and `bilm`.
+        config: The model's `ElmoConfig`.
+        weights: The weights file of `model_files`.
+        without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
+    """
+    load = many_languages.load_weights if _is_of_many_languages(weights) else hdf5.load_weights
+    load(owner, config, weights, without_token_encoder)
+
+
+def _is_of_many_languages(weights):
+    return Path(weights).suffix == ".pkl"

@@ -1,0 +1,220 @@
+"""Tokens to ids of words and code points in NumPy: the rules of ELMoForManyLangs."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_elmo.atomic import atomic_write
+from keras_elmo.text.characters import TokenRules, checked_tokens, token_bytes
+
+MAX_LEXICON_BYTES = 1 << 26
+"""Size of a file of a lexicon: published ones have 3 MB."""
+
+WORDS_FILE, CHARACTERS_FILE = "word.dic", "char.dic"
+
+# How the files name the marks. The original begins a word with `<eow>` and ends it with `<bow>`.
+BEGIN, END, UNKNOWN, PADDING = "<bos>", "<eos>", "<oov>", "<pad>"
+BEGIN_WORD, END_WORD = "<eow>", "<bow>"
+_WORD_MARKS = (UNKNOWN,)
+_CHARACTER_MARKS = (BEGIN, END, UNKNOWN, PADDING, BEGIN_WORD, END_WORD)
+_IDEOGRAPHIC_SPACE = "\u3000"
+
+
+class Lexicon(TokenRules):
+    """The words and code points that a model of ELMoForManyLangs knows: tokens to rows of ids.
+
+    A row has the token's place among the words plus 1, if there are words; then, if there are
+    characters, the places of its code points plus 1, between two marks and padded. Longer tokens
+    are truncated first, at a code point. Case, digits and Unicode normal forms stay as they are.
+    A token `"<bos>"` or `"<eos>"` is a boundary, wherever it stands.
+
+    Args:
+        words: The words in the order of their ids, `<oov>` among them; `None` for a model that
+            reads none.
+        characters: The code points in the order of their ids, with `<bos>`, `<eos>`, `<oov>`,
+            `<pad>`, `<bow>` and `<eow>`; `None` for a model that reads none.
+        max_characters_per_token: Characters of a token, its two marks included.
+
+    Attributes:
+        words, characters: Lists of `str`, or `None`.
+
+    Raises:
+        ValueError: if a mark is missing, or there are neither words nor characters.
+
+    Example:
+
+    >>> lexicon = Lexicon(["<oov>", "<bos>", "<eos>", "<pad>", "chat", "noir"])
+    >>> lexicon.encode_sentences([["chat", "bleu"]])[..., 0]
+    array([[2, 5, 1, 3]], dtype=int32)
+
+    Reference: ELMoForManyLangs (Che et al. 2018); docs/LANGUAGES.md.
+    """
+
+    def __init__(
+        self,
+        words: Iterable[str] | None = None,
+        characters: Iterable[str] | None = None,
+        max_characters_per_token: int = 50,
+    ) -> None:
+        self.words = None if words is None else list(words)
+        self.characters = None if characters is None else list(characters)
+        self.max_characters_per_token = max_characters_per_token
+        if self.words is None and self.characters is None:
+            raise ValueError("A lexicon needs words, characters or both; got neither.")
+        self.word_ids = _ids(self.words, _WORD_MARKS, WORDS_FILE)
+        self.character_ids = _ids(self.characters, _CHARACTER_MARKS, CHARACTERS_FILE)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str | os.PathLike,
+        *,
+        words: bool = True,
+        characters: bool = True,
+        max_characters_per_token: int = 50,
+    ) -> "Lexicon":
+        """Reads word.dic and char.dic, of which each line is an entry, a tab and its id.
+
+        Args:
+            folder: The folder of both.
+            words, characters: Whether each of them is read.
+            max_characters_per_token: As for the class.
+
+        Raises:
+            FileNotFoundError: if a file is missing.
+            ValueError: if a line or the ids of a file are not as they should be.
+
+        Example:
+
+        >>> Lexicon.from_folder("many-languages/158").words[:2]
+        ['<oov>', '<bos>']
+        """
+        return cls(
+            _read(Path(folder) / WORDS_FILE) if words else None,
+            _read(Path(folder) / CHARACTERS_FILE) if characters else None,
+            max_characters_per_token,
+        )
+
+    @property
+    def files(self) -> dict[str, list[str]]:
+        """The entries of each file of `from_folder`, by its name."""
+        files = {WORDS_FILE: self.words, CHARACTERS_FILE: self.characters}
+        return {name: entries for name, entries in files.items() if entries is not None}
+
+    def to_folder(self, folder: str | os.PathLike) -> None:
+        """Writes what `from_folder` reads. Files of those names are replaced."""
+        for name in self.files:
+            with atomic_write(Path(folder) / name) as partial:
+                self.write(name, partial)
+
+    def write(self, name: str, path: str | os.PathLike) -> None:
+        """Writes that one of the `files` to a path."""
+        lines = (f"{entry}\t{i}\n" for i, entry in enumerate(self.files[name]))
+        Path(path).write_bytes("".join(lines).encode())
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Lexicon":
+        """The lexicon of which `to_dict` made `values`."""
+        entries = {
+            name: None if values[name] is None else values[name].split("\n")
+            for name in ("words", "characters")
+        }
+        return cls(**entries, max_characters_per_token=values["max_characters_per_token"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The lexicon as strings and numbers, for JSON. No entry has a line break in it."""
+        return {
+            "words": None if self.words is None else "\n".join(self.words),
+            "characters": None if self.characters is None else "\n".join(self.characters),
+            "max_characters_per_token": self.max_characters_per_token,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lexicon) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # its lists can change
+
+    def __repr__(self) -> str:
+        num_words, num_characters = (len(x or ()) for x in (self.words, self.characters))
+        return f"<Lexicon of {num_words:,} words and {num_characters:,} characters>"
+
+    @property
+    def padding(self) -> int:
+        """Id that pads the characters of a token; 0 where none are read."""
+        return self.character_ids[PADDING] + 1 if self.character_ids else 0
+
+    @property
+    def width(self) -> int:
+        """Ids of a row."""
+        num_characters = self.max_characters_per_token if self.character_ids else 0
+        return num_characters + (self.words is not None)
+
+    def key(self, word: bytes) -> bytes:
+        most = self.max_characters_per_token - 2
+        return word if len(word) <= most else word.decode()[:most].encode()
+
+    def special_rows(self) -> np.ndarray:
+        rows = self._rows([BEGIN, END])
+        return np.concatenate([np.zeros_like(rows[:1]), rows])
+
+    def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
+        most = self.max_characters_per_token - 2
+        return self._rows([token_bytes(word).decode()[:most] for word in checked_tokens(words)])
+
+    def _rows(self, texts):
+        columns = []
+        if self.words is not None:
+            unknown = self.word_ids[UNKNOWN]
+            ids = [self.word_ids.get(text, unknown) for text in texts]
+            columns.append(np.array(ids, np.int32).reshape(-1, 1) + 1)
+        if self.characters is not None:
+            columns.append(self._character_rows(texts))
+        return np.concatenate(columns, axis=1)
+
+    def _character_rows(self, texts):
+        ids = self.character_ids
+        rows = np.full((len(texts), self.max_characters_per_token), ids[PADDING], np.int32)
+        rows[:, 0] = ids[BEGIN_WORD]
+        for row, text in zip(rows, texts):
+            marks = [text] if text in (BEGIN, END) else text
+            row[1 : len(marks) + 1] = [ids.get(mark, ids[UNKNOWN]) for mark in marks]
+            row[len(marks) + 1] = ids[END_WORD]
+        return rows + 1
+
+
+def _ids(entries, marks, name):
+    """The id of each entry; of one that is listed twice, the last, as the original has it."""
+    if entries is None:
+        return None
+    ids = {entry: i for i, entry in enumerate(entries)}
+    if missing := [mark for mark in marks if mark not in ids]:
+        raise ValueError(f"{name} does not list {' and '.join(missing)}, which a model needs.")
+    return ids
+
+
+def _read(path):
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no {path.name} in {path.parent}: the model needs it.")
+    if path.stat().st_size > MAX_LEXICON_BYTES:
+        raise ValueError(f"{path} is too large for a lexicon: over {MAX_LEXICON_BYTES:,} bytes.")
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error}). Download or copy it again.") from None
+    lines = lines[:-1] if not lines[-1] else lines
+    entries: list[str | None] = [None] * len(lines)
+    for number, line in enumerate(lines, start=1):
+        # A token of white space is stripped away; the original takes it for this one.
+        *entry, place = line.strip().split("\t")
+        is_number = place.isdecimal() and len(place) < 10
+        is_new = is_number and int(place) < len(lines) and entries[int(place)] is None
+        if len(entry) > 1 or not is_new:
+            raise ValueError(
+                f"{path}, line {number}: expected an entry, a tab and its id, each id from 0 to "
+                f"{len(lines) - 1} once; found {line[:60]!r}."
+            )
+        entries[int(place)] = entry[0] if entry else _IDEOGRAPHIC_SPACE
+    return entries
