@@ -74,6 +74,7 @@ import sys
 from keras_elmo.cli import main
 for arguments in (
     ["--help"], ["--version"], ["models"], ["info"], ["info", "small"], ["info", "nothing"],
+    ["models", "--language", "tr"], ["info", "many-languages/it"], ["info", "nlpl/ru-195"],
     ["embed", "--help"], ["train", "--help"], ["evaluate", "--help"], ["export", "--help"],
     ["embed", "--resume", "a sentence"], ["train"], ["vocab", "none.txt", "--output", "none"],
     ["train", "none.txt", "--output", "none"], ["evaluate", "none", "none.txt"],

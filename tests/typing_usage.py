@@ -16,7 +16,7 @@ from keras_elmo import (
 )
 
 version: str = keras_elmo.__version__
-models: list[str] = keras_elmo.list_models()
+models: list[str] = keras_elmo.list_models(language="tr")
 
 config: ElmoConfig = ElmoConfig(lstm_dim=512, projection_dim=128)
 width: int = config.output_dim

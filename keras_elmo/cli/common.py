@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from keras_elmo.pretrained.registry import list_models
 
 if TYPE_CHECKING:
+    from rich.columns import Columns
     from rich.table import Table
 
 A_MODEL = "a name from `keras-elmo models`, or a folder, zip or tar.gz of a model"
@@ -17,8 +18,8 @@ BYTES_PER_PARAMETER = 4
 MODEL_HELP = f"{A_MODEL} (default: %(default)s)"
 
 
-def print_table(table: "Table") -> None:
-    """Prints a table of rich on standard output."""
+def print_table(table: "Table | Columns") -> None:
+    """Prints a table or columns of rich on standard output."""
     from rich.console import Console
 
     # Words are shown as they are, [b] and :smile: too.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from keras_elmo.cli.common import BYTES_PER_PARAMETER, MODEL_HELP, print_table
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.download import downloaded_files, model_files
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
 
@@ -24,33 +24,47 @@ def add_command(commands, common):
 
 def _info(arguments, _):
     config, facts = _model_facts(arguments.model)
-    for name, value in [*facts, *_architecture(config)]:
+    for name, value in [*facts, *(_architecture(config) if config else ())]:
         print(f"{name + ':':<16}{value}")
-    _show_layers(config)
+    if config:
+        _show_layers(config)
 
 
 def _model_facts(model):
-    """The config of a model and what is known of its files, without a download."""
+    """The config of a model, if it is known without a download, and what else is known of it."""
     facts = [("model", model)]
     if model in list_models():
         known = get_model(model)
         facts += [
-            (name, getattr(known, name)) for name in ("description", "tokenization", "license")
+            (name, getattr(known, name))
+            for name in ("description", "language", "tokenization", "license")
+            if getattr(known, name)
         ]
-        if known.local_folder is None:
-            address = known.locations[0]
-            if known.config is None:
-                raise ValueError(
-                    f"The architecture of {model!r} is known only from its files, which are at "
-                    f"{address}. Load it once with ElmoLayer({model!r})."
-                )
-            facts.append(("options file", f"{address}/{known.options_file}"))
-            facts.append(("weights file", f"{address}/{known.weights_file}"))
-            return known.config, facts
+        if known.local_path is None:
+            return _config_of(known), [*facts, *_places(known), *known.architecture]
     with model_files(model) as (options, weights):
         size = f"{Path(weights).stat().st_size / 1e6:.1f} MB"
         facts += [("options file", options), ("weights file", f"{weights} ({size})")]
         return ElmoConfig.from_json(options), facts
+
+
+def _places(known):
+    address = known.locations[0]
+    if known.is_archive:
+        yield "archive", address
+    else:
+        yield "options file", f"{address}/{known.options_file}"
+        yield "weights file", f"{address}/{known.weights_file}"
+    if known.config is None and not known.architecture and _config_of(known) is None:
+        yield "architecture", f"known from its files: load it once with ElmoLayer({known.name!r})"
+
+
+def _config_of(known):
+    """The config of a model of the catalog: as known, or from files that were downloaded before."""
+    if known.config is not None or known.architecture:
+        return known.config
+    files = downloaded_files(known)
+    return ElmoConfig.from_json(files[0]) if files else None
 
 
 def _architecture(config):

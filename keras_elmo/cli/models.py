@@ -2,6 +2,7 @@
 
 from keras_elmo.cli.common import BYTES_PER_PARAMETER, print_table
 from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.catalog import MANY_LANGUAGES
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters
@@ -15,10 +16,24 @@ def add_command(commands, common):
         help="list the models known by name",
         description="Lists the models that are known by name.",
     )
+    command.add_argument(
+        "--language", metavar="CODE", help="list the models of one language only, such as tr"
+    )
     command.set_defaults(run=_models, needs_keras=False)
 
 
-def _models(*_):
+def _models(arguments, _):
+    names, many = list_models(arguments.language), []
+    if arguments.language is None:
+        many = [f"{code} {language}" for code, language in MANY_LANGUAGES.items()]
+        names = [name for name in names if not name.startswith("many-languages/")]
+    _show_table(names)
+    if many:
+        _show_languages(many)
+    print("Tokenization, license, addresses and layers of one: keras-elmo info MODEL")
+
+
+def _show_table(names):
     from rich.table import Table
 
     table = Table()
@@ -26,17 +41,23 @@ def _models(*_):
     table.add_column("parameters", justify="right", no_wrap=True)
     table.add_column("download", justify="right", no_wrap=True)
     table.add_column("description", overflow="fold")
-    for name in list_models():
+    for name in names:
         model = get_model(name)
         table.add_row(name, *_sizes(model), model.description)
     print_table(table)
-    print("Tokenization, license, addresses and layers of one: keras-elmo info MODEL")
+
+
+def _show_languages(languages):
+    from rich.columns import Columns
+
+    print(f"many-languages/CODE is ELMoForManyLangs, for the code of {len(languages)} languages:")
+    print_table(Columns(languages, padding=(0, 2), column_first=True))
 
 
 def _sizes(model):
     """The number of parameters of a model and the size of its download, as text."""
     config, num_bytes = model.config, model.weights_bytes
-    if model.local_folder is not None:
+    if model.local_path is not None:
         with model_files(model.name) as (options, _):
             config = ElmoConfig.from_json(options)
     num_parameters = count_parameters(config) if config else None
@@ -45,5 +66,5 @@ def _sizes(model):
     download = f"{num_bytes / 1e6:.0f} MB" if num_bytes else "unknown"
     return (
         f"{num_parameters:,}" if config else "unknown",
-        "none" if model.local_folder is not None else download,
+        "none" if model.local_path is not None else download,
     )

@@ -50,7 +50,7 @@ def convert(
     """
     if format not in FORMATS or dtype not in _TOLERANCES:
         raise ValueError(
-            f"format must be one of {', '.join(FORMATS)} and dtype of {', '.join(_TOLERANCES)}; got "
+            f"format must be one of {FORMATS} and dtype of {tuple(_TOLERANCES)}; got "
             f"{format!r} and {dtype!r}."
         )
     if format == "many-languages" and dtype != "float32":

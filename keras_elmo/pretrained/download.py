@@ -9,14 +9,26 @@ import shutil
 import tempfile
 import time
 import urllib.request
-import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from keras_elmo.atomic import atomic_write
+from keras_elmo.atomic import atomic_write, sync_to_disk
 from keras_elmo.config import MAX_OPTIONS_BYTES, ElmoConfig
-from keras_elmo.pretrained.registry import PUBLISHED, get_model, list_models
+from keras_elmo.pretrained.archive import (
+    PICKLED_ENCODER,
+    find_model,
+    is_archive,
+    most_weights_bytes,
+    unpack_model,
+)
+from keras_elmo.pretrained.registry import (
+    CATALOG,
+    PUBLISHED,
+    PretrainedModel,
+    get_model,
+    hint_at_models,
+    list_models,
+)
 from keras_elmo.pretrained.weight_table import check_declared_bytes, count_parameters, weight_table
 from keras_elmo.progress import progress_bar
 
@@ -29,12 +41,14 @@ MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"
 """Environment variable: a base address to try first for the published models."""
 
 ModelSource = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
-"""A model's name, its folder or zip file, or the paths of its options and weights."""
+"""A model's name, its folder, zip or tar.gz file, or the paths of its options and weights."""
 
 TIMEOUT_SECONDS = 30
 """How long a server may send nothing."""
 
-_WEIGHTS_ENDINGS = (".hdf5", ".h5")
+_FILE_ENDINGS = (".zip", ".tar.gz", ".tgz", ".hdf5", ".h5")
+_MOST_ARCHIVE_BYTES = 1 << 32  # more than twice the largest known one
+_PARTIAL, _LOCKED = ".partial-", "archive"
 _log = logging.getLogger(__name__)
 
 
@@ -43,12 +57,13 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
     """Yields the paths of a model's options and weights, downloaded or unpacked where needed.
 
     Args:
-        model: A name of `list_models()`, a folder or zip file with options.json and weights.hdf5,
-            or a pair of paths `(options, weights)`.
+        model: A name of `list_models()`; a folder, zip or tar.gz file with options.json and
+            weights.hdf5, or with a model of ELMoForManyLangs, whose pair is config.json and
+            encoder.pkl, with its other files beside them; or a pair of paths `(options, weights)`.
 
     Raises:
         FileNotFoundError: if a file or folder does not exist.
-        ValueError: if the name is unknown, or a folder or zip file does not hold one model.
+        ValueError: if the name is unknown, or a folder or archive does not hold one model.
         ConnectionError: if a download failed.
     """
     with contextlib.ExitStack() as stack:
@@ -56,22 +71,28 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
             pair = _checked_pair(model)
         elif not isinstance(model, (str, os.PathLike)):
             raise ValueError(
-                "Expected a model name, a folder or zip file, or a pair (options, weights) of "
-                f"paths; got {model!r}."
+                "Expected a model name, a folder, zip or tar.gz file, or a pair (options, weights) "
+                f"of paths; got {model!r}."
             )
         elif _is_name(model):
-            pair = _fetch(get_model(model))
+            known = get_model(model)
+            is_local_archive = known.is_archive and known.local_path is not None
+            pair = _files_at(known.local_path, stack) if is_local_archive else _fetch(known)
         else:
-            path = Path(model).expanduser()
-            if path.is_dir():
-                pair = _files_in(path)
-            elif path.is_file() and zipfile.is_zipfile(path):
-                folder = stack.enter_context(tempfile.TemporaryDirectory())
-                pair = _unpack(path, Path(folder))
-            else:
-                raise FileNotFoundError(_no_model(model, path))
+            pair = _files_at(model, stack)
         _check_sizes(*pair)
         yield pair
+
+
+def downloaded_files(model: PretrainedModel) -> tuple[Path, Path] | None:
+    """The options and weights of a model that are on this machine already; `None` if not."""
+    try:
+        folder = _folder_of(model)
+        if model.is_archive:
+            return _files_in(folder)
+        return _checked_pair((folder / model.options_file, folder / model.weights_file))
+    except (OSError, ValueError):
+        return None
 
 
 def vocabulary_beside(model: object) -> Path | None:
@@ -92,21 +113,32 @@ def _is_name(model):
     if not isinstance(model, str):
         return False
     is_path = os.sep in model or model.startswith((".", "~")) or os.path.exists(model)
-    return model in list_models() or not (is_path or model.endswith((".zip", *_WEIGHTS_ENDINGS)))
+    return model in list_models() or not (is_path or model.endswith(_FILE_ENDINGS))
 
 
-def _no_model(model, path):
-    if "://" in str(model):
+def _files_at(place, stack):
+    """The pair in a folder, or in an archive, which is unpacked until `stack` is closed."""
+    path = Path(place).expanduser()
+    if path.is_dir():
+        return _files_in(path)
+    if path.is_file() and is_archive(path):
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        return unpack_model(path, Path(folder))
+    raise FileNotFoundError(_no_model(place, path))
+
+
+def _no_model(place, path):
+    if "://" in str(place):
         return (
-            f"{model} is an address: give it a name with register_model(name, address), which "
+            f"{place} is an address: give it a name with register_model(name, address), which "
             "takes http:// and https://, or download the model and pass its folder."
         )
     if path.exists():
         return (
-            f"{path} is neither a folder nor a whole zip file. Pass the folder that holds "
-            "options.json and weights.hdf5, or the pair (options, weights) of their paths."
+            f"{path} is neither a folder nor a whole zip or tar.gz file. Pass the folder that "
+            "holds options.json and weights.hdf5, or the pair (options, weights) of their paths."
         )
-    return f"There is no folder or zip file {path}. Known models: {', '.join(list_models())}."
+    return f"There is no folder or archive {path}.{hint_at_models(str(place))}"
 
 
 def _checked_pair(pair):
@@ -120,12 +152,28 @@ def _checked_pair(pair):
 
 
 def _files_in(folder):
-    """The one options file and the one weights file in a folder."""
+    """The one options file and the one weights file in a folder, or in folders inside it."""
     if (folder / "training.json").is_file():
         folder = _model_of_training(folder)
-    names = [PurePosixPath(path.name) for path in sorted(folder.iterdir()) if path.is_file()]
-    options, weights = _chosen(names, folder)
-    return folder / options, folder / weights
+    names = _names_in(folder, "*")
+    try:
+        pair = find_model(names, folder)
+    except FileNotFoundError as error:
+        try:
+            pair = find_model(names + _names_in(folder, "*/*"), folder)
+        except FileNotFoundError:
+            raise error from None
+    return folder / pair[0], folder / pair[1]
+
+
+def _names_in(folder, pattern):
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder}.")
+    return [
+        PurePosixPath(path.relative_to(folder).as_posix())
+        for path in sorted(folder.glob(pattern))
+        if path.is_file() and (path.parent == folder or not path.parent.name.startswith("."))
+    ]
 
 
 def _model_of_training(folder):
@@ -138,90 +186,40 @@ def _model_of_training(folder):
     return folder / "model"
 
 
-def _chosen(paths, place):
-    # A dot begins the names of what a killed export has left, and of what macOS adds to a zip file.
-    paths = [path for path in paths if not path.name.startswith(".")]
-    return (
-        _the_one(paths, "options.json", ("options.json",), place),
-        _the_one(paths, "weights.hdf5", _WEIGHTS_ENDINGS, place),
-    )
-
-
-def _the_one(paths, name, endings, place):
-    matches = [path for path in paths if path.name.lower() == name]
-    matches = matches or [path for path in paths if path.name.lower().endswith(endings)]
-    if len(matches) == 1:
-        return matches[0]
-    listing = ", ".join(str(path)[:200] for path in (matches or paths)[:10]) or "nothing"
-    error = FileNotFoundError if not matches else ValueError
-    raise error(
-        f"{place} must hold {name}, or one file whose name ends in {' or '.join(endings)}; found "
-        f"{listing}. Pass the pair (options, weights) of their paths instead."
-    )
-
-
 def _check_sizes(options, weights):
     """Refuses an architecture that is too large for its file before layers are built for it."""
+    if _is_pickled(weights):
+        return
     config = ElmoConfig.from_json(options)
     if config.reads_characters or config.vocabulary_size is not None:
         check_declared_bytes(weights, 4 * count_parameters(config))
 
 
-def _most_bytes(config):
-    """Size of a file of weights or softmax: in float64, with room for HDF5's own structure."""
-    softmax = (config.vocabulary_size or 0) * (config.projection_dim + 1)
-    return 8 * (count_parameters(config) + softmax) + (1 << 22)
-
-
-def _unpack(archive, folder):
-    """Unpacks the files of a model; the options say how large the others may be."""
-    try:
-        with zipfile.ZipFile(archive) as packed:
-            members = {PurePosixPath(info.filename): info for info in packed.infolist()}
-            paths = [path for path, info in members.items() if not info.is_dir()]
-            options, weights = _chosen(paths, archive)
-            pair = folder / "options.json", folder / "weights.hdf5"
-            _unpack_one(packed, members[options], pair[0], MAX_OPTIONS_BYTES)
-            most_bytes = _most_bytes(ElmoConfig.from_json(pair[0]))
-            _unpack_one(packed, members[weights], pair[1], most_bytes)
-            if softmax := members.get(weights.with_name("softmax.hdf5")):
-                _unpack_one(packed, softmax, folder / "softmax.hdf5", most_bytes)
-            return pair
-    # What zipfile raises for a password and for damage.
-    except (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(
-            f"{archive} cannot be unpacked: {error}. Expected a zip file without a password; pack "
-            "or copy it again, or pass a folder."
-        ) from None
-
-
-def _unpack_one(packed, info, target, most_bytes):
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        # zipfile unpacks a whole block of others, however large, before it looks at the size.
-        raise zipfile.BadZipFile("its compression is neither stored nor deflated")
-    if info.file_size > most_bytes:
-        raise ValueError(
-            f"{info.filename} in {packed.filename} would have {info.file_size:,} bytes unpacked; "
-            f"expected at most {most_bytes:,} for this architecture."
-        )
-    with packed.open(info) as source, open(target, "wb") as file:
-        shutil.copyfileobj(source, file)
+def _is_pickled(weights):
+    return weights.name == PICKLED_ENCODER
 
 
 def _fetch(model):
     folder = _folder_of(model)
-    if model.local_folder is None:
-        _download_missing(model, folder)
+    if model.local_path is None:
+        try:
+            (_download_unpacked if model.is_archive else _download_missing)(model, folder)
+        finally:
+            for empty in (folder, *folder.parents[: model.name.count("/") + 1]):
+                with contextlib.suppress(OSError):  # it is not there, or not empty
+                    empty.rmdir()
+    if model.is_archive:
+        return _files_in(folder)
     return _checked_pair((folder / model.options_file, folder / model.weights_file))
 
 
 def _folder_of(model):
     """Where a model is, or will be when it is downloaded."""
-    if model.local_folder is not None:
-        return model.local_folder
+    if model.local_path is not None:
+        return model.local_path
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
     name = model.name
-    if not _is_published(model):
+    if name not in CATALOG:
         # Another process may use the name for another model.
         name += "-" + hashlib.sha256(model.locations[0].encode()).hexdigest()[:8]
     return Path(home).expanduser() / "keras_elmo" / name
@@ -229,63 +227,129 @@ def _folder_of(model):
 
 def _download_missing(model, folder):
     """Downloads files that are not there, or that were put there and are not the model's."""
-    try:
-        for name in (model.options_file, model.weights_file):
-            try:
-                _check(model, folder / name, name)
-            except FileNotFoundError:
-                _download(model, name, folder)
-            except ValueError as error:
-                _download(model, name, folder, f"  {folder / name} is there, but: {error}\n")
-    finally:
-        for empty in (folder, folder.parent):
-            with contextlib.suppress(OSError):  # it is not there, or not empty
-                empty.rmdir()
+    for name in (model.options_file, model.weights_file):
+        try:
+            _check(model, folder / name, name)
+        except FileNotFoundError:
+            _download(model, name, folder)
+        except ValueError as error:
+            _download(model, name, folder, f"  {folder / name} is there, but: {error}\n")
 
 
 def _download(model, name, folder, problems=""):
     """Downloads one file into `folder`: it appears there complete and checked, or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _remove_killed(folder)
+    _make_room(folder)
     most_bytes = MAX_OPTIONS_BYTES
     if name == model.weights_file:
-        most_bytes = _most_bytes(ElmoConfig.from_json(folder / model.options_file))
-    for location in _locations(model):
-        address = f"{location}/{name}"
+        most_bytes = most_weights_bytes(folder / model.options_file)
+
+    def fetch(address):
+        # Opened for reading too: NFS wants it for a shared lock.
+        with atomic_write(folder / name) as partial, open(partial, "wb+") as file:
+            sha256 = _transfer(address, file, most_bytes)
+            _check(model, partial, name)
+            if name == model.weights_file:
+                _check_sha256(model, sha256)
+                _check_hdf5(partial)
+
+    first = model.locations[0]
+    addresses = [f"{location}/{name}" for location in _locations(model)]
+    remedy = (
+        f"fetch {first}/{model.options_file} and {first}/{model.weights_file} elsewhere and put "
+        f"both into {folder}"
+    )
+    _try_each(model, name, addresses, fetch, problems, remedy)
+
+
+def _download_unpacked(model, folder):
+    """Downloads an archive and unpacks its model into `folder`, if there is none."""
+    problems = ""
+    try:
+        return _check_unpacked(model, *_files_in(folder))
+    except FileNotFoundError:
+        pass
+    except ValueError as error:
+        problems = f"  {folder} is there, but: {error}\n"
+    _make_room(folder)
+
+    def fetch(address):
+        with (
+            tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=folder) as partial,
+            open(os.path.join(partial, _LOCKED), "wb+") as file,
+        ):
+            sha256 = _transfer(address, file, model.weights_bytes or _MOST_ARCHIVE_BYTES)
+            _check_bytes(model, file.tell())
+            _check_sha256(model, sha256)
+            _unpack_into(folder, model, Path(file.name))
+
+    remedy = (
+        f"fetch {model.locations[0]} elsewhere and unpack it into {folder}, or pass its path as "
+        "the model"
+    )
+    _try_each(model, "the archive", _locations(model), fetch, problems, remedy)
+
+
+def _unpack_into(folder, model, archive):
+    """Unpacks a model beside its archive, checks it, and only then moves it to `folder`."""
+    if not is_archive(archive):
+        raise ValueError("it is no whole zip or tar.gz file")
+    unpacked = archive.parent / "unpacked"
+    unpacked.mkdir()
+    options, weights = unpack_model(archive, unpacked)
+    _check_unpacked(model, options, weights)
+    if not _is_pickled(weights):
+        _check_hdf5(weights)
+    # The weights come last: without them the other files are no model.
+    for path in sorted(unpacked.iterdir(), key=lambda path: path == weights):
+        sync_to_disk(str(path))
+        os.replace(path, folder / path.name)
+    sync_to_disk(str(folder))
+
+
+def _make_room(folder):
+    """Makes the folder, and removes what downloads that were killed have left in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for partial in folder.glob(f"{_PARTIAL}*"):
+        with contextlib.suppress(OSError):
+            # It may just have been made, and not be locked yet. A live download holds the lock.
+            if time.time() - partial.stat().st_mtime > 1:
+                is_folder = partial.is_dir()
+                with open(partial / _LOCKED if is_folder else partial, "ab") as file:
+                    _lock(file, "LOCK_EX")
+                    shutil.rmtree(partial) if is_folder else partial.unlink()
+
+
+def _try_each(model, name, addresses, fetch, problems, remedy):
+    """Calls `fetch` with one address after the other until one has succeeded."""
+    for address in addresses:
         try:
-            # Opened for reading too: NFS wants it for a shared lock.
-            with atomic_write(folder / name) as partial, open(partial, "wb+") as file:
-                with contextlib.suppress(OSError):  # a file system without locks
-                    _lock(file, "LOCK_SH")
-                sha256 = _transfer(address, file, most_bytes)
-                _check(model, partial, name)
-                if name == model.weights_file:
-                    _check_content(model, partial, sha256)
-            return
+            return fetch(address)
         except (OSError, http.client.HTTPException, ValueError) as error:
             problems += f"  {address}: {error or type(error).__name__}\n"
-    first = model.locations[0]
-    mirror = f", or set {MIRROR_VARIABLE} to a mirror's address" if _is_published(model) else ""
+    mirror = f", or set {MIRROR_VARIABLE} to a mirror's address" if _published_at(model) else ""
     raise ConnectionError(
         f"Could not download {name} of the model {model.name!r}:\n{problems}Without a network, "
-        f"fetch {first}/{model.options_file} and {first}/{model.weights_file} elsewhere and put "
-        f"both into {folder}{mirror}."
+        f"{remedy}{mirror}."
     )
 
 
-def _is_published(model):
-    return model.locations[0].startswith(PUBLISHED[0])
+def _published_at(model):
+    """The base of a published model's address, which a mirror replaces; `None` for others."""
+    address = model.locations[0]
+    return next((base for base in PUBLISHED if address.startswith(f"{base}/")), None)
 
 
 def _locations(model):
-    mirror = os.environ.get(MIRROR_VARIABLE, "").rstrip("/")
-    if not mirror or not _is_published(model):
+    mirror, base = os.environ.get(MIRROR_VARIABLE, "").rstrip("/"), _published_at(model)
+    if not mirror or base is None:
         return model.locations
-    return (mirror + model.locations[0].removeprefix(PUBLISHED[0]), *model.locations)
+    return (mirror + model.locations[0].removeprefix(base), *model.locations)
 
 
 def _transfer(address, file, most_bytes):
-    """Writes what an address holds to an open file; returns its sha256."""
+    """Writes what an address holds to an open file, which it locks; returns its sha256."""
+    with contextlib.suppress(OSError):  # a file system without locks
+        _lock(file, "LOCK_SH")
     _log.info(f"Downloading {address}")
     digest = hashlib.sha256()
     with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response:
@@ -306,33 +370,38 @@ def _transfer(address, file, most_bytes):
 def _check(model, path, name):
     """Raises ValueError unless a file may be the model's of that name."""
     if name == model.options_file:
-        table = weight_table(ElmoConfig.from_json(path))
-        if model.config is not None and table != weight_table(model.config):
-            raise ValueError(f"its architecture is not that of {model.name!r}")
-        return
-    size = os.path.getsize(path)
+        _check_architecture(model, path)
+    else:
+        _check_bytes(model, os.path.getsize(path))
+
+
+def _check_architecture(model, options):
+    table = weight_table(ElmoConfig.from_json(options))
+    if model.config is not None and table != weight_table(model.config):
+        raise ValueError(f"its architecture is not that of {model.name!r}")
+
+
+def _check_unpacked(model, options, weights):
+    if not _is_pickled(weights):
+        _check_architecture(model, options)
+
+
+def _check_bytes(model, size):
     if model.weights_bytes not in (None, size):
         raise ValueError(f"expected {model.weights_bytes:,} bytes, got {size:,}")
 
 
-def _check_content(model, path, sha256):
-    from keras_elmo.pretrained.hdf5 import open_arrays  # with NumPy, for which `info` is too quick
-
+def _check_sha256(model, sha256):
     expected = model.weights_sha256
     if expected is not None and expected.lower() != sha256:
         raise ValueError(f"expected sha256 {expected}, got {sha256}")
+
+
+def _check_hdf5(path):
+    from keras_elmo.pretrained.hdf5 import open_arrays  # with NumPy, for which `info` is too quick
+
     with open_arrays(path):
         pass  # raises ValueError: an address may answer with a page of text
-
-
-def _remove_killed(folder):
-    """Removes what downloads that were killed have left: a live one holds a lock on its file."""
-    for partial in folder.glob(".partial-*"):
-        with contextlib.suppress(OSError), open(partial, "rb+") as file:
-            # It may just have been made, and not be locked yet.
-            if time.time() - partial.stat().st_mtime > 1:
-                _lock(file, "LOCK_EX")
-                partial.unlink()
 
 
 def _lock(file, kind):

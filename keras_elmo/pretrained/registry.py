@@ -8,14 +8,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.catalog import (
+    MANY_LANGUAGES,
+    MANY_LANGUAGES_ARCHITECTURE,
+    MANY_LANGUAGES_FIRST_NUMBER,
+    NLPL,
+    NLPL_MODELS,
+)
 
-PUBLISHED = (
+_ALLENNLP = (
     "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
     "https://allennlp.s3.amazonaws.com/models/elmo",
 )
-"""Base addresses of the published models."""
+_NLPL_VERSIONS = f"{NLPL}/11", f"{NLPL}/20"
+
+PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS)
+"""Base addresses of the published models: what a mirror has in place of each."""
 
 _ADDRESS = re.compile("https?://", re.IGNORECASE)
+_ARCHIVE = re.compile(r"\.(zip|tar\.gz|tgz)(\?.*)?\Z", re.IGNORECASE)
+_PLAIN = r"\w[\w.+-]*"
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -24,7 +36,11 @@ class PretrainedModel:
     """A model that `ElmoLayer` knows by name: what `register_model` was told.
 
     Args:
-        locations: Folders that hold both files: local paths or http(s) addresses, tried in turn.
+        locations: Folders that hold both files, or archives of them: local paths or http(s)
+            addresses, tried in turn.
+        language: ISO 639 code of the language, or `None`.
+        architecture: What is known of the architecture where `config` cannot say it: pairs of name
+            and value.
     """
 
     name: str
@@ -37,13 +53,25 @@ class PretrainedModel:
     weights_sha256: str | None = None
     tokenization: str = "not stated"
     license: str = "not stated"
+    language: str | None = None
+    architecture: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        for plain in (self.name, self.options_file, self.weights_file):
-            if not re.fullmatch(r"\w[\w.+-]*", plain):
+        for value, pattern in (
+            (self.name, f"{_PLAIN}(/{_PLAIN})?"),
+            (self.options_file, _PLAIN),
+            (self.weights_file, _PLAIN),
+        ):
+            if not re.fullmatch(pattern, value):
                 raise ValueError(
-                    f"{plain!r} becomes part of a path: expected letters, digits, - + _ and dots."
+                    f"{value!r} becomes part of a path: expected letters, digits, - + _ and dots, "
+                    "and in a model's name one / between them."
                 )
+        if len({bool(_ARCHIVE.search(place)) for place in self.locations}) > 1:
+            raise ValueError(
+                f"Expected the locations of {self.name!r} to be all folders or all archives, got "
+                f"{', '.join(self.locations)}."
+            )
         for place in self.locations:
             if "://" in place and not _ADDRESS.match(place):
                 raise ValueError(
@@ -52,8 +80,13 @@ class PretrainedModel:
                 )
 
     @property
-    def local_folder(self) -> Path | None:
-        """The folder on this machine that holds the files; `None` if they are to be downloaded."""
+    def is_archive(self) -> bool:
+        """Whether the files are in one zip or tar.gz file."""
+        return bool(_ARCHIVE.search(self.locations[0]))
+
+    @property
+    def local_path(self) -> Path | None:
+        """The folder or archive on this machine; `None` if there is something to download."""
         local = (place for place in self.locations if not _ADDRESS.match(place))
         return next((Path(place).expanduser() for place in local), None)
 
@@ -71,21 +104,24 @@ def register_model(
     weights_sha256: str | None = None,
     tokenization: str = "not stated",
     license: str = "not stated",
+    language: str | None = None,
 ) -> PretrainedModel:
     """Makes a model known by name, for this process.
 
     Args:
-        name: The name to give to `ElmoLayer`: letters, digits, - + _ and dots.
-        location: Folder of its two files: a local path, or an http(s) address.
+        name: The name to give to `ElmoLayer`: letters, digits, - + _ and dots, and at most one /.
+        location: Folder of its two files, or an archive of them if it ends in .zip, .tar.gz or
+            .tgz: a local path, or an http(s) address.
         description: One line on the model.
-        mirrors: Further addresses of such folders, tried in turn.
-        options_file: Name of the options file in the folder.
-        weights_file: Name of the weights file in the folder.
+        mirrors: Further addresses of such folders or archives, tried in turn.
+        options_file: Name of the options file in the folder; in an archive it is found.
+        weights_file: Name of the weights file in the folder; in an archive it is found.
         config: The architecture, to show it before the files are downloaded.
-        weights_bytes: Size of the weights file, which a download is checked for.
-        weights_sha256: sha256 of the weights file, which a download is checked for.
+        weights_bytes: Size of the weights file or archive, which a download is checked for.
+        weights_sha256: sha256 of the weights file or archive, which a download is checked for.
         tokenization: How text is to be split for it.
         license: Terms of the weights.
+        language: ISO 639 code of its language, by which `list_models` finds it.
 
     Returns:
         The `PretrainedModel`.
@@ -110,24 +146,40 @@ def register_model(
         weights_sha256,
         tokenization,
         license,
+        language,
     )
     if _MODELS.setdefault(name, model) != model:
-        raise ValueError(
-            f"There is another model {name!r} already: choose another name than "
-            f"{', '.join(list_models())}."
-        )
+        raise ValueError(f"There is another model {name!r} already: choose another name.")
     return model
 
 
-def list_models() -> list[str]:
+def list_models(language: str | None = None) -> list[str]:
     """Names of the models that `ElmoLayer` knows, the bundled one first.
+
+    Args:
+        language: ISO 639 code of a language, for its models only.
+
+    Raises:
+        ValueError: if there is no model of that language.
 
     Example:
 
-    >>> list_models()
-    ['default', 'small', 'medium', 'original', 'original-5.5b', 'pubmed']
+    >>> list_models(language="tr")
+    ['many-languages/tr']
+    >>> list_models()[:3]
+    ['default', 'small', 'medium']
     """
-    return list(_MODELS)
+    if language is None:
+        return list(_MODELS)
+    found = _of_language(language)
+    if not found:
+        codes = sorted({model.language for model in _MODELS.values()} - {None})
+        raise ValueError(f"No model of language {language!r}: expected one of {', '.join(codes)}.")
+    return found
+
+
+def _of_language(code):
+    return [name for name, model in _MODELS.items() if model.language == code]
 
 
 def get_model(name: str) -> PretrainedModel:
@@ -138,12 +190,23 @@ def get_model(name: str) -> PretrainedModel:
     """
     if name in _MODELS:
         return _MODELS[name]
-    close = difflib.get_close_matches(str(name), _MODELS, n=3, cutoff=0.4)
-    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise ValueError(
-        f"Unknown model {str(name)!r}: no model of that name, and no folder or zip file.{hint} "
-        f"Known models: {', '.join(list_models())}."
+        f"Unknown model {str(name)!r}: no model of that name, and no folder, zip or tar.gz file."
+        f"{hint_at_models(str(name))}"
     )
+
+
+def hint_at_models(name: str) -> str:
+    """The end of an error message on an unknown name: what may be meant, and what there is."""
+    collection, slash, end = name.rpartition("/")
+    alike = [known for known in _MODELS if known.startswith(collection + slash)]
+    by_end = {known.rpartition("/")[2]: known for known in alike}
+    close = _of_language(end)[:3] if alike else []
+    close = close or [by_end[match] for match in difflib.get_close_matches(end, by_end)]
+    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    short = [known for known in _MODELS if "/" not in known]
+    more = f"and {len(_MODELS) - len(short)} more: see list_models() or `keras-elmo models`"
+    return f"{hint} Known models: {', '.join(short)}, {more}."
 
 
 def _bundled():
@@ -154,20 +217,45 @@ def _bundled():
         (str(installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"),),
         tokenization="Penn Treebank style, case kept",
         license="Apache-2.0; trained on public-domain text",
+        language="en",
     )
 
 
-def _published(name, folder, config, description, stem=None, weights="weights", **known):
+def _allennlp(name, folder, config, description, stem=None, weights="weights", **known):
     stem = f"elmo_{stem or folder}"
     return PretrainedModel(
         name,
         description,
-        tuple(f"{base}/{folder}" for base in PUBLISHED),
+        tuple(f"{base}/{folder}" for base in _ALLENNLP),
         options_file=f"{stem}_options.json",
         weights_file=f"{stem}_{weights}.hdf5",
         config=config,
         license="none stated with the weights; bilm-tf's code is Apache-2.0",
-        **known,
+        **{"language": "en", **known},
+    )
+
+
+def _many_languages(number, code, language):
+    return PretrainedModel(
+        f"many-languages/{code}",
+        f"{language}, trained on 20 million words of Wikipedia and web pages",
+        (f"{_NLPL_VERSIONS[0]}/{number}.zip",),
+        tokenization="words of a segmenter (UDPipe), not characters"
+        if code in ("ja", "zht")
+        else "UDPipe, into syntactic words; case kept",
+        license="MIT, as the authors say; none stated with the weights",
+        language="zh" if code == "zht" else code,
+        architecture=MANY_LANGUAGES_ARCHITECTURE,
+    )
+
+
+def _nlpl(language, number, text, tokenization):
+    return PretrainedModel(
+        f"nlpl/{language}-{number}",
+        f"trained on {text}",
+        (f"{_NLPL_VERSIONS[1]}/{number}.zip",),
+        tokenization=tokenization,
+        language=language,
     )
 
 
@@ -180,14 +268,16 @@ _BILLION = {
 }
 _BILLION_5 = "trained on 5.5 billion tokens of Wikipedia and news"
 _PUBMED = {"stem": _STEM, "weights": "weights_PubMed_only"}
+_CONTRIBUTED = "Portuguese, contributed to AllenNLP"
+_PORTUGUESE = {"stem": "pt", "language": "pt"}
 _BYTES = 374_434_792  # of `original`, as downloads of it report
 _MODELS = {
     model.name: model
     for model in (
         _bundled(),
-        _published("small", "2x1024_128_2048cnn_1xhighway", _SMALL, _TEXT, **_BILLION),
-        _published("medium", "2x2048_256_2048cnn_1xhighway", _MEDIUM, _TEXT, **_BILLION),
-        _published(
+        _allennlp("small", "2x1024_128_2048cnn_1xhighway", _SMALL, _TEXT, **_BILLION),
+        _allennlp("medium", "2x2048_256_2048cnn_1xhighway", _MEDIUM, _TEXT, **_BILLION),
+        _allennlp(
             "original",
             _STEM,
             _ORIGINAL,
@@ -195,7 +285,16 @@ _MODELS = {
             weights_bytes=_BYTES,
             **_BILLION,
         ),
-        _published("original-5.5b", f"{_STEM}_5.5B", _ORIGINAL, _BILLION_5),
-        _published("pubmed", "contributed/pubmed", _ORIGINAL, "trained on PubMed", **_PUBMED),
+        _allennlp("original-5.5b", f"{_STEM}_5.5B", _ORIGINAL, _BILLION_5),
+        _allennlp("pubmed", "contributed/pubmed", _ORIGINAL, "trained on PubMed", **_PUBMED),
+        _allennlp("allennlp/pt", "contributed/pt", None, _CONTRIBUTED, **_PORTUGUESE),
+        *(_nlpl(*known) for known in NLPL_MODELS),
+        *(
+            _many_languages(number, *known)
+            for number, known in enumerate(MANY_LANGUAGES.items(), MANY_LANGUAGES_FIRST_NUMBER)
+        ),
     )
 }
+
+CATALOG = frozenset(_MODELS)
+"""Names of the models of this file, which no registered model can take."""

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -269,6 +270,52 @@ def test_models_lists_the_catalog(capsys):
     assert "13,593,296" in out
 
 
+def test_models_fit_a_narrow_terminal_and_name_every_language(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run(capsys, "models")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(out.splitlines()) < 60
+    for name in ("allennlp/pt", "nlpl/ru-195", "it Italian", "zht Chinese (traditional)"):
+        assert name in out
+    assert "many-languages/CODE is ELMoForManyLangs, for the code of 44 languages:" in out
+
+
+def test_models_of_a_language(capsys):
+    code, out, _ = run(capsys, "models", "--language", "tr")
+    assert code == 0
+    assert re.search(r"│ many-languages/tr .* Turkish, trained on", out)
+    assert "default" not in out
+    code, _, err = run(capsys, "models", "--language", "xx")
+    assert code == 1
+    assert "No model of language 'xx': expected one of ar, bg," in err
+
+
+def test_info_of_models_whose_files_are_not_here(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    code, out, _ = run(capsys, "info", "many-languages/it")
+    assert code == 0
+    for line in (
+        r"description: +Italian, trained on",
+        r"language: +it$",
+        r"tokenization: +UDPipe",
+        r"license: +MIT",
+        r"archive: +http://vectors\.nlpl\.eu/repository/11/159\.zip$",
+        r"LSTM: +2 layers of 4096 units, projected to 512",
+        r"word vector: +1024 numbers, in each of 3 layers$",
+    ):
+        assert re.search(f"^{line}", out, re.MULTILINE), line
+    code, out, _ = run(capsys, "info", "nlpl/ru-195")
+    assert code == 0
+    assert "load it once with ElmoLayer('nlpl/ru-195')" in out
+    folder = tmp_path / "keras_elmo" / "nlpl" / "ru-195"
+    shutil.copytree(TINY, folder)  # as a download leaves them
+    code, out, _ = run(capsys, "info", "nlpl/ru-195")
+    assert code == 0
+    assert "load it once" not in out
+    assert "BiLMStack" in out
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -297,7 +344,7 @@ def test_wrong_usage_leaves_with_2(capsys, arguments, message):
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
         (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "no folder /no/such"),
         (("embed", " ", "--model", TINY), "holds no words"),
-        (("info", "/no/such/folder"), "no folder or zip file /no/such/folder"),
+        (("info", "/no/such/folder"), "no folder or archive /no/such/folder"),
     ],
 )
 def test_errors_leave_with_1_and_one_line(capsys, arguments, message):

@@ -4,8 +4,11 @@ import fcntl
 import functools
 import hashlib
 import http.server
+import io
 import os
+import re
 import shutil
+import tarfile
 import threading
 import urllib.request
 import zipfile
@@ -76,7 +79,8 @@ def own_cache_and_catalog(tmp_path, monkeypatch):
     for name in list_models()[1:]:
         known = registry._MODELS[name]
         here = tuple(
-            f"http://127.0.0.1:9/{place.split('/models/elmo/')[1]}" for place in known.locations
+            f"http://127.0.0.1:9/{re.split('/models/elmo/|/repository/[0-9]+/', place)[1]}"
+            for place in known.locations
         )
         registry._MODELS[name] = registry.dataclasses.replace(known, locations=here)
 
@@ -230,7 +234,7 @@ def test_the_bundled_model_is_not_taken_for_another(cache):
     bundled, small = get_model("default"), get_model("small")
     (cache / "small").mkdir(parents=True)
     for kind in ("options_file", "weights_file"):
-        source = bundled.local_folder / getattr(bundled, kind)
+        source = bundled.local_path / getattr(bundled, kind)
         shutil.copy(source, cache / "small" / getattr(small, kind))
     refused("small", "is there, but: its architecture is not that of 'small'")
 
@@ -333,11 +337,11 @@ def test_places_without_a_model_are_named(folder, tmp_path):
     (folder / "weights.hdf5").unlink()
     with pytest.raises(ValueError, match=r"found bilm_embeddings\.hdf5, token_embeddings\.hdf5"):
         ElmoLayer(folder)
-    with pytest.raises(FileNotFoundError, match="There is no folder or zip file nowhere/at/all"):
+    with pytest.raises(FileNotFoundError, match=r"no folder or archive nowhere/at/all\. Known"):
         ElmoLayer("nowhere/at/all")
     os.mkfifo(tmp_path / "fifo")
     for path in (TINY / "weights.hdf5", tmp_path / "fifo", "/dev/zero"):
-        with pytest.raises(FileNotFoundError, match="is neither a folder nor a whole zip file"):
+        with pytest.raises(FileNotFoundError, match="is neither a folder nor a whole zip or"):
             ElmoLayer(str(path))
         with pytest.raises((FileNotFoundError, ValueError), match="no options file|no JSON|not a"):
             ElmoLayer((path, TINY / "weights.hdf5"))
@@ -422,3 +426,195 @@ def test_names_in_a_zip_file_may_be_long_and_must_be_of_one_model(tmp_path):
         ValueError, match=r"model\.zip must hold weights\.hdf5, or one .*other/weigh"
     ):
         ElmoLayer(path)
+
+
+def tarred(path, **content):
+    """A tar.gz file of the model in a folder, with other files before it."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in {
+            "vocab.txt": b"a",
+            "model.hdf5": WEIGHTS,
+            "options.json": OPTIONS,
+        }.items():
+            info = tarfile.TarInfo(f"elmo/{name}")
+            info.size = len(content.get(name, data))
+            archive.addfile(info, io.BytesIO(content.get(name, data)))
+    return path
+
+
+@pytest.fixture
+def archives(server):
+    """The server, which has the model as tiny.zip and tiny.tar.gz."""
+    zipped(server.folder / "tiny.zip", README=b"of NLPL")
+    tarred(server.folder / "tiny.tar.gz")
+    return server
+
+
+@pytest.mark.parametrize("file", ["tiny.zip", "tiny.tar.gz", "tiny.zip?download=1"])
+def test_an_archive_is_downloaded_once(archives, cache, file):
+    register_model("my/tiny", f"{archives.address}/{file}")
+    same_as_tiny("my/tiny")
+    assert Handler.requests == [f"/{file}"]
+    assert sorted(os.listdir(cached(cache, "my/tiny"))) == ["options.json", "weights.hdf5"]
+    archives.shutdown()
+    same_as_tiny("my/tiny")
+
+
+def test_a_local_archive_under_a_name(archives, cache):
+    register_model("local", archives.folder / "tiny.tar.gz")
+    same_as_tiny("local")
+    assert not cache.exists()
+    register_model("gone", archives.folder / "gone.zip")
+    with pytest.raises(FileNotFoundError, match=r"There is no folder or archive .*gone\.zip"):
+        ElmoLayer("gone")
+
+
+@pytest.mark.parametrize(
+    "file, known, message",
+    [
+        ("page.zip", {}, "it is no whole zip or tar.gz file"),
+        ("empty.zip", {}, "must hold options.json, .* found nothing"),
+        ("half.tar.gz", {}, "cannot be unpacked: Compressed file ended"),
+        ("text.tar.gz", {}, "is not a complete hdf5 file"),
+        ("tiny.zip", {"weights_sha256": 64 * "0"}, "expected sha256 0000"),
+        ("tiny.zip", {"weights_bytes": 7}, "expected at most 7 bytes, got more"),
+        ("tiny.zip", {"weights_bytes": 10**6}, "expected 1,000,000 bytes, got"),
+        ("tiny.zip", {"config": ElmoConfig()}, "its architecture is not that of 'bad'"),
+        ("nowhere.zip", {}, "404"),
+    ],
+)
+def test_a_wrong_archive_leaves_nothing_and_a_mirror_is_used(archives, cache, file, known, message):
+    (archives.folder / "page.zip").write_text("<html>Sign in</html>")
+    with zipfile.ZipFile(archives.folder / "empty.zip", "w"):
+        pass
+    tarred(archives.folder / "text.tar.gz", **{"model.hdf5": b"text"})
+    half = (archives.folder / "tiny.tar.gz").read_bytes()[:50_000]
+    (archives.folder / "half.tar.gz").write_bytes(half)
+    address = f"{archives.address}/{file}"
+    register_model("bad", address, **known)
+    refused("bad", "Could not download the archive of the model 'bad'", address)
+    with pytest.raises(ConnectionError, match=message) as error:
+        ElmoLayer("bad")
+    assert f"fetch {address} elsewhere and unpack it into {cached(cache, 'bad')}" in str(
+        error.value
+    )
+    assert not cache.exists()
+    register_model("good", address, mirrors=[f"{archives.address}/tiny.tar.gz"])
+    same_as_tiny("good")
+
+
+def test_a_transfer_of_an_archive_that_is_cut_off_can_be_repeated(archives, cache, monkeypatch):
+    register_model("my/tiny", f"{archives.address}/tiny.zip")
+    monkeypatch.setattr(Handler, "cut_off", ("tiny.zip",))
+    refused("my/tiny", "bytes, got", str(cached(cache, "my/tiny")))
+    assert not cache.exists()
+    monkeypatch.setattr(Handler, "cut_off", ())
+    same_as_tiny("my/tiny")
+
+
+def test_a_mirror_of_the_nlpl_repository(archives, cache, monkeypatch):
+    shutil.copy(archives.folder / "tiny.zip", archives.folder / "195.zip")
+    refused("nlpl/ru-195", "http://127.0.0.1:9/195.zip", download.MIRROR_VARIABLE)
+    monkeypatch.setenv(download.MIRROR_VARIABLE, archives.address)
+    same_as_tiny("nlpl/ru-195")
+    assert Handler.requests == ["/195.zip"]
+    assert sorted(os.listdir(cache / "nlpl" / "ru-195")) == ["options.json", "weights.hdf5"]
+
+
+def test_a_name_wins_over_a_folder_of_that_name(archives, tmp_path, monkeypatch):
+    shutil.copytree(TINY, tmp_path / "nlpl" / "ru-195")
+    monkeypatch.chdir(tmp_path)
+    refused("nlpl/ru-195", "http://127.0.0.1:9/195.zip")
+    same_as_tiny("./nlpl/ru-195")
+
+
+def test_a_model_unpacked_into_the_cache_by_hand_is_used(cache):
+    register_model("tiny", "http://127.0.0.1:7/tiny.zip")
+    cached(cache, "tiny").mkdir(parents=True)
+    for name, data in {"options.json": OPTIONS, "model.hdf5": WEIGHTS, "README": b""}.items():
+        (cached(cache, "tiny") / name).write_bytes(data)
+    same_as_tiny("tiny")
+
+
+def test_a_model_in_the_cache_that_is_not_whole_is_fetched_again(archives, cache):
+    register_model("tiny", f"{archives.address}/tiny.zip")
+    cached(cache, "tiny").mkdir(parents=True)
+    (cached(cache, "tiny") / "options.json").write_bytes(OPTIONS)  # as a kill leaves it
+    same_as_tiny("tiny")
+    (cached(cache, "tiny") / "options.json").write_text("{}")
+    same_as_tiny("tiny")
+    assert len(Handler.requests) == 2
+
+
+def test_the_weights_appear_last(archives, cache, monkeypatch):
+    register_model("tiny", f"{archives.address}/tiny.zip")
+    moved, real_replace = [], os.replace
+
+    def replace(source, target):
+        moved.append(Path(target).name)
+        if moved[-1] == "weights.hdf5" and len(moved) == 2:
+            raise KeyboardInterrupt
+        real_replace(source, target)
+
+    monkeypatch.setattr(download.os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        ElmoLayer("tiny")
+    assert os.listdir(cached(cache, "tiny")) == ["options.json"]
+    same_as_tiny("tiny")
+    assert moved == 2 * ["options.json", "weights.hdf5"]
+
+
+def test_what_killed_downloads_of_archives_left_is_removed_unless_one_lives(archives, cache):
+    register_model("tiny", f"{archives.address}/tiny.zip")
+    killed, empty, live, new = (cached(cache, "tiny") / f".partial-{i}" for i in range(4))
+    for path in (killed, empty, live, new):
+        path.mkdir(parents=True)
+        if path != empty:
+            (path / "archive").write_bytes(b"half")
+    (killed / "unpacked").mkdir()
+    (killed / "unpacked" / "weights.hdf5").write_bytes(b"half")
+    for path in (killed, empty, live):
+        os.utime(path, (0, 0))
+    with open(live / "archive", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        same_as_tiny("tiny")
+    exist = [path.exists() for path in (killed, empty, live, new)]
+    assert exist == [False, False, True, True]
+
+
+def test_two_downloads_of_an_archive_at_once(archives, cache, monkeypatch):
+    register_model("tiny", f"{archives.address}/tiny.tar.gz")
+    both_began = threading.Barrier(2)
+    real_transfer = download._transfer
+
+    def transfer(*arguments):
+        both_began.wait(60)
+        return real_transfer(*arguments)
+
+    def load():
+        with download.model_files("tiny") as (options, weights):
+            contents.append((options.read_bytes(), weights.read_bytes()))
+
+    monkeypatch.setattr(download, "_transfer", transfer)
+    contents, threads = [], [threading.Thread(target=load) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert contents == 2 * [(OPTIONS, WEIGHTS)]
+    assert sorted(os.listdir(cached(cache, "tiny"))) == ["options.json", "weights.hdf5"]
+
+
+def test_an_archive_of_elmo_for_many_langs(server, cache, monkeypatch):
+    """Only its files: their reader has tests of its own."""
+    names = ("char.dic", "config.json", "encoder.pkl", "token_embedder.pkl", "word.dic")
+    with zipfile.ZipFile(server.folder / "159.zip", "w") as archive:
+        for name in (*names, "README", "meta.json"):
+            archive.writestr(name, name)
+    monkeypatch.setenv(download.MIRROR_VARIABLE, server.address)
+    for _ in range(2):
+        with download.model_files("many-languages/it") as pair:
+            assert [path.read_text() for path in pair] == ["config.json", "encoder.pkl"]
+            assert [path.parent for path in pair] == 2 * [cache / "many-languages" / "it"]
+    assert sorted(os.listdir(cache / "many-languages" / "it")) == sorted(names)
+    assert Handler.requests == ["/159.zip"]

@@ -7,13 +7,15 @@ from keras_elmo.pretrained import registry
 
 
 def test_the_catalog():
-    assert list_models() == ["default", "small", "medium", "original", "original-5.5b", "pubmed"]
+    english = ["default", "small", "medium", "original", "original-5.5b", "pubmed"]
+    assert list_models()[:6] == english
+    assert list_models(language="en") == [*english, "many-languages/en"]
     original = get_model("original")
     assert original.weights_bytes == 374_434_792
     assert original.weights_file == "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5"
     assert get_model("pubmed").weights_file.endswith("2xhighway_weights_PubMed_only.hdf5")
     assert get_model("original-5.5b").options_file.endswith("2xhighway_5.5B_options.json")
-    assert get_model("default").local_folder is not None
+    assert get_model("default").local_path is not None
 
 
 def test_addresses_of_the_published_models():
@@ -28,12 +30,60 @@ def test_addresses_of_the_published_models():
         assert get_model(name).locations[0] == f"{base}/{folder}"
 
 
+def test_the_models_of_elmo_for_many_langs():
+    numbers = {"ar": 136, "en": 144, "grc": 153, "it": 159, "nl": 164, "nb": 165, "zht": 179}
+    for code, number in numbers.items():
+        address = f"http://vectors.nlpl.eu/repository/11/{number}.zip"
+        assert get_model(f"many-languages/{code}").locations == (address,)
+    names = [name for name in list_models() if name.startswith("many-languages/")]
+    assert len(names) == 44
+    for name in names:
+        model = get_model(name)
+        assert "UDPipe" in model.tokenization
+        assert model.license.startswith("MIT")
+        assert model.is_archive
+        assert model.local_path is None
+    assert get_model("many-languages/tr").description.startswith("Turkish")
+    assert "not characters" in get_model("many-languages/ja").tokenization
+
+
+def test_the_models_of_a_language():
+    assert list_models(language="tr") == ["many-languages/tr"]
+    assert list_models("pt") == ["allennlp/pt", "many-languages/pt"]
+    assert list_models("ru") == ["nlpl/ru-195", "nlpl/ru-212", "many-languages/ru"]
+    assert list_models("no") == [f"nlpl/no-{number}" for number in (210, 211, 217, 218)]
+    assert list_models("zh") == ["many-languages/zht"]
+    assert get_model("nlpl/no-218").locations == ("http://vectors.nlpl.eu/repository/20/218.zip",)
+    assert get_model("allennlp/pt").weights_file == "elmo_pt_weights.hdf5"
+    with pytest.raises(ValueError, match="No model of language 'xx': expected one of ar, bg, ca"):
+        list_models(language="xx")
+
+
 def test_unknown_names_show_close_ones():
     with pytest.raises(ValueError, match="'orignal'.* Did you mean 'original' or 'original-5.5b'"):
         get_model("orignal")
     with pytest.raises(ValueError, match="Known models: default, small") as error:
         ElmoLayer("xyzzy")
     assert "Did you mean" not in str(error.value)
+    assert len(str(error.value)) < 240
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("it", "Did you mean 'many-languages/it'?"),
+        ("pt", "Did you mean 'allennlp/pt' or 'many-languages/pt'?"),
+        ("zht", "Did you mean 'many-languages/zht'?"),
+        ("many-languages/itt", "Did you mean 'many-languages/it'?"),
+        ("many-languages/no", "Did you mean 'nlpl/no-210' or "),
+        ("nlpl/ru-196", "Did you mean 'nlpl/ru-195'"),
+    ],
+)
+def test_unknown_languages_show_close_ones(name, meant):
+    with pytest.raises((ValueError, FileNotFoundError)) as error:
+        ElmoLayer(name)
+    assert meant in str(error.value)
+    assert "more: see list_models() or `keras-elmo models`" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +92,10 @@ def test_unknown_names_show_close_ones():
         ("../../../x", "https://example.org", {}, "'../../../x' becomes part of a path"),
         (".hidden", "https://example.org", {}, "'.hidden' becomes part of a path"),
         ("", "https://example.org", {}, "'' becomes part of a path"),
+        ("a/../b", "https://example.org", {}, "'a/../b' becomes part of a path"),
+        ("a/b/c", "https://example.org", {}, "'a/b/c' becomes part of a path"),
+        ("a/", "https://example.org", {}, "'a/' becomes part of a path"),
+        ("x", "a.zip", {"mirrors": ["https://b"]}, "all folders or all archives, got a.zip, https"),
         ("x", "https://example.org", {"weights_file": "a/../b"}, "'a/../b' becomes part"),
         ("x", "file:///elmo", {}, "file:///elmo is no place .* begins with http:// or https://"),
         ("x", "here", {"mirrors": ["ftp://elmo"]}, "ftp://elmo is no place"),
@@ -57,5 +111,19 @@ def test_names_and_places_that_are_refused(name, location, known, message):
 def test_places_as_users_write_them(monkeypatch):
     monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
     monkeypatch.setenv("HOME", "/home/someone")
-    assert register_model("one", "HTTP://example.org/").local_folder is None
-    assert str(register_model("two", "~/elmo").local_folder) == "/home/someone/elmo"
+    assert register_model("one", "HTTP://example.org/").local_path is None
+    assert str(register_model("two", "~/elmo").local_path) == "/home/someone/elmo"
+
+
+def test_archives_are_known_by_their_endings(monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    places = {
+        "https://a.org/1.zip": True,
+        "https://a.org/1.TAR.GZ?download=1": True,
+        "1.tgz": True,
+        "https://a.org/1.zip/elmo": False,
+        "https://a.org/zip": False,
+    }
+    for number, (place, is_archive) in enumerate(places.items()):
+        assert register_model(f"mine/{number}", place, language="cy").is_archive == is_archive
+    assert list_models(language="cy") == [f"mine/{number}" for number in range(5)]

@@ -1,0 +1,84 @@
+"""What is known of the published models of other languages: plain data for `registry.py`."""
+
+NLPL = "http://vectors.nlpl.eu/repository"
+"""Base address of the NLPL word embeddings repository, whose addresses are for life."""
+
+MANY_LANGUAGES = {
+    "ar": "Arabic",
+    "bg": "Bulgarian",
+    "ca": "Catalan",
+    "cs": "Czech",
+    "cu": "Old Church Slavonic",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "ga": "Irish",
+    "gl": "Galician",
+    "grc": "Ancient Greek",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "hu": "Hungarian",
+    "id": "Indonesian",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "la": "Latin",
+    "lv": "Latvian",
+    "nl": "Dutch",
+    "nb": "Norwegian Bokmål",
+    "nn": "Norwegian Nynorsk",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sk": "Slovak",
+    "sl": "Slovene",
+    "sv": "Swedish",
+    "tr": "Turkish",
+    "ug": "Uyghur",
+    "uk": "Ukrainian",
+    "ur": "Urdu",
+    "vi": "Vietnamese",
+    "zht": "Chinese (traditional)",
+}
+"""Codes and languages of ELMoForManyLangs, in the order of their numbers in the repository."""
+
+MANY_LANGUAGES_FIRST_NUMBER = 136
+
+MANY_LANGUAGES_ARCHITECTURE = (
+    ("words", "100 numbers each, those of its dictionary"),
+    ("characters", "50 numbers each, those of its dictionary, at most 50 a token"),
+    (
+        "convolutions",
+        "32 of width 1, 32 of width 2, 64 of width 3, 128 of width 4, 256 of width 5, 512 of "
+        "width 6, 1024 of width 7; relu",
+    ),
+    ("highway layers", "2"),
+    ("LSTM", "2 layers of 4096 units, projected to 512, forward and backward"),
+    ("clips", "cell 3, projection 3"),
+    ("skip", "layers after the first add their input"),
+    ("parameters", "94,066,752, and 100 for each word and 50 for each character"),
+    ("word vector", "1024 numbers, in each of 3 layers"),
+)
+"""Names and values, as `keras-elmo info` prints them: the dictionaries are in the archive only."""
+
+_UDPIPE = "UDPipe"
+_WIKIPEDIA, _AVIS = "Norwegian Wikipedia", "Norwegian Wikipedia and Norsk Aviskorpus"
+_LEMMAS = "lemmas in place of words"
+NLPL_MODELS = (
+    ("ru", 195, "Russian Wikipedia and the Russian National Corpus", "words, not lemmas"),
+    ("ru", 212, "lemmas of the Russian corpus Araneum", _LEMMAS),
+    ("no", 210, f"lemmas of {_WIKIPEDIA}", f"{_LEMMAS}, by {_UDPIPE}"),
+    ("no", 211, _WIKIPEDIA, _UDPIPE),
+    ("no", 217, f"{_AVIS} (NorELMo30)", _UDPIPE),
+    ("no", 218, f"{_AVIS} (NorELMo100)", _UDPIPE),
+)
+"""Language, number in the repository, text it was trained on, and how text is to be split."""
