@@ -1,4 +1,4 @@
-"""LexiconEmbedding: what Keras asks of a layer. Its numbers are in test_many_languages.py."""
+"""LexiconEmbedding: what Keras asks of a layer; test_golden_many_languages.py has its numbers."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,153 @@
+"""The files of ELMoForManyLangs: what is looked for, what is refused, what is written."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from helpers import assert_close, to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer, convert
+from keras_elmo.pretrained.many_languages import read_architecture
+from keras_elmo.pretrained.torch_files import open_state_dict
+from many_languages import MANY_LANGUAGES, VARIANTS, golden
+
+PUBLISHED = "cnn_50_100_512_4096_sample.json"
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A copy of a golden model, to be damaged."""
+    return shutil.copytree(MANY_LANGUAGES / "word_char", tmp_path / "model")
+
+
+def change(path, **sections):
+    values = json.loads(path.read_text())
+    for section, fields in sections.items():
+        values[section].update(fields)
+    path.write_text(json.dumps(values))
+
+
+def test_the_published_architecture(model):
+    (model / PUBLISHED).unlink()
+    config, lexicon = read_architecture(model / "config.json")
+    sizes = {"vocabulary_size": len(lexicon.words), "num_characters": len(lexicon.characters)}
+    assert config == ElmoConfig(
+        char_embedding_dim=50, word_dim=100, always_project=True, **sizes
+    )  # else it is that of the original model of bilm-tf
+    with pytest.raises(ValueError, match="not those of the architecture in the options"):
+        ElmoLayer(model)
+
+
+def test_where_the_architecture_is_looked_for(model, tmp_path):
+    expected = read_architecture(model / "config.json")
+    architecture = (model / PUBLISHED).rename(tmp_path / "elsewhere.json")
+    options = model / "config.json"
+    for place in (architecture, "../elsewhere.json"):
+        options.write_text(json.dumps({"config_path": str(place)}))
+        assert read_architecture(options) == expected
+    options.write_text('{"config_path": "/no/such/folder/mine.json"}')
+    with pytest.raises(FileNotFoundError, match=r"no mine\.json in .* names: put it there"):
+        read_architecture(options)
+    options.write_text("{}")
+    with pytest.raises(ValueError, match=r"config\.json has no config_path"):
+        read_architecture(options)
+
+
+@pytest.mark.parametrize(
+    "section, fields, message",
+    [
+        ("encoder", {"name": "lstm"}, r"encoder\.name = 'lstm': expected 'elmo'"),
+        ("token_embedder", {"name": "lstm"}, r"token_embedder\.name = 'lstm': expected 'cnn'"),
+        ("encoder", {"dim": "16"}, "lstm_dim"),
+        ("encoder", {"cell_clip": -1}, "cell_clip"),
+        ("token_embedder", {"activation": "ReLU"}, "'relu' or 'tanh'"),
+        ("token_embedder", {"max_characters_per_token": 6}, "at least 7"),
+        ("token_embedder", {"word_dim": 0, "char_dim": 0}, "words, characters or both"),
+    ],
+)
+def test_architectures_that_are_refused(model, section, fields, message):
+    change(model / PUBLISHED, **{section: fields})
+    with pytest.raises(ValueError, match=message):
+        ElmoLayer(model)
+
+
+def test_a_field_that_is_missing(model):
+    values = json.loads((model / PUBLISHED).read_text())
+    del values["token_embedder"]["word_dim"]
+    (model / PUBLISHED).write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r"token_embedder\.word_dim = None: expected a value"):
+        ElmoLayer(model)
+    (model / PUBLISHED).write_text('{"encoder": 1}')
+    with pytest.raises(ValueError, match="encoder = 1: expected an object"):
+        ElmoLayer(model)
+
+
+@pytest.mark.parametrize("name", ["word.dic", "char.dic"])
+def test_dictionaries_of_another_model(model, name):
+    path = model / name
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines) + b"zz\t%d\n" % len(lines))
+    with pytest.raises(ValueError, match=rf"{name} in .* lists {len(lines) + 1} entries, but the"):
+        ElmoLayer(model)
+
+
+def test_weights_of_another_model(model):
+    shutil.copy(MANY_LANGUAGES / "char_only" / "encoder.pkl", model)
+    with pytest.raises(ValueError, match=r"misshapen forward_layer_0\.input_linearity\.weight"):
+        ElmoLayer(model)
+    shutil.copy(MANY_LANGUAGES / "word_char" / "encoder.pkl", model)
+    shutil.copy(MANY_LANGUAGES / "char_only" / "token_embedder.pkl", model)
+    with pytest.raises(ValueError, match=r"missing word_emb_layer\.embedding\.weight"):
+        ElmoLayer(model)
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder.pkl", "token_embedder.pkl", "config.json", "word.dic", "char.dic"]
+)
+def test_a_file_that_is_missing(model, name):
+    (model / name).unlink()
+    with pytest.raises(FileNotFoundError, match=name):
+        ElmoLayer(model)
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
+def test_a_truncated_pickle(model, share):
+    path = model / "encoder.pkl"
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(ValueError, match=r"encoder\.pkl.*(Download or copy it again|truncated)"):
+        ElmoLayer(model)
+
+
+def test_a_pickle_with_a_foreign_global_runs_nothing(model, tmp_path):
+    program = f"cposix\nsystem\n(S'touch {tmp_path / 'ran'}'\ntR.".encode()
+    (model / "encoder.pkl").write_bytes(program)
+    with pytest.raises(ValueError, match="encoder.pkl"):
+        ElmoLayer(model)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("kind", ["folder", "model.zip"])
+def test_what_is_written_has_the_arrays_that_were_read(variant, kind, tmp_path):
+    elmo = ElmoLayer(MANY_LANGUAGES / variant)
+    differences = convert(elmo, tmp_path / kind, format="many-languages")
+    assert max(differences.values()) <= 1e-6
+    if kind == "folder":
+        for name in ("encoder.pkl", "token_embedder.pkl"):
+            _assert_same_arrays(MANY_LANGUAGES / variant / name, tmp_path / kind / name)
+        folder = MANY_LANGUAGES / variant
+        assert read_architecture(tmp_path / kind / "config.json") == read_architecture(
+            folder / "config.json"
+        )
+    sentences = golden(variant)[0]["sentences"]
+    expected = to_numpy(elmo(elmo.lexicon.encode_sentences(sentences)))
+    again = ElmoLayer(tmp_path / kind)
+    assert_close(to_numpy(again(again.lexicon.encode_sentences(sentences))), expected, 1e-6)
+
+
+def _assert_same_arrays(old, new):
+    with open_state_dict(old) as expected, open_state_dict(new) as found:
+        assert list(found) == list(expected)
+        for name, array in expected.items():
+            np.testing.assert_allclose(found[name].read(), array.read(), rtol=0, atol=2e-7)
