@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from keras_elmo.cli.common import BYTES_PER_PARAMETER, MODEL_HELP, print_table
-from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.download import downloaded_files, model_files
+from keras_elmo.pretrained.formats import read_architecture
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
 
@@ -41,11 +41,13 @@ def _model_facts(model):
             if getattr(known, name)
         ]
         if known.local_path is None:
-            return _config_of(known), [*facts, *_places(known), *known.architecture]
+            config = _config_of(known)
+            facts += _places(known)
+            return config, facts if config else [*facts, *known.architecture]
     with model_files(model) as (options, weights):
         size = f"{Path(weights).stat().st_size / 1e6:.1f} MB"
         facts += [("options file", options), ("weights file", f"{weights} ({size})")]
-        return ElmoConfig.from_json(options), facts
+        return read_architecture(options, weights)[0], facts
 
 
 def _places(known):
@@ -61,20 +63,23 @@ def _places(known):
 
 def _config_of(known):
     """The config of a model of the catalog: as known, or from files that were downloaded before."""
-    if known.config is not None or known.architecture:
+    if known.config is not None:
         return known.config
     files = downloaded_files(known)
-    return ElmoConfig.from_json(files[0]) if files else None
+    return read_architecture(*files)[0] if files else None
 
 
 def _architecture(config):
+    if config.has_lexicon and config.word_dim:
+        yield "words", f"{config.vocabulary_size:,} in the lexicon, {config.word_dim} numbers each"
     if config.reads_characters:
         filters = ", ".join(f"{number} of width {width}" for width, number in config.filters)
         dim, width = config.char_embedding_dim, config.max_characters_per_token
-        yield "characters", f"{dim} numbers each, at most {width} a token"
+        table = f"{config.num_characters:,} in the lexicon, " if config.has_lexicon else ""
+        yield "characters", f"{table}{dim} numbers each, at most {width} a token"
         yield "convolutions", f"{filters}; {config.activation}"
         yield "highway layers", config.num_highway
-    else:
+    elif not config.has_lexicon:
         yield "words", f"{config.vocabulary_size:,} in the vocabulary"
     lstm = f"{config.num_layers} layers of {config.lstm_dim} units"
     directions = "forward and backward" if config.bidirectional else "forward"
@@ -99,9 +104,11 @@ def _show_layers(config):
         sizes[entry.variables[0].split(".")[0]] += entry.size
     dim, depth = config.projection_dim, config.num_layers + 1
     ids, encoder, rows = "(B, T+2)", "WordEmbedding", []
-    if config.reads_characters:
-        ids, encoder = f"(B, T+2, {config.max_characters_per_token})", "CharCNNEmbedding"
-        rows.append(("UnicodeCharEncoder", "strings (B,) or (B, T)", ids, 0))
+    if config.reads_text:
+        ids = f"(B, T+2, {config.row_width})"
+        encoder = "LexiconEmbedding" if config.word_dim else "CharCNNEmbedding"
+        strings = "LexiconEncoder" if config.has_lexicon else "UnicodeCharEncoder"
+        rows.append((strings, "strings (B,) or (B, T)", ids, 0))
     layers = f"(B, {depth}, T+2, {config.output_dim})"
     mix = layers.replace("T+2", "T"), f"(B, T, {config.output_dim})"
     rows += [

@@ -60,7 +60,7 @@ class LexiconEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        characters = {
+        characters: dict[str, Any] = {
             "filters": filters,
             "num_characters": num_characters,
             "char_embedding_dim": char_embedding_dim,

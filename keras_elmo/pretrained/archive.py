@@ -16,21 +16,19 @@ from typing import IO, Any
 
 from keras_elmo.config import MAX_OPTIONS_BYTES, ElmoConfig
 from keras_elmo.pretrained.weight_table import count_parameters
+from keras_elmo.text.lexicon import CHARACTERS_FILE, MAX_LEXICON_BYTES, WORDS_FILE
 
 OPTIONS, WEIGHTS, SOFTMAX = "options.json", "weights.hdf5", "softmax.hdf5"
-PICKLED_OPTIONS, PICKLED_ENCODER, PICKLED_EMBEDDER = (
-    "config.json",
-    "encoder.pkl",
-    "token_embedder.pkl",
-)
-DICTIONARIES = ("word.dic", "char.dic")
+PICKLED_OPTIONS, PICKLED_ENCODER = "config.json", "encoder.pkl"  # of ELMoForManyLangs
+PICKLED_EMBEDDER = "token_embedder.pkl"
+DICTIONARIES = (WORDS_FILE, CHARACTERS_FILE)
 
 # From the most to the least certain name: the first that fits a file decides.
 _OPTIONS_NAMES = (r"options\.json", r".*options(262)?\.json")
 _WEIGHTS_NAMES = (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".*\.(hdf5|h5)")
 
 # Five times what the largest published models have.
-_MOST_PICKLE_BYTES, _MOST_DICTIONARY_BYTES = 4 * 375_000_000, 1 << 26
+_MOST_PICKLE_BYTES = 4 * 375_000_000
 _HARMLESS_BYTES, _MOST_COMPRESSION, _MOST_MEMBERS = 1 << 26, 100, 10_000
 _GZIP = b"\x1f\x8b"
 
@@ -59,6 +57,11 @@ def find_model(
         return _pickled_model(paths, place)
     options = _the_one(paths, OPTIONS, _OPTIONS_NAMES, "options.json", place)
     return options, _the_one(paths, WEIGHTS, _WEIGHTS_NAMES, ".hdf5 or .h5", place)
+
+
+def is_of_many_languages(weights: Path) -> bool:
+    """Whether the weights of `model_files` are of ELMoForManyLangs."""
+    return weights.suffix == Path(PICKLED_ENCODER).suffix
 
 
 def _is_pickled(paths):
@@ -146,7 +149,7 @@ def unpack_model(archive: Path, folder: Path) -> tuple[Path, Path]:
         pair = folder / OPTIONS, folder / WEIGHTS
         _unpack(archive, {options: (pair[0], MAX_OPTIONS_BYTES)})
         most = most_weights_bytes(pair[0])
-        sizes = {SOFTMAX: most, **dict.fromkeys(DICTIONARIES, _MOST_DICTIONARY_BYTES)}
+        sizes = {SOFTMAX: most, **dict.fromkeys(DICTIONARIES, MAX_LEXICON_BYTES)}
         beside = {weights.with_name(name): (folder / name, sizes[name]) for name in sizes}
         _unpack(archive, {**beside, weights: (pair[1], most)})
         return pair
@@ -167,7 +170,7 @@ def unpack_model(archive: Path, folder: Path) -> tuple[Path, Path]:
 def _unpack_pickled(archive, folder, paths, options):
     _unpack(archive, {options: (folder / PICKLED_OPTIONS, MAX_OPTIONS_BYTES)})
     sizes = dict.fromkeys((PICKLED_ENCODER, PICKLED_EMBEDDER), _MOST_PICKLE_BYTES)
-    sizes |= dict.fromkeys(DICTIONARIES, _MOST_DICTIONARY_BYTES)
+    sizes |= dict.fromkeys(DICTIONARIES, MAX_LEXICON_BYTES)
     targets = {options.with_name(name): (folder / name, sizes[name]) for name in sizes}
     for place in _architecture_places(folder / PICKLED_OPTIONS, options.parent):
         is_plain = re.fullmatch(r"\w[\w.+-]*", place.name) and place.name != PICKLED_OPTIONS

@@ -70,6 +70,20 @@ MANY_LANGUAGES_ARCHITECTURE = (
 )
 """Names and values, as `keras-elmo info` prints them: the dictionaries are in the archive only."""
 
+EMBEDDIA = "https://www.clarin.si/repository/xmlui/bitstream/handle/11356/1277"
+"""Base address of the archives of EMBEDDIA; its page is http://hdl.handle.net/11356/1277."""
+
+EMBEDDIA_MODELS = {
+    "hr": "Croatian",
+    "et": "Estonian",
+    "fi": "Finnish",
+    "lv": "Latvian",
+    "lt": "Lithuanian",
+    "sl": "Slovenian",
+    "sv": "Swedish",
+}
+"""Codes and languages; an archive is named after its language."""
+
 _UDPIPE = "UDPipe"
 _WIKIPEDIA, _AVIS = "Norwegian Wikipedia", "Norwegian Wikipedia and Norsk Aviskorpus"
 _LEMMAS = "lemmas in place of words"

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from keras_elmo.atomic import atomic_write, sync_to_disk
 from keras_elmo.config import MAX_OPTIONS_BYTES, ElmoConfig
 from keras_elmo.pretrained.archive import (
-    PICKLED_ENCODER,
     find_model,
     is_archive,
+    is_of_many_languages,
     most_weights_bytes,
     unpack_model,
 )
@@ -188,15 +188,11 @@ def _model_of_training(folder):
 
 def _check_sizes(options, weights):
     """Refuses an architecture that is too large for its file before layers are built for it."""
-    if _is_pickled(weights):
+    if is_of_many_languages(weights):
         return
     config = ElmoConfig.from_json(options)
     if config.reads_characters or config.vocabulary_size is not None:
         check_declared_bytes(weights, 4 * count_parameters(config))
-
-
-def _is_pickled(weights):
-    return weights.name == PICKLED_ENCODER
 
 
 def _fetch(model):
@@ -297,7 +293,7 @@ def _unpack_into(folder, model, archive):
     unpacked.mkdir()
     options, weights = unpack_model(archive, unpacked)
     _check_unpacked(model, options, weights)
-    if not _is_pickled(weights):
+    if not is_of_many_languages(weights):
         _check_hdf5(weights)
     # The weights come last: without them the other files are no model.
     for path in sorted(unpacked.iterdir(), key=lambda path: path == weights):
@@ -382,7 +378,7 @@ def _check_architecture(model, options):
 
 
 def _check_unpacked(model, options, weights):
-    if not _is_pickled(weights):
+    if not is_of_many_languages(weights):
         _check_architecture(model, options)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained import hdf5, many_languages
+from keras_elmo.pretrained.archive import is_of_many_languages
 from keras_elmo.text.lexicon import Lexicon
 
 
@@ -16,7 +17,7 @@ def read_architecture(
 
     Raises FileNotFoundError if a file is missing, and ValueError if one is damaged.
     """
-    if _is_of_many_languages(weights):
+    if is_of_many_languages(Path(weights)):
         return many_languages.read_architecture(options)
     config = ElmoConfig.from_json(options)
     if not config.has_lexicon:
@@ -40,9 +41,5 @@ def load_weights(
         weights: The weights file of `model_files`.
         without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
     """
-    load = many_languages.load_weights if _is_of_many_languages(weights) else hdf5.load_weights
+    load = many_languages.load_weights if is_of_many_languages(Path(weights)) else hdf5.load_weights
     load(owner, config, weights, without_token_encoder)
-
-
-def _is_of_many_languages(weights):
-    return Path(weights).suffix == ".pkl"

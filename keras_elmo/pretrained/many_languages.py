@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from keras_elmo.config import ElmoConfig, read_json
+from keras_elmo.pretrained.archive import PICKLED_EMBEDDER, PICKLED_ENCODER, PICKLED_OPTIONS
 from keras_elmo.pretrained.hdf5 import check_arrays, values_of, variable_at
 from keras_elmo.pretrained.torch_files import open_state_dict, write_state_dict
 from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
-OPTIONS_FILE, ENCODER_FILE, EMBEDDER_FILE = "config.json", "encoder.pkl", "token_embedder.pkl"
 _ARCHITECTURE_FILE = "architecture.json"
 
 _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
@@ -67,7 +67,7 @@ def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
         characters=fields["filters"] is not None,
         max_characters_per_token=fields["max_characters_per_token"],
     )
-    sizes = {
+    sizes: dict[str, Any] = {
         "vocabulary_size": lexicon.words and len(lexicon.words),
         "num_characters": lexicon.characters and len(lexicon.characters),
     }
@@ -87,7 +87,7 @@ def load_weights(
     """
     tables = {Path(encoder): _encoder_table(config)}
     if not without_token_encoder:
-        tables[Path(encoder).with_name(EMBEDDER_FILE)] = _embedder_table(config)
+        tables[Path(encoder).with_name(PICKLED_EMBEDDER)] = _embedder_table(config)
     with contextlib.ExitStack() as stack:
         found = {path: stack.enter_context(open_state_dict(path)) for path in tables}
         for path, entries in tables.items():
@@ -110,10 +110,10 @@ def write_model(
         Path(folder / WORDS_FILE).write_text("", encoding="utf-8")
     for name, values in (
         (_ARCHITECTURE_FILE, _values(config)),
-        (OPTIONS_FILE, {"config_path": _ARCHITECTURE_FILE}),
+        (PICKLED_OPTIONS, {"config_path": _ARCHITECTURE_FILE}),
     ):
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    tables = {ENCODER_FILE: _encoder_table(config), EMBEDDER_FILE: _embedder_table(config)}
+    tables = {PICKLED_ENCODER: _encoder_table(config), PICKLED_EMBEDDER: _embedder_table(config)}
     for name, entries in tables.items():
         arrays = [(e.name, e.shape, functools.partial(_array, owner, e)) for e in entries]
         write_state_dict(folder / name, arrays)
@@ -245,7 +245,7 @@ def _architecture(folder, config_path):
     """The content of the file of the architecture."""
     if not isinstance(config_path, str) or not config_path:
         raise ValueError(
-            f"{folder / OPTIONS_FILE} has no config_path, the file of the architecture."
+            f"{folder / PICKLED_OPTIONS} has no config_path, the file of the architecture."
         )
     name = PurePosixPath(config_path).name
     for path in (folder / config_path, folder / name):
@@ -254,11 +254,12 @@ def _architecture(folder, config_path):
     if name in _PUBLISHED_NAMES:
         return _PUBLISHED
     raise FileNotFoundError(
-        f"There is no {name} in {folder}, the architecture that {OPTIONS_FILE} names: put it there."
+        f"There is no {name} in {folder}, the architecture that {PICKLED_OPTIONS} names: put it "
+        "there."
     )
 
 
-def _fields(architecture):
+def _fields(architecture: dict[str, Any]) -> dict[str, Any]:
     """The fields of an `ElmoConfig`, but for the sizes of the lexicon."""
     encoder, embedder = (_section(architecture, x) for x in ("encoder", "token_embedder"))
     if _value(encoder, "encoder", "name") != "elmo":
@@ -269,8 +270,8 @@ def _fields(architecture):
     fields = {ours: _value(encoder, "encoder", theirs) for theirs, ours in names.items()}
     for clip in ("cell_clip", "proj_clip"):
         fields[clip] = _value(encoder, "encoder", clip) or None  # 0 is none, too
-    names = ("activation", "max_characters_per_token", "word_dim")
-    fields |= {name: _value(embedder, "token_embedder", name) for name in names}
+    for name in ("activation", "max_characters_per_token", "word_dim"):
+        fields[name] = _value(embedder, "token_embedder", name)
     num_highway, filters = (_value(embedder, "token_embedder", x) for x in ("n_highway", "filters"))
     if (char_dim := _value(embedder, "token_embedder", "char_dim")) == 0:
         return {**fields, "filters": None}

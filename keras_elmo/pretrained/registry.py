@@ -9,6 +9,8 @@ from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.catalog import (
+    EMBEDDIA,
+    EMBEDDIA_MODELS,
     MANY_LANGUAGES,
     MANY_LANGUAGES_ARCHITECTURE,
     MANY_LANGUAGES_FIRST_NUMBER,
@@ -249,6 +251,15 @@ def _many_languages(number, code, language):
     )
 
 
+def _embeddia(code, language):
+    return PretrainedModel(
+        f"embeddia/{code}",
+        f"{language}, of the project EMBEDDIA",
+        (f"{EMBEDDIA}/{language.lower()}-elmo.tar.gz",),
+        language=code,
+    )
+
+
 def _nlpl(language, number, text, tokenization):
     return PretrainedModel(
         f"nlpl/{language}-{number}",
@@ -288,6 +299,7 @@ _MODELS = {
         _allennlp("original-5.5b", f"{_STEM}_5.5B", _ORIGINAL, _BILLION_5),
         _allennlp("pubmed", "contributed/pubmed", _ORIGINAL, "trained on PubMed", **_PUBMED),
         _allennlp("allennlp/pt", "contributed/pt", None, _CONTRIBUTED, **_PORTUGUESE),
+        *(_embeddia(*known) for known in EMBEDDIA_MODELS.items()),
         *(_nlpl(*known) for known in NLPL_MODELS),
         *(
             _many_languages(number, *known)

@@ -26,15 +26,17 @@ class DistinctWords(NamedTuple):
 
 
 class TokenRules(abc.ABC):
-    """How a model turns a token into a row of ids.
+    """How a model turns a token into a row of ids."""
 
-    Attributes:
-        width: Ids of a row.
-        padding: Id that pads a row at its right.
-    """
+    @property
+    @abc.abstractmethod
+    def width(self) -> int:
+        """Ids of a row."""
 
-    width: int
-    padding: int
+    @property
+    @abc.abstractmethod
+    def padding(self) -> int:
+        """Id that pads the characters of a token; 0 where none are read."""
 
     @abc.abstractmethod
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
@@ -72,10 +74,16 @@ class TokenRules(abc.ABC):
 class ByteRules(TokenRules):
     """The rules of bilm-tf: UTF-8 bytes; see `encode_sentences`."""
 
-    padding = WORD_PADDING
-
     def __init__(self, max_characters_per_token: int = 50) -> None:
-        self.width = max_characters_per_token
+        self._width = max_characters_per_token
+
+    @property
+    def width(self) -> int:
+        return self._width
+
+    @property
+    def padding(self) -> int:
+        return WORD_PADDING
 
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
         return encode_words(words, self.width)

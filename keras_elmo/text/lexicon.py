@@ -143,12 +143,10 @@ class Lexicon(TokenRules):
 
     @property
     def padding(self) -> int:
-        """Id that pads the characters of a token; 0 where none are read."""
         return self.character_ids[PADDING] + 1 if self.character_ids else 0
 
     @property
     def width(self) -> int:
-        """Ids of a row."""
         num_characters = self.max_characters_per_token if self.character_ids else 0
         return num_characters + (self.words is not None)
 

@@ -131,7 +131,5 @@ def test_a_fresh_layer_needs_a_lexicon_of_its_size():
 
 
 def test_ids_of_another_encoder_are_refused():
-    with pytest.raises(
-        ValueError, match=r"\(B, T \+ 2, 51\) from its lexicon\.encode_sent"
-    ):
+    with pytest.raises(ValueError, match=r"\(B, T \+ 2, 51\) from its lexicon\.encode_sent"):
         ElmoLayer(MANY_LANGUAGES / "word_char")(np.ones((1, 4, 50), "int32"))
