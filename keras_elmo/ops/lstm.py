@@ -100,9 +100,11 @@ def product_over_time(kernel: Any, inputs: Any, bias: Any) -> Any:
     The kernel is `(M, N)`, the inputs are `(T, B, N)`, the bias `(M,)`.
     """
     num_steps, batch_size, num_inputs = ops.shape(inputs)
-    # With so many columns nothing is gained by a kernel at the left; this way the bias is fused.
-    rows = ops.matmul(ops.reshape(inputs, (-1, num_inputs)), ops.transpose(kernel)) + bias
-    return ops.transpose(ops.reshape(rows, (num_steps, batch_size, kernel.shape[0])), (0, 2, 1))
+    columns = ops.transpose(ops.reshape(inputs, (-1, num_inputs)))
+    # The kernel at the left: the other way round takes twice as long on processors without AVX-512.
+    products = ops.matmul(kernel, columns) + ops.reshape(bias, (-1, 1))
+    products = ops.reshape(products, (kernel.shape[0], num_steps, batch_size))
+    return ops.transpose(products, (1, 0, 2))
 
 
 def _forward(spec, z, valid, h, c, *kernels):
