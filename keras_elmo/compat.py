@@ -210,17 +210,15 @@ class Embedder:
         Raises:
             ValueError: if there is no such layer.
         """
-        if output_layer == -1:
-            return self.embedder.embed(sents, output="average")
-        layers = self.embedder.embed(sents, output="layers")
-        if output_layer == -2:
-            return layers
         most = self.embedder.config.num_layers
-        if not -most - 1 <= output_layer <= most:
+        if output_layer not in (-2, *range(-most - 1, most + 1)):
             raise ValueError(
                 f"output_layer must be -2, -1 or from 0 to {most}; got {output_layer}."
             )
-        return [array[output_layer] for array in layers]
+        if output_layer == -1:
+            return self.embedder.embed(sents, output="average")
+        layers = self.embedder.embed(sents, output="layers")
+        return layers if output_layer == -2 else [array[output_layer] for array in layers]
 
 
 class Batcher:

@@ -17,8 +17,8 @@ _NUM_CHARACTERS_WITH_PADDING = NUM_CHARACTERS + 1
 MIN_CHARACTERS_PER_TOKEN = 3
 """Begin of word, one byte or sentence mark, end of word."""
 
-# ELMoForManyLangs counts a sentence mark as five characters.
-_MIN_CODE_POINTS_PER_TOKEN = 7
+MIN_CODE_POINTS_PER_TOKEN = 7
+"""The same for code points: ELMoForManyLangs counts a sentence mark as five characters."""
 
 MAX_OPTIONS_BYTES = 1 << 20
 """Size of an options.json: real ones have a few hundred bytes."""
@@ -160,8 +160,8 @@ class ElmoConfig:
             _fail("num_characters", self.num_characters, allowed)
         if self.word_dim and self.vocabulary_size is None:
             _fail("vocabulary_size", None, "the number of words in the lexicon")
-        if self.filters and self.max_characters_per_token < _MIN_CODE_POINTS_PER_TOKEN:
-            allowed = f"at least {_MIN_CODE_POINTS_PER_TOKEN} where code points are read"
+        if self.filters and self.max_characters_per_token < MIN_CODE_POINTS_PER_TOKEN:
+            allowed = f"at least {MIN_CODE_POINTS_PER_TOKEN} where code points are read"
             _fail("max_characters_per_token", self.max_characters_per_token, allowed)
 
     @classmethod
@@ -277,7 +277,8 @@ class ElmoConfig:
     @property
     def projects_characters(self) -> bool:
         """Whether the character encoder ends in a projection."""
-        return self.always_project or self.num_filters != self.projection_dim
+        needs_one = self.always_project or self.word_dim > 0  # to be added to that of the words
+        return needs_one or self.num_filters != self.projection_dim
 
     @property
     def projects_cells(self) -> bool:

@@ -13,11 +13,13 @@ from keras_elmo import ElmoLayer, WeightedLayerSum, encode_sentences
 from keras_elmo.compat import (
     Batcher,
     ElmoEmbedder,
+    Embedder,
     TokenBatcher,
     add_sentence_boundaries,
     batch_to_ids,
     weight_layers,
 )
+from many_languages import MANY_LANGUAGES, VARIANTS, golden
 
 GOLDEN = Path(__file__).parent / "golden" / "inference"
 TINY = GOLDEN / "default"
@@ -234,3 +236,42 @@ def test_reuse_wants_a_layer():
 def test_a_string_is_no_list_of_tokens(encode):
     with pytest.raises(ValueError, match="each sentence to be a list of tokens"):
         encode(["one sentence"])
+
+
+# --- elmoformanylangs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_sents2elmo(variant, batch_size):
+    texts, outputs = golden(variant)
+    sentences = texts["sentences"]
+    embedder = Embedder(MANY_LANGUAGES / variant, batch_size)
+    most = embedder.embedder.config.num_layers
+    layers = {
+        output_layer: embedder.sents2elmo(sentences, output_layer)
+        for output_layer in range(-most - 1, most + 1)
+    }
+    for i, sentence in enumerate(sentences):
+        assert_close(layers[-2][i], outputs[f"alone_all_{i}"])
+        if sentence:  # the original stops at an empty one
+            for j in range(-1, most + 1):
+                assert_close(layers[j][i], outputs[f"alone_layer{j}_{i}"])
+            assert_close(layers[-1][i], outputs[f"batch_mean_{i}"])
+        for j in range(-most - 1, -2):
+            assert_close(layers[j][i], outputs[f"alone_all_{i}"][j])
+        assert layers[-1][i].shape == (len(sentence), embedder.embedder.dim)
+        assert layers[-1][i].dtype == np.float32
+    assert sentences.count([]) == 1
+
+
+def test_sents2elmo_of_no_such_layer():
+    embedder = Embedder(MANY_LANGUAGES / "word_only")  # one LSTM layer
+    read = []
+    for output_layer in (2, -3, 1.5, "top"):
+        with pytest.raises(ValueError, match=r"output_layer must be -2, -1 or from 0 to 1; got"):
+            embedder.sents2elmo(map(read.append, ["a"]), output_layer)
+    assert not read  # told at once
+    assert embedder.sents2elmo([]) == []
+    with pytest.raises(ValueError, match="got the single string 'a b'"):
+        embedder.sents2elmo("a b")

@@ -84,12 +84,13 @@ def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
 def verified(
     expected: dict[str, np.ndarray],
     found: Sequence[dict[str, np.ndarray]],
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
 ) -> dict[str, float]:
     """The largest difference of each of the `found` outputs of an export from the layer's.
 
-    Raises ValueError if one is larger than `tolerance`.
+    Raises ValueError if one is larger than `tolerance`, by default `TOLERANCE`.
     """
+    tolerance = TOLERANCE if tolerance is None else tolerance
     differences = {
         name: float(np.max([_difference(outputs[name], array) for outputs in found]))
         for name, array in expected.items()

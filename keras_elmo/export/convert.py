@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_elmo.atomic import atomic_folder, atomic_write, check_free
-from keras_elmo.export.checks import TOLERANCE, check_layer, layer_outputs, verified
+from keras_elmo.export.checks import check_layer, layer_outputs, verified
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained import hdf5, many_languages
 from keras_elmo.pretrained.download import ModelSource
 
 FORMATS = ("hdf5", "many-languages")
-_TOLERANCES = {"float32": TOLERANCE, "float16": 0.05}
+_TOLERANCES = {"float32": None, "float16": 0.05}
 
 
 def convert(
@@ -29,7 +29,7 @@ def convert(
 
     Args:
         model: As for `ElmoLayer`, or an `ElmoLayer`.
-        output: Where to: a folder, which is made; for `"many-languages"` also a .zip file.
+        output: Where to: a folder, which is made with its parents; or a .zip file.
         format: `"hdf5"` for options.json and weights.hdf5, with word.dic and char.dic beside them
             if the model has a lexicon; `"many-languages"` for the files of ELMoForManyLangs, which
             only a model with a lexicon has.
@@ -70,28 +70,39 @@ def convert(
 @contextlib.contextmanager
 def _written(layer, output, format, dtype, overwrite) -> Iterator[str]:
     """Yields the path of what becomes `output` once the block has succeeded."""
+    if Path(output).suffix.lower() != ".zip":
+        with atomic_folder(output, overwrite) as partial:
+            _write(layer, partial, format, dtype)
+            yield partial
+        return
+    around = Path(output).absolute().parent
+    with (
+        atomic_write(output) as partial,
+        tempfile.TemporaryDirectory(prefix=".partial-", dir=around) as folder,
+    ):
+        _write(layer, folder, format, dtype)
+        with zipfile.ZipFile(partial, "w") as archive:
+            for path in sorted(Path(folder).iterdir()):
+                archive.write(path, path.name)
+        yield partial
+
+
+def _write(layer, folder, format, dtype):
     if format == "hdf5":
-        with atomic_folder(output, overwrite) as partial:
-            hdf5.write_model(partial, layer, layer.config, lexicon=layer.lexicon, dtype=dtype)
-            yield partial
-    elif Path(output).suffix.lower() != ".zip":
-        with atomic_folder(output, overwrite) as partial:
-            many_languages.write_model(partial, layer, layer.config, layer.lexicon)
-            yield partial
+        hdf5.write_model(folder, layer, layer.config, lexicon=layer.lexicon, dtype=dtype)
     else:
-        folder = Path(output).absolute().parent
-        with atomic_write(output) as partial, tempfile.TemporaryDirectory(dir=folder) as unpacked:
-            many_languages.write_model(unpacked, layer, layer.config, layer.lexicon)
-            with zipfile.ZipFile(partial, "w") as archive:
-                for path in sorted(Path(unpacked).iterdir()):
-                    archive.write(path, path.name)
-            yield partial
+        many_languages.write_model(folder, layer, layer.config, layer.lexicon)
 
 
 def _check_many_languages(layer):
     config = layer.config
-    if layer.lexicon is None or not (config.bidirectional and config.use_skip_connections):
+    is_projected = config.projects_cells and (
+        config.projects_characters or not config.reads_characters
+    )
+    has_its_shape = config.bidirectional and config.use_skip_connections and is_projected
+    if layer.lexicon is None or not has_its_shape:
         raise ValueError(
             "ELMoForManyLangs has no such models: it reads code points and words of a lexicon, in "
-            "both directions and with skip connections. Write hdf5 instead."
+            "both directions, with skip connections and with projections (always_project). Write "
+            "hdf5 instead."
         )

@@ -136,7 +136,7 @@ class ElmoLayer(keras.layers.Layer):
         # A Sequential model takes its input's dtype from here; the parts compute in another one.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)
-        _check_arguments(model, config, output, num_mixes, max_batch_size)
+        _check_arguments(model, config, lexicon, output, num_mixes, max_batch_size)
         self.bilm_dtype_policy = (
             keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
         )
@@ -154,7 +154,12 @@ class ElmoLayer(keras.layers.Layer):
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
             config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
-            lexicon = Lexicon.from_dict(lexicon) if isinstance(lexicon, dict) else lexicon
+            if not isinstance(lexicon, Lexicon | None):
+                lexicon = Lexicon.from_dict(lexicon)
+            if lexicon is not None and not config.has_lexicon:
+                raise ValueError(
+                    "ElmoLayer got a lexicon, but its config reads none: leave it out."
+                )
             self._set_up(config, lexicon, token_embeddings)
         else:
             with model_files(model) as (options, weights):
@@ -431,7 +436,8 @@ class ElmoLayer(keras.layers.Layer):
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
                     "nothing to be loaded. Do not load what you do not trust."
                 )
-        layer = super().from_config(config)
+        # Not by Keras' own: the message of an error would have the config in it, a lexicon too.
+        layer = cls(**config)
         if isinstance(output := config.get("output"), _OutputOf):
             layer.token_encoder.set_weights(output.layer.token_encoder.get_weights())
             layer.bilm.set_weights(output.layer.bilm.get_weights())
@@ -476,13 +482,18 @@ def _stored_vectors(token_embeddings, projection_dim):
     return token_embeddings
 
 
-def _check_arguments(model, config, output, num_mixes, max_batch_size):
+def _check_arguments(model, config, lexicon, output, num_mixes, max_batch_size):
     if model is None and config is None:
         raise ValueError("ElmoLayer(model=None) needs a config: the architecture of fresh weights.")
     if model is not None and config is not None:
         raise ValueError(
             f"ElmoLayer got both model={model!r}, which brings its architecture, and a config. For "
             "fresh weights of that config pass model=None."
+        )
+    if model is not None and lexicon is not None:
+        raise ValueError(
+            f"ElmoLayer got both model={model!r}, which brings its lexicon, and a lexicon: leave "
+            "it out."
         )
     if output not in ("mix", "layers"):
         raise ValueError(f"output must be 'mix' or 'layers'; got {output!r}.")

@@ -32,7 +32,7 @@ class LexiconEncoder(UnicodeCharEncoder):
         int32 `(B, T + 2, W)`, W the width of the lexicon's rows.
 
     Raises:
-        ValueError: as for `UnicodeCharEncoder`.
+        ValueError: as for `UnicodeCharEncoder`, or if the dict is none of a lexicon.
 
     Example:
 
@@ -104,6 +104,10 @@ class LexiconEncoder(UnicodeCharEncoder):
                 unknown = self.lexicon.word_ids[UNKNOWN] + 1
                 self._word_table = tf.lookup.StaticHashTable(entries, unknown)
         return self._word_table
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)  # Keras would put the whole lexicon into the message of an error
 
     def get_config(self):
         config = super().get_config()

@@ -69,6 +69,9 @@ def write_model(
             with the names of bilm-tf's checkpoints.
         lexicon: Written too, where there is one; bilm-tf and AllenNLP cannot read such a model.
         dtype: `"float32"` or `"float16"`, of the stored weights.
+
+    Raises:
+        ValueError: if a weight is beyond the range of `dtype`.
     """
     os.makedirs(folder, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -77,8 +80,7 @@ def write_model(
             return stack.enter_context(atomic_write(os.path.join(folder, name)))
 
         config.to_json(partial("options.json"))
-        arrays = ((name, array.astype(dtype)) for name, array in _arrays(owner, config))
-        _write_arrays(partial("weights.hdf5"), arrays)
+        _write_arrays(partial("weights.hdf5"), _arrays(owner, config, dtype))
         if lexicon is not None:
             for name in lexicon.files:
                 lexicon.write(name, partial(name))
@@ -86,9 +88,16 @@ def write_model(
             _write_arrays(partial("softmax.hdf5"), zip(SOFTMAX_NAMES, map(_to_float32, softmax)))
 
 
-def _arrays(owner, config):
+def _arrays(owner, config, dtype):
+    most = np.finfo(dtype).max
     for entry in weight_table(config):
-        yield entry.name, entry.joined(values_of(owner, entry.variables))
+        array = entry.joined(values_of(owner, entry.variables))
+        if (largest := np.abs(array).max(initial=0)) > most:
+            raise ValueError(
+                f"{entry.name} has a weight of {largest:.4g}, beyond the range of {dtype}, "
+                f"{most:,.0f}, so that nothing was written: write float32."
+            )
+        yield entry.name, array.astype(dtype)
 
 
 def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:

@@ -107,7 +107,7 @@ def write_model(
     folder = Path(folder)
     lexicon.to_folder(folder)
     if lexicon.words is None:  # the original's training writes one, too
-        Path(folder / WORDS_FILE).write_text("", encoding="utf-8")
+        (folder / WORDS_FILE).write_text("", encoding="utf-8")
     for name, values in (
         (_ARCHITECTURE_FILE, _values(config)),
         (PICKLED_OPTIONS, {"config_path": _ARCHITECTURE_FILE}),

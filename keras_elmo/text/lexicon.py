@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
+from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
 from keras_elmo.text.characters import TokenRules, checked_tokens, token_bytes
 
 MAX_LEXICON_BYTES = 1 << 26
@@ -21,6 +22,7 @@ BEGIN_WORD, END_WORD = "<eow>", "<bow>"
 _WORD_MARKS = (UNKNOWN,)
 _CHARACTER_MARKS = (BEGIN, END, UNKNOWN, PADDING, BEGIN_WORD, END_WORD)
 _IDEOGRAPHIC_SPACE = "\u3000"
+_FIELDS = ("words", "characters", "max_characters_per_token")
 
 
 class Lexicon(TokenRules):
@@ -42,7 +44,8 @@ class Lexicon(TokenRules):
         words, characters: Lists of `str`, or `None`.
 
     Raises:
-        ValueError: if a mark is missing, or there are neither words nor characters.
+        ValueError: if a mark is missing, an entry is none that a line of the files can hold, there
+            are neither words nor characters, or too few characters per token.
 
     Example:
 
@@ -64,6 +67,12 @@ class Lexicon(TokenRules):
         self.max_characters_per_token = max_characters_per_token
         if self.words is None and self.characters is None:
             raise ValueError("A lexicon needs words, characters or both; got neither.")
+        least = MIN_CHARACTERS_PER_TOKEN if characters is None else MIN_CODE_POINTS_PER_TOKEN
+        if not isinstance(max_characters_per_token, int) or max_characters_per_token < least:
+            raise ValueError(
+                f"max_characters_per_token must be an integer of at least {least}, got "
+                f"{max_characters_per_token!r}."
+            )
         self.word_ids = _ids(self.words, _WORD_MARKS, WORDS_FILE)
         self.character_ids = _ids(self.characters, _CHARACTER_MARKS, CHARACTERS_FILE)
 
@@ -118,11 +127,19 @@ class Lexicon(TokenRules):
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Lexicon":
         """The lexicon of which `to_dict` made `values`."""
-        entries = {
-            name: None if values[name] is None else values[name].split("\n")
-            for name in ("words", "characters")
-        }
-        return cls(**entries, max_characters_per_token=values["max_characters_per_token"])
+        if not isinstance(values, dict) or values.keys() != set(_FIELDS):
+            raise ValueError(
+                f"Expected what Lexicon.to_dict makes, a dict of {', '.join(_FIELDS)}; got "
+                f"{values!r:.200}."
+            )
+        for name in _FIELDS[:2]:
+            if not isinstance(values[name], str | None):
+                raise ValueError(
+                    f"The {name} of a lexicon's dict must be one string, an entry a line, or None; "
+                    f"got {values[name]!r:.200}."
+                )
+        words, characters, width = (values[name] for name in _FIELDS)
+        return cls(words and words.split("\n"), characters and characters.split("\n"), width)
 
     def to_dict(self) -> dict[str, Any]:
         """The lexicon as strings and numbers, for JSON. No entry has a line break in it."""
@@ -187,10 +204,24 @@ def _ids(entries, marks, name):
     """The id of each entry; of one that is listed twice, the last, as the original has it."""
     if entries is None:
         return None
+    for i, entry in enumerate(entries):
+        if not _is_entry(entry):
+            raise ValueError(
+                f"Entry {i} of {name} must be a string that does not begin with white space, "
+                f"without tabs and line breaks; got {entry!r:.60}."
+            )
     ids = {entry: i for i, entry in enumerate(entries)}
     if missing := [mark for mark in marks if mark not in ids]:
         raise ValueError(f"{name} does not list {' and '.join(missing)}, which a model needs.")
     return ids
+
+
+def _is_entry(entry):
+    """Whether an entry comes back from the line of a file that it is written to."""
+    if entry == _IDEOGRAPHIC_SPACE:
+        return True
+    begins_well = isinstance(entry, str) and entry != "" and not entry[0].isspace()
+    return begins_well and not any(mark in entry for mark in "\t\n\r")
 
 
 def _read(path):

@@ -30,6 +30,17 @@ from keras_elmo.training.perplexity_metric import Perplexity
 from keras_elmo.training.settings import LEARNING_RATES, from_options
 from keras_elmo.training.word_softmax import WordSoftmax
 
+NO_LEXICON = (
+    "A model with a lexicon, as those of ELMoForManyLangs, cannot be trained or evaluated as a "
+    "language model here: fine-tune it with ElmoLayer(..., trainable_bilm=True)."
+)
+
+
+def check_no_lexicon(config: ElmoConfig) -> None:
+    """Raises ValueError if tokens of a model are looked up in a lexicon."""
+    if config.has_lexicon:
+        raise ValueError(NO_LEXICON)
+
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class BidirectionalLanguageModel(keras.Model):
@@ -104,11 +115,7 @@ class BidirectionalLanguageModel(keras.Model):
             dropout=dropout,
             share_embedding_softmax=share_embedding_softmax,
         )
-        if config.has_lexicon:
-            raise ValueError(
-                "A model with a lexicon, as those of ELMoForManyLangs, cannot be trained as a "
-                "language model here: fine-tune it with ElmoLayer(..., trainable_bilm=True)."
-            )
+        check_no_lexicon(config)
         if values["share_embedding_softmax"] and config.reads_characters:
             raise ValueError("share_embedding_softmax=True needs a model that reads whole words.")
         if not config.reads_characters:

@@ -6,12 +6,17 @@ from pathlib import Path
 
 from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.archive import PICKLED_ENCODER
 from keras_elmo.pretrained.download import model_files
-from keras_elmo.pretrained.registry import list_models
+from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import latest_checkpoint, load_checkpoint, read_checkpoint_state
-from keras_elmo.training.language_model import BidirectionalLanguageModel
+from keras_elmo.training.language_model import (
+    NO_LEXICON,
+    BidirectionalLanguageModel,
+    check_no_lexicon,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +36,8 @@ def load_language_model(
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if a file is damaged, or the vocabulary is of another size than the model.
+        ValueError: if a file is damaged, the vocabulary is of another size than the model, or the
+            model has a lexicon.
 
     Example:
 
@@ -48,8 +54,9 @@ def load_language_model(
         model.compile("sgd")
         load_checkpoint(checkpoint, model, optimizer=False)
         return model, vocabulary
+    config = _config_in(path / "options.json")
     vocabulary = _vocabulary(vocabulary, path)
-    model = _plain_model(ElmoConfig.from_json(path / "options.json"), len(vocabulary))
+    model = _plain_model(config, len(vocabulary))
     if not model.load_hdf5(path):
         raise FileNotFoundError(
             f"There is no softmax.hdf5 in {path}: a perplexity needs the softmax. Evaluate the "
@@ -70,11 +77,13 @@ def export_language_model(
 def config_of(model: str | os.PathLike) -> ElmoConfig:
     """The architecture of a model that `start_from` takes."""
     if model in list_models():
+        if get_model(model).architecture:  # told before a download
+            raise ValueError(NO_LEXICON)
         with model_files(model) as (options, _):
-            return ElmoConfig.from_json(options)
+            return _config_in(options)
     options = _options_beside(Path(model))
     if options.exists():
-        return ElmoConfig.from_json(options)
+        return _config_in(options)
     state = read_checkpoint_state(_checkpoint_at(Path(model)))
     return ElmoConfig.from_dict(state["model"]["config"])
 
@@ -110,6 +119,12 @@ def start_from(
     )
 
 
+def _config_in(options):
+    config = ElmoConfig.from_json(options)
+    check_no_lexicon(config)
+    return config
+
+
 def _vocabulary(given, folder):
     path = Path(given or folder / "vocabulary.txt")
     if not path.is_file():
@@ -127,6 +142,8 @@ def _options_beside(path):
 
 def _checkpoint_at(path):
     """A checkpoint by its own path or its training's folder."""
+    if (path / PICKLED_ENCODER).exists():
+        raise ValueError(NO_LEXICON)
     found = path if path.is_file() else latest_checkpoint(path / "checkpoints")
     if found is None:
         raise FileNotFoundError(

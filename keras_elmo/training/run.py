@@ -26,7 +26,7 @@ from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.distribution import is_first_process, split_batches
 from keras_elmo.training.evaluation import PerplexityReport, Scorer
 from keras_elmo.training.files import changed_files, count_corpus, fingerprints
-from keras_elmo.training.language_model import BidirectionalLanguageModel
+from keras_elmo.training.language_model import BidirectionalLanguageModel, check_no_lexicon
 from keras_elmo.training.loading import config_of, start_from
 from keras_elmo.training.optimizer import SLOTS, ClippedAdam, TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import (
@@ -169,6 +169,7 @@ def _resolved(settings):
         config = ElmoConfig.from_json(settings.options)
     else:
         config = PRESETS[settings.preset]
+    check_no_lexicon(config)
     values = from_options(config, **{name: getattr(settings, name) for name in FROM_OPTIONS})
     values["learning_rate"] = values["learning_rate"] or LEARNING_RATES[settings.optimizer]
     config = dataclasses.replace(config, training_options={})

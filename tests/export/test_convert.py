@@ -1,12 +1,16 @@
 """Models from one format to another: verified on every backend, whole or not at all."""
 
+import dataclasses
 import os
 
 import numpy as np
 import pytest
 
-from keras_elmo import convert
+from helpers import assert_close, to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer, convert
 from keras_elmo.export import checks
+from keras_elmo.pretrained import hdf5, many_languages
+from many_languages import MANY_LANGUAGES, VARIANTS, golden, small_lexicon
 
 
 def test_hdf5_on_every_backend(elmo, tmp_path):
@@ -32,3 +36,146 @@ def test_an_existing_folder_is_replaced_only_when_told(elmo, tmp_path):
         convert(elmo, tmp_path / "a")
     convert(elmo, tmp_path / "a", overwrite=True)
     assert os.listdir(tmp_path) == ["a"]
+
+
+# --- models with a lexicon, and other formats ---------------------------------------------------
+
+
+def layers_of(model):
+    """All layers of the golden sentences."""
+    elmo = ElmoLayer(model, output="layers")
+    return to_numpy(elmo(elmo.lexicon.encode_sentences(golden("word_char")[0]["sentences"])))
+
+
+def size_of(folder):
+    """Bytes of the numbers alone: in so small files HDF5's own are many."""
+    with hdf5.open_arrays(folder / "weights.hdf5") as arrays:
+        return sum(array.nbytes for array in arrays.values())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_hdf5_of_models_with_a_lexicon(variant, tmp_path):
+    expected = layers_of(MANY_LANGUAGES / variant)
+    full, half, packed = tmp_path / "full", tmp_path / "half", tmp_path / "full.zip"
+    assert max(convert(MANY_LANGUAGES / variant, full).values()) == 0
+    np.testing.assert_array_equal(layers_of(full), expected)
+    differences = convert(full, half, dtype="float16")
+    assert 0 < max(differences.values()) <= 0.05
+    assert size_of(half) == size_of(full) / 2
+    assert 0 < np.abs(layers_of(half) - expected).max() <= 0.05
+    convert(full, packed)
+    assert packed.is_file()
+    np.testing.assert_array_equal(layers_of(packed), expected)
+    # And back.
+    convert(packed, tmp_path / "back", format="many-languages")
+    assert_close(layers_of(tmp_path / "back"), expected, 1e-6)
+    assert sorted(os.listdir(tmp_path)) == ["back", "full", "full.zip", "half"]
+
+
+def test_float16_of_a_model_of_bilm_tf(elmo, tmp_path):
+    convert(elmo, tmp_path / "full")
+    differences = convert(elmo, tmp_path / "half", dtype="float16")
+    assert 0 < max(differences.values()) <= 0.05
+    assert size_of(tmp_path / "half") == size_of(tmp_path / "full") / 2
+    assert ElmoLayer(tmp_path / "half").config == elmo.config
+
+
+@pytest.mark.parametrize("name", ["half", "half.zip"])
+def test_a_weight_beyond_float16(name, tmp_path):
+    elmo = ElmoLayer(MANY_LANGUAGES / "word_char")
+    table = elmo.token_encoder.word_embedding
+    table.assign(to_numpy(table.value) * 0 - 70_000)
+    with pytest.raises(
+        ValueError, match=r"word_embed has a weight of 7e\+04, beyond the range of float16, 65,504"
+    ):
+        convert(elmo, tmp_path / name, dtype="float16")
+    assert os.listdir(tmp_path) == []
+    convert(elmo, tmp_path / name)
+
+
+@pytest.mark.parametrize("format, name", [("many-languages", "a"), ("many-languages", "a.zip"),
+                                          ("hdf5", "a.zip")])  # fmt: skip
+def test_the_same_command_twice(format, name, tmp_path):
+    model, output = MANY_LANGUAGES / "word_only", tmp_path / name
+    convert(model, output, format=format)
+    with pytest.raises(FileExistsError, match="is there already: choose another name"):
+        convert(model, output, format=format)
+    convert(MANY_LANGUAGES / "char_only", output, format=format, overwrite=True)
+    assert ElmoLayer(output).lexicon.words is None
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "thesis.tex").touch()
+    with pytest.raises(FileExistsError, match=r"holds more than an export: thesis\.tex"):
+        convert(MANY_LANGUAGES / "word_only", tmp_path / "a", overwrite=True)
+    assert os.listdir(tmp_path / "a") == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("format", ["hdf5", "many-languages"])
+@pytest.mark.parametrize("name", ["a", "a.zip"])
+def test_an_interruption_leaves_what_was_there(format, name, tmp_path, monkeypatch):
+    convert(MANY_LANGUAGES / "word_only", tmp_path / name, format=format)
+    before = layers_of(tmp_path / name)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hdf5, "values_of", interrupted)
+    monkeypatch.setattr(many_languages, "values_of", interrupted)
+    for overwrite, output in ((False, f"b{name}"), (True, name)):
+        with pytest.raises(KeyboardInterrupt):
+            convert(
+                MANY_LANGUAGES / "word_only", tmp_path / output, format=format, overwrite=overwrite
+            )
+    assert os.listdir(tmp_path) == [name]
+    np.testing.assert_array_equal(layers_of(tmp_path / name), before)
+
+
+def test_models_that_elmoformanylangs_cannot_have(elmo, tmp_path):
+    lexicon = small_lexicon()
+    config = ElmoLayer(MANY_LANGUAGES / "word_char").config
+    sizes = {"vocabulary_size": len(lexicon.words), "num_characters": len(lexicon.characters)}
+    config = dataclasses.replace(config, max_characters_per_token=12, **sizes)
+    bad = [
+        {"bidirectional": False},
+        {"use_skip_connections": False},
+        {"always_project": False, "lstm_dim": config.projection_dim},
+    ]
+    layers = [
+        ElmoLayer(None, config=dataclasses.replace(config, **changes), lexicon=lexicon)
+        for changes in bad
+    ]
+    for layer in (elmo, *layers):
+        with pytest.raises(ValueError, match="ELMoForManyLangs has no such models: .* Write hdf5"):
+            convert(layer, tmp_path / "a", format="many-languages")
+    assert os.listdir(tmp_path) == []
+    for i, layer in enumerate(layers):
+        convert(layer, tmp_path / f"{i}")
+
+
+def test_words_and_characters_are_projected_whatever_the_sizes(tmp_path):
+    lexicon = small_lexicon()
+    config = ElmoConfig(
+        filters=((1, 4), (2, 4)),
+        char_embedding_dim=3,
+        max_characters_per_token=12,
+        lstm_dim=6,
+        projection_dim=8,  # as many as filters
+        vocabulary_size=len(lexicon.words),
+        num_characters=len(lexicon.characters),
+        word_dim=5,
+    )
+    layer = ElmoLayer(None, config=config, lexicon=lexicon)
+    assert max(convert(layer, tmp_path / "a").values()) == 0
+    convert(layer, tmp_path / "b", format="many-languages")
+
+
+def test_bad_arguments(elmo, tmp_path):
+    with pytest.raises(ValueError, match=r"format must be one of \('hdf5', 'many-languages'\)"):
+        convert(elmo, tmp_path / "a", format="onnx")
+    with pytest.raises(ValueError, match="float32 alone: leave dtype out"):
+        convert(elmo, tmp_path / "a", format="many-languages", dtype="float16")
+    with pytest.raises(FileNotFoundError, match="There is no folder .*/none to write a.zip into"):
+        convert(elmo, tmp_path / "none" / "a.zip")

@@ -117,3 +117,23 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_elmo.text.lexicon.MAX_LEXICON_BYTES", 3)
     with pytest.raises(ValueError, match="too large for a lexicon: over 3 bytes"):
         Lexicon.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize("entry", ["", " a", "a\tb", "a\nb", "a\rb", "\u2003", b"a", None])
+def test_entries_that_no_line_can_hold(entry):
+    with pytest.raises(ValueError, match="Entry 1 of word.dic must be a string that does not"):
+        Lexicon(["<oov>", entry])
+    with pytest.raises(ValueError, match="Entry 0 of char.dic must be a string that does not"):
+        Lexicon(None, [entry, *MARKS])
+
+
+def test_entries_that_a_line_can_hold(tmp_path):
+    lexicon = Lexicon(["<oov>", "\u3000", "a b", "c ", "\u200b", "\ufeff"])
+    lexicon.to_folder(tmp_path)
+    assert Lexicon.from_folder(tmp_path, characters=False) == lexicon
+
+
+@pytest.mark.parametrize("width", [-1, 0, 6, "9", 9.0, None])
+def test_too_few_characters_for_a_token(width):
+    with pytest.raises(ValueError, match="must be an integer of at least 7, got"):
+        Lexicon(None, MARKS, width)

@@ -1,0 +1,280 @@
+"""Models with a lexicon in all that takes a model: caches, threads, saved models, training."""
+
+import copy
+import json
+import pickle
+import threading
+
+import keras
+import numpy as np
+import pytest
+
+from helpers import assert_close, tensorflow_only, to_numpy
+from keras_elmo import (
+    BidirectionalLanguageModel,
+    ElmoLayer,
+    Embedder,
+    LexiconEncoder,
+    TrainingSettings,
+    WordCache,
+    convert,
+    load_language_model,
+    train,
+)
+from many_languages import MANY_LANGUAGES, VARIANTS, golden, small_lexicon
+
+MODEL = MANY_LANGUAGES / "word_char"
+SENTENCES = golden("word_char")[0]["sentences"]
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return Embedder(MODEL)
+
+
+def same_arrays(found, expected, tolerance=0):
+    assert len(found) == len(expected)
+    for array, other in zip(found, expected):
+        np.testing.assert_allclose(array, other, rtol=0, atol=tolerance)
+
+
+# --- Embedder ---------------------------------------------------------------------------------
+
+
+def test_word_cache_is_saved_and_read(tmp_path):
+    embedder = Embedder(MODEL)
+    expected = embedder.embed(SENTENCES)
+    files = tmp_path / "words.h5", tmp_path / "words.txt"
+    embedder.word_cache.save(*files)
+    again = Embedder(MODEL, word_cache=WordCache.from_files(*files))
+    same_arrays(again.embed(SENTENCES), expected, 1e-6)
+    # Those of white space, and the empty one, are no lines of a file.
+    assert again.word_cache.hits and again.word_cache.misses <= 4
+    with pytest.raises(ValueError, match="The word cache is of another model"):
+        Embedder(MANY_LANGUAGES / "char_only", word_cache=WordCache.from_files(*files))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_pickled(variant):
+    embedder = Embedder(MANY_LANGUAGES / variant)
+    expected = embedder.embed(SENTENCES)
+    again = pickle.loads(pickle.dumps(embedder))
+    assert again.layer.lexicon == embedder.layer.lexicon
+    same_arrays(again.embed(SENTENCES), expected, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "token, same",
+    [
+        (b"cat", "cat"),
+        ("\ud800cat", "cat"),
+        (b"c\xffat", "cat"),
+        ("\udfff", ""),
+        ("北京".encode(), "北京"),
+        (b"\xe5\x8c", ""),
+        (" ", "\t"),
+        ("z" * 100, "z" * 48),
+        ("<S>", "<_>"),  # bilm-tf's marks are plain text
+        ("<bos>", b"<bos>"),
+    ],
+)
+def test_odd_tokens(embedder, token, same):
+    if same == "z" * 48:
+        same = "z" * (embedder.config.max_characters_per_token - 2)
+    rules = embedder.layer.lexicon
+    row, other = (rules.encode_words([x]) for x in (token, same))
+    if token not in (" ", "<S>"):
+        np.testing.assert_array_equal(row, other)
+    (found,) = embedder.embed([["the", token, "cat"]], output="layers")
+    ids = rules.encode_sentences([["the", token, "cat"]])
+    expected = to_numpy(ElmoLayer(MODEL, output="layers")(ids))
+    assert_close(found, expected[0])
+
+
+def test_sentences_of_no_words(embedder):
+    assert [x.shape for x in embedder.embed(["", " \n", []])] == 3 * [(0, embedder.dim)]
+    assert embedder.embed(["\u3000"])[0].shape == (1, embedder.dim)  # no ASCII white space
+
+
+# --- Strings in TensorFlow --------------------------------------------------------------------
+
+
+def test_threads_share_an_encoder_whose_table_is_not_made_yet():
+    tf = pytest.importorskip("tensorflow")
+    encoder, start, found = LexiconEncoder(small_lexicon()), threading.Barrier(4), []
+
+    def encode(in_graph):
+        call = tf.function(encoder.__call__) if in_graph else encoder
+        start.wait()
+        found.append(np.array(call(tf.constant(["the 猫 z"]))))
+
+    threads = [threading.Thread(target=encode, args=(i % 2 == 0,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = encoder.lexicon.encode_sentences([["the", "猫", "z"]])
+    assert len(found) == 4
+    for rows in found:
+        np.testing.assert_array_equal(rows, expected)
+
+
+def test_copied_encoders_make_tables_of_their_own():
+    tf = pytest.importorskip("tensorflow")
+    encoder, text = LexiconEncoder(small_lexicon()), tf.constant(["the 猫"])
+    expected = np.array(encoder(text))
+    again = LexiconEncoder.from_config(encoder.get_config())
+    np.testing.assert_array_equal(again(text), expected)
+    assert again.word_table() is not encoder.word_table() is encoder.word_table()
+
+
+def test_rows_keep_a_window_of_padding_where_a_word_has_the_same_id():
+    tf = pytest.importorskip("tensorflow")
+    lexicon = small_lexicon(words="a b c d e f g h cat")
+    word = lexicon.words[lexicon.padding - 1]
+    assert word == "cat" and lexicon.encode_words([word])[0, 0] == lexicon.padding
+    rows, _ = LexiconEncoder(lexicon).encode_distinct(tf.constant([[word]]), widest_filter=3)
+    assert rows.shape[1] == 1 + len("cat") + 2 + 3  # the word, its characters, marks, padding
+
+
+def test_in_a_data_pipeline_on_every_backend():
+    tf = pytest.importorskip("tensorflow")
+    elmo = ElmoLayer(MODEL)
+    encoder = LexiconEncoder(elmo.lexicon)
+    dataset = tf.data.Dataset.from_tensor_slices(["the cat", "北京 z"]).batch(2).map(encoder)
+    inputs = keras.Input((None, elmo.config.row_width), dtype="int32")
+    model = keras.Model(inputs, elmo(inputs))
+    expected = to_numpy(elmo(["the cat", "北京 z"]))
+    assert_close(model.predict(dataset, verbose=0), expected)
+
+
+# --- Saved, cloned, subclassed ----------------------------------------------------------------
+
+
+@keras.saving.register_keras_serializable("test_lexicon_models")
+class Tagger(keras.Model):
+    def __init__(self, elmo=None, **kwargs):
+        super().__init__(**kwargs)
+        self.elmo = ElmoLayer(MODEL) if elmo is None else elmo
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        return self.dense(self.elmo(inputs))
+
+    def get_config(self):
+        return {**super().get_config(), "elmo": keras.saving.serialize_keras_object(self.elmo)}
+
+    @classmethod
+    def from_config(cls, config):
+        config["elmo"] = keras.saving.deserialize_keras_object(config["elmo"])
+        return cls(**config)
+
+
+def test_subclassed_and_functional_models(tmp_path):
+    ids = ElmoLayer(MODEL).lexicon.encode_sentences(SENTENCES)
+    inputs = keras.Input(ids.shape[1:], dtype="int32")
+    functional = keras.Model(inputs, keras.layers.Dense(2)(ElmoLayer(MODEL)(inputs)))
+    for model in (Tagger(), functional):
+        expected = to_numpy(model(ids))
+        model.save(tmp_path / "model.keras")
+        again = keras.models.load_model(tmp_path / "model.keras")
+        assert_close(to_numpy(again(ids)), expected)
+        pickled = pickle.loads(pickle.dumps(model))
+        assert_close(to_numpy(pickled(ids)), expected)
+        assert_close(to_numpy(copy.deepcopy(model)(ids)), expected)
+    clone = keras.models.clone_model(functional)
+    layers = [x for x in clone.layers if isinstance(x, ElmoLayer)]
+    assert_close(to_numpy(layers[0](ids)), to_numpy(ElmoLayer(MODEL)(ids)))
+
+
+@tensorflow_only
+def test_exported_by_keras(tmp_path):
+    import tensorflow as tf
+
+    text = tf.constant([["the", "cat"], ["北京", ""]])
+    inputs = keras.Input((None,), dtype="string")
+    model = keras.Model(inputs, ElmoLayer(MODEL, num_mixes=2)(inputs)[1])
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(tmp_path / "served")
+    assert_close(served.serve(text), to_numpy(ElmoLayer(MODEL)(text)))
+
+
+# --- Configs of an enemy ----------------------------------------------------------------------
+
+WORDS = "<oov>\n<bos>\n<eos>\n<pad>"
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"words": WORDS}, "The lexicon is of another model"),
+        ({"words": None}, "The lexicon is of another model"),
+        ({"characters": None}, "The lexicon is of another model"),
+        ({"max_characters_per_token": 1_000}, "The lexicon is of another model"),
+        ({"max_characters_per_token": -3}, "must be an integer of at least 7, got -3"),
+        ({"max_characters_per_token": "9"}, "must be an integer of at least 7, got '9'"),
+        ({"words": 5}, "The words of a lexicon's dict must be one string"),
+        ({"words": ["<oov>"]}, "The words of a lexicon's dict must be one string"),
+        ({"characters": {}}, "The characters of a lexicon's dict must be one string"),
+        ({"words": "a\tb"}, "Entry 0 of word.dic must be a string that does not begin"),
+        ({"words": ""}, "Entry 0 of word.dic|word.dic does not list <oov>"),
+        ({"words": ...}, "Expected what Lexicon.to_dict makes"),
+        ({"more": 1}, "Expected what Lexicon.to_dict makes"),
+    ],
+)
+def test_edited_lexicons(changes, message):
+    config = keras.saving.serialize_keras_object(ElmoLayer(MODEL))
+    lexicon = {**config["config"]["lexicon"], **changes}
+    lexicon = {name: value for name, value in lexicon.items() if value is not ...}
+    config = json.loads(json.dumps(config))
+    config["config"]["lexicon"] = lexicon
+    with pytest.raises(ValueError, match=message) as caught:
+        keras.saving.deserialize_keras_object(config)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("lexicon", ["a", 5, ["a"], {}])
+def test_what_is_no_lexicon(lexicon):
+    config = ElmoLayer(MODEL).get_config()
+    for make in (
+        lambda: LexiconEncoder(lexicon),
+        lambda: ElmoLayer.from_config({**config, "output": "mix", "lexicon": lexicon}),
+    ):
+        with pytest.raises(ValueError, match="Expected what Lexicon.to_dict makes"):
+            make()
+
+
+def test_a_lexicon_where_there_is_none_to_give():
+    lexicon = small_lexicon()
+    for config in (ElmoLayer().config, ElmoLayer().config.with_word_input(9)):
+        with pytest.raises(ValueError, match="got a lexicon, but its config reads none"):
+            ElmoLayer(None, config=config, lexicon=lexicon)
+    with pytest.raises(ValueError, match="got both model=.*, and a lexicon: leave it out"):
+        ElmoLayer(MODEL, lexicon=lexicon)
+    config = {**ElmoLayer(MODEL).get_config(), "output": "mix", "lexicon": None}
+    with pytest.raises(ValueError, match="A config with a lexicon needs it"):
+        ElmoLayer.from_config(config)
+
+
+# --- Language models --------------------------------------------------------------------------
+
+NOT_TRAINED = "with a lexicon, as those of ELMoForManyLangs, cannot be trained or evaluated"
+
+
+def test_no_language_model(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_elmo.training.loading.model_files", lambda _: pytest.fail("read"))
+    convert(MODEL, tmp_path / "hdf5")
+    config = ElmoLayer(MODEL).config
+    with pytest.raises(ValueError, match=NOT_TRAINED):
+        BidirectionalLanguageModel(config, 100)
+    (tmp_path / "text.txt").write_text("a b\n")
+    settings = {"files": tmp_path / "text.txt", "output": tmp_path / "run"}
+    for model in (MODEL, tmp_path / "hdf5", "many-languages/it"):
+        with pytest.raises(ValueError, match=NOT_TRAINED):
+            train(TrainingSettings(**settings, start_from=model))
+    with pytest.raises(ValueError, match=NOT_TRAINED):
+        train(TrainingSettings(**settings, options=tmp_path / "hdf5" / "options.json"))
+    for model in (MODEL, tmp_path / "hdf5"):
+        with pytest.raises(ValueError, match=NOT_TRAINED):
+            load_language_model(model)
+    assert not (tmp_path / "run").exists()  # told before anything is counted
