@@ -13,7 +13,7 @@ from keras_elmo.export.convert import convert
     [
         ({"output": "layers"}, "has no mix: make it with output='mix'"),
         ({"stateful": True}, "without stateful=True"),
-        ({"token_embeddings": TINY / "token_embeddings.hdf5"}, "only models of characters"),
+        ({"token_embeddings": TINY / "token_embeddings.hdf5"}, "only models that read strings"),
     ],
 )
 def test_layers_that_cannot_be_served_are_named(arguments, message, tmp_path):
