@@ -94,15 +94,17 @@ def masked(x: Any, valid: Any, otherwise: Any = None) -> Any:
     return ops.where(valid, x, ops.zeros_like(x) if otherwise is None else otherwise)
 
 
-def product_over_time(kernel: Any, inputs: Any, bias: Any) -> Any:
+def product_over_time(kernel: Any, inputs: Any, bias: Any = None) -> Any:
     """`kernel @ inputs + bias`, `(T, M, B)`, for all time steps in one product.
 
-    The kernel is `(M, N)`, the inputs are `(T, B, N)`, the bias `(M,)`.
+    The kernel is `(M, N)`, the inputs are `(T, B, N)`, the bias is `(M,)`, or `None` for none.
     """
     num_steps, batch_size, num_inputs = ops.shape(inputs)
     columns = ops.transpose(ops.reshape(inputs, (-1, num_inputs)))
     # The kernel at the left: the other way round takes twice as long on processors without AVX-512.
-    products = ops.matmul(kernel, columns) + ops.reshape(bias, (-1, 1))
+    products = ops.matmul(kernel, columns)
+    if bias is not None:
+        products = products + ops.reshape(bias, (-1, 1))
     products = ops.reshape(products, (kernel.shape[0], num_steps, batch_size))
     return ops.transpose(products, (1, 0, 2))
 
@@ -120,7 +122,7 @@ def _backward(spec, saved, upstream):
     d_outputs, d_h, d_c = (ops.cast(x, spec.state_dtype) for x in upstream)
     before_h, before_c = _states_before(spec, h, all_h), _states_before(spec, c, all_c)
     before_h = ops.transpose(ops.cast(before_h, spec.compute_dtype), (0, 2, 1))
-    products = product_over_time(recurrent_kernel, before_h, 0.0)
+    products = product_over_time(recurrent_kernel, before_h)
     gates = ops.cast(z + products, spec.state_dtype)
     (d_h, d_c), (d_z, d_projected, m) = scan(
         _backward_step,
