@@ -101,7 +101,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         rows = tf.concat([special, self._word_rows(words)], axis=0)
         if widest_filter is not None:
             inside = (rows != self.rules.padding) & (rows != 0)
-            longest = tf.reduce_max(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1))
+            longest = tf.reduce_max(tf.where(inside, tf.range(1, rows.shape[1] + 1), 0))
             rows = rows[:, : longest + widest_filter]
         begin = tf.fill([tokens.nrows(), 1], 1)
         places = tokens.with_flat_values(places + len(special))
