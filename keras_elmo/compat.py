@@ -183,6 +183,7 @@ class Embedder:
 
     Example:
 
+    >>> from keras_elmo.compat import Embedder
     >>> Embedder("many-languages/159").sents2elmo([["Il", "gatto"], ["Ciao"]])[0].shape
     (2, 1024)
 

@@ -15,6 +15,7 @@ import pytest
 
 import keras_elmo
 from helpers import tensorflow_only
+from many_languages import MANY_LANGUAGES
 from training_models import BATCH, CONFIG, DATA, tiny_model, vocabulary
 
 ROOT = Path(__file__).parents[1]
@@ -28,10 +29,11 @@ SMALLER = {
     "batch_size=128, unroll_steps=20": "batch_size=4, unroll_steps=8",
     "(128, 20)": "(4, 8)",
     "num_negative_samples=1024": "num_negative_samples=16, batch_size=4, unroll_steps=8",
+    '"many-languages/it"': '"many-languages/159"',  # a folder, in place of the download
     '"shards/*", output="run"': '"shards/*", output="trained", steps=2, batch_size=4',
 }
 USUAL = dataclasses.replace(CONFIG, max_characters_per_token=50)
-ILLUSTRATIVE = {"118.3", "3551342", "60003", "512", "(3, 4, 1024)"}
+ILLUSTRATIVE = {"118.3", "3551342", "60003", "512", "(3, 4, 1024)", "(2, 1024)"}
 """Outputs that depend on the files, for which the test has small ones."""
 
 
@@ -88,6 +90,8 @@ def write_files(folder):
     """Small files of the names in the examples."""
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(ROOT / "weights" / "default" / name, folder)
+    for number in ("158", "159"):
+        shutil.copytree(MANY_LANGUAGES / "word_char", folder / "many-languages" / number)
     for name in ("vocab.txt", "vocabulary.txt"):
         shutil.copy(DATA / "vocab.txt", folder / name)
     (folder / "heldout.txt").write_text("Hello , world\n" + (DATA / "heldout.txt").read_text())
