@@ -457,7 +457,8 @@ class ElmoLayer(keras.layers.Layer):
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
         for name in ("model", "token_embeddings", "alignment"):
-            if config.get(name) not in (None, True, False):
+            is_flag = name == "alignment" and isinstance(config.get(name), bool)
+            if config.get(name) is not None and not is_flag:
                 raise ValueError(
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
                     "nothing to be loaded. Do not load what you do not trust."
