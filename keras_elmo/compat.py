@@ -190,7 +190,7 @@ class Embedder:
     Reference: elmoformanylangs 0.0.4, `elmoformanylangs.Embedder`.
     """
 
-    def __init__(self, model_dir: ModelSource = "default", batch_size: int = 64):
+    def __init__(self, model_dir: ModelSource, batch_size: int = 64):
         tokens = batch_size * _TOKENS_OF_A_SENTENCE
         self.embedder = embedder.Embedder(model_dir, batch_tokens=tokens, progress=False)
 

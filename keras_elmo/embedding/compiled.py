@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.elmo_layer import ElmoLayer, aligned
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 
 _FEWEST_WORDS = 8
@@ -36,8 +36,8 @@ class CompiledWords:
 class CompiledSentences:
     """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or `QuantizedBiLM`."""
 
-    def __init__(self, bilm: Any, mix: WeightedLayerSum | None, output: str):
-        self._bilm, self._mix, self._output = bilm, mix, output
+    def __init__(self, bilm: Any, mix: WeightedLayerSum | None, output: str, alignment: Any = None):
+        self._bilm, self._mix, self._output, self._alignment = bilm, mix, output, alignment
         tokens, lengths = ((None, None, bilm.projection_dim), "float32"), ((None,), "int32")
         # On TensorFlow a `QuantizedBiLM` compiles itself.
         layers = None if getattr(bilm, "is_compiled", False) else [bilm, mix]
@@ -49,6 +49,7 @@ class CompiledSentences:
         if lengths is not None:
             mask = ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
         layers = self._bilm(ops.cast(tokens, self._bilm.compute_dtype), mask=mask)[:, :, 1:-1]
+        layers = aligned(layers, self._alignment)
         if self._output == "mix":
             layers = self._mix(layers, training=False)
         elif self._output == "top":

@@ -271,7 +271,9 @@ class Embedder:
     def _compiled(self, output):
         if output not in self._sentences:
             mix = self.layer.mixes[0] if output == "mix" else None
-            self._sentences[output] = CompiledSentences(self._bilm, mix, output)
+            self._sentences[output] = CompiledSentences(
+                self._bilm, mix, output, self.layer.alignment
+            )
         return self._sentences[output]
 
     def embed_file(

@@ -22,6 +22,7 @@ from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource, model_files
 from keras_elmo.pretrained.formats import load_weights, read_architecture
 from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_model
+from keras_elmo.pretrained.torch_files import read_matrix
 from keras_elmo.text.characters import DistinctWords, pad_words
 from keras_elmo.text.lexicon import Lexicon
 
@@ -68,6 +69,9 @@ class ElmoLayer(keras.layers.Layer):
             bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs are then
             token ids of `encode_token_ids`.
         lexicon: With a `config` that has one, the `Lexicon`.
+        alignment: A matrix `(2 * P, 2 * P)`, an array or the path of a file of `torch.save`, that
+            maps the vectors of layer 1 into the space of another language: they are multiplied by
+            its transpose (Schuster et al. 2019). `True` for one that is loaded with the weights.
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
@@ -129,6 +133,7 @@ class ElmoLayer(keras.layers.Layer):
         max_batch_size: int = 128,
         token_embeddings: str | os.PathLike | np.ndarray | None = None,
         lexicon: Lexicon | dict | None = None,
+        alignment: str | os.PathLike | np.ndarray | bool | None = None,
         dtype: str | keras.dtype_policies.DTypePolicy | None = None,
         **kwargs: Any,
     ):
@@ -149,6 +154,8 @@ class ElmoLayer(keras.layers.Layer):
         self.dropout = dropout
         self.stateful = stateful
         self.max_batch_size = max_batch_size
+        alignment = False if alignment is None else alignment
+        self.is_aligned = alignment is not False
         self.supports_masking = True
         # XLA has no strings; a model of another backend never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
@@ -165,6 +172,8 @@ class ElmoLayer(keras.layers.Layer):
             with model_files(model) as (options, weights):
                 self._set_up(*read_architecture(options, weights), token_embeddings)
                 load_weights(self, self.config, weights, token_embeddings is not None)
+        if not isinstance(alignment, bool):
+            self._load_alignment(alignment)
         self.trainable_bilm = trainable_bilm
 
     def _set_up(self, config, lexicon, token_embeddings):
@@ -204,6 +213,26 @@ class ElmoLayer(keras.layers.Layer):
         if self.stateful:
             self.hidden_state = self._state("hidden_state", config.projection_dim)
             self.cell_state = self._state("cell_state", config.lstm_dim)
+        self.alignment = None
+        if self.is_aligned:
+            self.alignment = self.add_weight(
+                2 * (config.output_dim,),
+                "identity",
+                "float32",
+                trainable=False,
+                autocast=False,
+                name="alignment",
+            )
+
+    def _load_alignment(self, matrix):
+        if isinstance(matrix, (str, os.PathLike)):
+            matrix = read_matrix(matrix)
+        matrix, shape = np.asarray(matrix, "float32"), tuple(self.alignment.shape)
+        if matrix.shape != shape:
+            raise ValueError(
+                f"alignment must be a matrix {shape} for this model; got shape {matrix.shape}."
+            )
+        self.alignment.assign(matrix)
 
     def _state(self, name, dim):
         shape = (self.max_batch_size, self.config.num_directions, self.config.num_layers, dim)
@@ -286,6 +315,7 @@ class ElmoLayer(keras.layers.Layer):
             tokens = self.token_encoder(ops.cast(inputs, "int32"))
         # The begin of a sentence is at the first position, the end at the last valid one.
         layers, mask = self._run_bilm(tokens, mask)[:, :, 1:-1], mask[:, 2:]
+        layers = aligned(layers, self.alignment)
         return masked(layers, mask[:, None, :, None]), mask
 
     def _mask_with_boundaries(self, inputs):
@@ -422,6 +452,7 @@ class ElmoLayer(keras.layers.Layer):
             "l2": self.l2,
             "dropout": self.dropout,
             "trainable_bilm": self.trainable_bilm,
+            "alignment": self.is_aligned,
             "stateful": self.stateful,
             "max_batch_size": self.max_batch_size,
             "dtype": keras.dtype_policies.serialize(self.bilm_dtype_policy),
@@ -430,8 +461,9 @@ class ElmoLayer(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
-        for name in ("model", "token_embeddings"):
-            if config.get(name) is not None:
+        for name in ("model", "token_embeddings", "alignment"):
+            is_flag = name == "alignment" and isinstance(config.get(name), bool)
+            if config.get(name) is not None and not is_flag:
                 raise ValueError(
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
                     "nothing to be loaded. Do not load what you do not trust."
@@ -441,6 +473,8 @@ class ElmoLayer(keras.layers.Layer):
         if isinstance(output := config.get("output"), _OutputOf):
             layer.token_encoder.set_weights(output.layer.token_encoder.get_weights())
             layer.bilm.set_weights(output.layer.bilm.get_weights())
+            if layer.alignment is not None:
+                layer.alignment.assign(output.layer.alignment)
         return layer
 
 
@@ -461,6 +495,18 @@ class _OutputOf(str):
 
     def __reduce__(self):
         return str, (str(self),)
+
+
+def aligned(layers: Any, alignment: Any) -> Any:
+    """All layers `(B, L + 1, T, 2 * P)`, with layer 1 times the matrix transposed, if any.
+
+    Reference: Schuster et al. 2019, "Cross-Lingual Alignment of Contextual Word Embeddings".
+    """
+    if alignment is None:
+        return layers
+    matrix = ops.transpose(ops.cast(alignment, layers.dtype))
+    parts = [layers[:, :1], ops.matmul(layers[:, 1:2], matrix), layers[:, 2:]]
+    return ops.concatenate(parts, axis=1)
 
 
 def _is_foreign_string_tensor(x):

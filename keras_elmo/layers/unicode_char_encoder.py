@@ -101,9 +101,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         rows = tf.concat([special, self._word_rows(words)], axis=0)
         if widest_filter is not None:
             inside = (rows != self.rules.padding) & (rows != 0)
-            # By column: the id of a word, before its characters, may be the same as the padding.
-            column = tf.range(1, self.rules.width + 1)
-            longest = tf.reduce_max(tf.where(tf.reduce_any(inside, axis=0), column, 0))
+            longest = tf.reduce_max(tf.where(inside, tf.range(1, rows.shape[1] + 1), 0))
             rows = rows[:, : longest + widest_filter]
         begin = tf.fill([tokens.nrows(), 1], 1)
         places = tokens.with_flat_values(places + len(special))

@@ -24,7 +24,7 @@ _ALLENNLP = (
 )
 _NLPL_VERSIONS = f"{NLPL}/11", f"{NLPL}/20"
 
-PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS)
+PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS, EMBEDDIA)
 """Base addresses of the published models: what a mirror has in place of each."""
 
 _ADDRESS = re.compile("https?://", re.IGNORECASE)

@@ -98,6 +98,16 @@ def test_data_pipeline_and_config():
     np.testing.assert_array_equal(next(iter(dataset)), rows)
 
 
+def test_a_word_whose_id_is_that_of_the_padding_is_not_truncated():
+    lexicon = small_lexicon(words=" ".join(f"w{i}" for i in range(30)))
+    word = lexicon.words[lexicon.padding - 1]
+    rows, _ = LexiconEncoder(lexicon).encode_distinct(tf.constant([word]), widest_filter=3)
+    assert rows[-1, 0] == lexicon.padding
+    expected = lexicon.trimmed(lexicon.encode_sentences([[word]])[0, 1:2], 3)
+    num_letters = len(word)
+    assert rows.shape[1] == 1 + num_letters + 2 + 3 <= expected.shape[1]
+
+
 @tensorflow_only
 def test_in_a_model():
     model = keras.Sequential([LexiconEncoder(small_lexicon())])
