@@ -204,6 +204,8 @@ class ElmoConfig:
         fields["vocabulary_size"] = options.pop("n_tokens_vocab", None)
         if (lexicon := options.pop("lexicon", None)) is not None:
             fields |= _read_section("lexicon", lexicon, _LEXICON)
+            if fields["num_characters"] is None and not fields["word_dim"]:
+                _fail("lexicon", lexicon, "n_characters, word_dim or both")
         return cls(
             **fields,
             bidirectional=options.pop("bidirectional", True),

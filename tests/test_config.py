@@ -211,3 +211,39 @@ def test_bad_files_are_named(tmp_path):
     path.write_text("[1]")
     with pytest.raises(ValueError, match=r"options\.json must hold a JSON object, found list"):
         ElmoConfig.from_json(path)
+
+
+LEXICON = {"word_dim": 5, "vocabulary_size": 9, "num_characters": 30, "always_project": True}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        LEXICON,
+        {**LEXICON, "word_dim": 0, "vocabulary_size": None},
+        {**LEXICON, "num_characters": None, "filters": None},
+    ],
+)
+def test_options_of_a_lexicon_come_back(fields):
+    config = ElmoConfig(**fields)
+    assert config.has_lexicon and config.reads_text
+    assert config.row_width == 50 * config.reads_characters + (config.word_dim > 0)
+    assert ElmoConfig.from_dict(config.to_dict()) == config
+    assert not config.with_word_input(3).has_lexicon
+
+
+@pytest.mark.parametrize(
+    "lexicon, message",
+    [
+        ({}, "lexicon = {}: expected n_characters, word_dim or both"),
+        ({"word_dim": 5}, "vocabulary_size .* = None: expected the number of words"),
+        ({"n_words": 9, "word_dim": 5}, "num_characters = None: expected the number of code"),
+        ({"n_characters": 9, "max_characters_per_token": 6}, "at least 7 where code points"),
+        ({"n_characters": -1}, "num_characters = -1"),
+        ([], r"lexicon = \[\]: expected an object"),
+    ],
+)
+def test_bad_options_of_a_lexicon(lexicon, message):
+    filters = None if lexicon == {"word_dim": 5} else OPTIONS["char_cnn"]
+    with pytest.raises(ValueError, match=message):
+        ElmoConfig.from_dict({**OPTIONS, "char_cnn": filters, "lexicon": lexicon})

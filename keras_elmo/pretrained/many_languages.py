@@ -249,7 +249,7 @@ def _architecture(folder, config_path):
         )
     name = PurePosixPath(config_path).name
     for path in (folder / config_path, folder / name):
-        if path.is_file():
+        if os.path.isfile(path):  # unlike Path.is_file, False for a name that is too long
             return read_json(path)
     if name in _PUBLISHED_NAMES:
         return _PUBLISHED
