@@ -136,7 +136,8 @@ def _no_model(place, path):
     if path.exists():
         return (
             f"{path} is neither a folder nor a whole zip or tar.gz file. Pass the folder that "
-            "holds options.json and weights.hdf5, or the pair (options, weights) of their paths."
+            "holds options.json and weights.hdf5 (of ELMoForManyLangs: config.json and "
+            "encoder.pkl), or the pair of their paths."
         )
     return f"There is no folder or archive {path}.{hint_at_models(str(place))}"
 

@@ -41,8 +41,8 @@ _PUBLISHED = {
 }
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _OTHER_MODEL = (
-    "Check that word.dic, char.dic, both .pkl files and the architecture are of one model, or "
-    "download it again."
+    "Check that word.dic, char.dic, both .pkl files and the architecture are of one model (the "
+    "published architecture is taken where its file is not there), or download it again."
 )
 
 
@@ -85,6 +85,11 @@ def load_weights(
         FileNotFoundError: if a file is missing.
         ValueError: if an array is missing, unknown or misshapen, or a file is damaged or unsafe.
     """
+    if Path(encoder).name == PICKLED_EMBEDDER:
+        raise ValueError(
+            f"{encoder} has no LSTMs: the pair of a model of ELMoForManyLangs is {PICKLED_OPTIONS} "
+            f"and {PICKLED_ENCODER}, and {PICKLED_EMBEDDER} is read from beside them."
+        )
     tables = {Path(encoder): _encoder_table(config)}
     if not without_token_encoder:
         tables[Path(encoder).with_name(PICKLED_EMBEDDER)] = _embedder_table(config)

@@ -181,7 +181,12 @@ def list_models(language: str | None = None) -> list[str]:
 
 
 def _of_language(code):
-    return [name for name, model in _MODELS.items() if model.language == code]
+    """Names of the models of a language, by its code or by that of a collection, such as zht."""
+    return [
+        name
+        for name, model in _MODELS.items()
+        if model.language == code or ("/" in name and name.endswith(f"/{code}"))
+    ]
 
 
 def get_model(name: str) -> PretrainedModel:

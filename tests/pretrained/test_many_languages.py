@@ -114,6 +114,11 @@ def test_a_file_that_is_missing(model, name):
         ElmoLayer(model)
 
 
+def test_a_pair_with_the_wrong_pickle(model):
+    with pytest.raises(ValueError, match=r"token_embedder\.pkl has no LSTMs: the pair of a model"):
+        ElmoLayer((model / "config.json", model / "token_embedder.pkl"))
+
+
 @pytest.mark.parametrize("share", [0, 0.5, 0.99])
 def test_a_truncated_pickle(model, share):
     path = model / "encoder.pkl"

@@ -49,6 +49,7 @@ def test_the_models_of_elmo_for_many_langs():
 
 def test_the_models_of_a_language():
     assert list_models(language="tr") == ["many-languages/tr"]
+    assert list_models(language="zht") == list_models(language="zh") == ["many-languages/zht"]
     assert list_models("pt") == ["allennlp/pt", "many-languages/pt"]
     assert list_models("ru") == ["nlpl/ru-195", "nlpl/ru-212", "many-languages/ru"]
     assert list_models("no") == [f"nlpl/no-{number}" for number in (210, 211, 217, 218)]
