@@ -17,6 +17,8 @@ def import_keras(show_messages: bool = False) -> None:
     """
     if "keras" in sys.modules:
         return
+    # TensorFlow leaves it off on processors without AVX-512 VNNI, where it is faster as well.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     if not show_messages:
         # Errors too: oneDNN logs as one what it does by other means. Real ones are raised.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

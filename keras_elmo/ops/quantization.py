@@ -11,6 +11,12 @@ _LARGEST = 127
 _ZERO = 128
 """What stands for 0 where integers have no sign."""
 
+_NO_PRODUCTS = (
+    'dtype="int8" (--compute-dtype int8) does not work here: it needs a processor with fast '
+    "products of 8-bit integers (AVX-512 VNNI or AMX) and a build of the backend that uses them. "
+    "Leave dtype out, or take the other of TensorFlow and PyTorch."
+)
+
 
 class Int8Kernel:
     """A kernel `(M, N)` quantized to 8 bits: multiplies vectors `(B, N)`, quantized too.
@@ -54,12 +60,9 @@ def check_int8_products() -> None:
     try:
         products = ops.convert_to_numpy(Int8Kernel(kernel)(ops.convert_to_tensor(x)))
     except Exception as error:  # whatever a backend raises that lacks the operation
-        raise ValueError(
-            'dtype="int8" does not work with this processor or this build of the backend '
-            f"({str(error).splitlines()[0]}). Use dtype=None."
-        ) from error
+        raise ValueError(_NO_PRODUCTS) from error
     if not np.allclose(products, x @ kernel.T, rtol=1e-5):
-        raise ValueError('dtype="int8" gives wrong products on this processor. Use dtype=None.')
+        raise ValueError(_NO_PRODUCTS)
 
 
 def graph_of_constants(function: Callable, *signature: tuple) -> Callable:

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import assert_close, to_numpy
+from helpers import assert_close, needs_int8, to_numpy
 from keras_elmo import (
     ElmoConfig,
     ElmoLayer,
@@ -371,10 +371,8 @@ def test_a_failed_first_word_does_not_bind_a_cache(monkeypatch):
         other.embed(["cat"])
 
 
-@pytest.mark.parametrize("dtype", [None, "int8"])
+@pytest.mark.parametrize("dtype", [None, pytest.param("int8", marks=needs_int8)])
 def test_pickled(dtype):
-    if dtype and keras.backend.backend() == "jax":
-        pytest.skip("JAX has no int8")
     embedder = small(dtype=dtype, batch_tokens=64, overlap=7)
     vectors = embedder.embed(SENTENCES)
     again = pickle.loads(pickle.dumps(embedder))

@@ -2,20 +2,17 @@
 
 import copy
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from helpers import to_numpy
+from helpers import needs_int8, to_numpy
 from keras_elmo import ElmoLayer, Embedder
 from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.quantized_bilm import QuantizedBiLM
 from keras_elmo.ops.quantization import Int8Kernel
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() == "jax", reason="JAX has no fast products of 8-bit integers"
-)
+pytestmark = needs_int8
 SENTENCES = [["The", "bank", "raised", "its", "rates", "."], ["Hello"], [], ["a", "b"] * 20]
 
 

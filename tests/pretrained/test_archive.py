@@ -228,7 +228,7 @@ def test_sizes_are_limited(kind, tmp_path, monkeypatch):
             content_of(path)
 
     monkeypatch.setattr(archive, "_MOST_PICKLE_BYTES", 1000)
-    monkeypatch.setattr(archive, "_MOST_DICTIONARY_BYTES", 500)
+    monkeypatch.setattr(archive, "MAX_LEXICON_BYTES", 500)
     model = {"options.json": OPTIONS, "weights.hdf5": WEIGHTS}
     too_large(model, "options.json", 1_100_000, "1,048,576")
     too_large(model, "weights.hdf5", 5_000_000, "4,355,344")
