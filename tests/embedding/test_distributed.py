@@ -57,7 +57,8 @@ def test_two_actors_one_of_which_dies(tmp_path, shards):
     report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
     killer.join()
     assert killed
-    assert (report.shards, report.skipped, report.lines, report.failed) == (4, 0, 80, 0)
+    assert (report.shards, report.lines, report.failed) == (4, 80, 0)
+    assert report.skipped <= 1  # the actor may have died just after it had completed a shard
     embedder = Embedder(GOLDEN)
     for name, rows in read(tmp_path / "out").items():
         lines = (tmp_path / name.removesuffix(".parquet")).read_text().splitlines()
