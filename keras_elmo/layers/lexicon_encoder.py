@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
+from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, delimited
 from keras_elmo.text.lexicon import BEGIN, BEGIN_WORD, END, END_WORD, UNKNOWN, Lexicon
 
 _TABLE_LOCK = threading.Lock()
@@ -74,12 +74,8 @@ class LexiconEncoder(UnicodeCharEncoder):
         )
         ids = tf.gather(table, tf.minimum(tf.maximum(codes, 0), len(table) - 1))
         begin, end = (lexicon.character_ids[mark] + 1 for mark in (BEGIN_WORD, END_WORD))
-        length = tf.reduce_sum(tf.cast(codes >= 0, tf.int32), axis=1, keepdims=True)
-        column = tf.range(self.max_characters_per_token)[None]
-        ids = tf.pad(ids, [[0, 0], [1, 1]])
-        ids = tf.where(column == 0, begin, ids)
-        ids = tf.where(column == length + 1, end, ids)
-        return tf.where(column > length + 1, lexicon.padding, ids)
+        lengths = tf.reduce_sum(tf.cast(codes >= 0, tf.int32), axis=1)
+        return delimited(ids, lengths, begin, end, lexicon.padding)
 
     @functools.cached_property
     def _code_points(self):

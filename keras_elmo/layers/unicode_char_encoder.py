@@ -123,13 +123,9 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
         room = self.max_characters_per_token - 2
         text = tf.strings.unicode_transcode(words, "UTF-8", "UTF-8", errors="ignore")
-        length = tf.minimum(tf.strings.length(text), room)[:, None]
+        lengths = tf.minimum(tf.strings.length(text), room)
         ids = tf.cast(tf.io.decode_raw(text, tf.uint8, fixed_length=room), tf.int32) + BYTE_OFFSET
-        ids = tf.pad(ids, [[0, 0], [1, 1]])
-        column = tf.range(self.max_characters_per_token)[None]
-        ids = tf.where(column == 0, BEGIN_WORD, ids)
-        ids = tf.where(column == length + 1, END_WORD, ids)
-        return tf.where(column > length + 1, WORD_PADDING, ids)
+        return delimited(ids, lengths, BEGIN_WORD, END_WORD, WORD_PADDING)
 
     def compute_mask(self, inputs, mask=None):
         if isinstance(inputs, keras.KerasTensor):
@@ -148,6 +144,20 @@ class UnicodeCharEncoder(keras.layers.Layer):
         config = super().get_config()
         del config["dtype"]
         return {**config, "max_characters_per_token": self.max_characters_per_token}
+
+
+def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any:
+    """What `delimited_rows` makes, `(N, C + 2)`, in a graph of TensorFlow.
+
+    Of each row of `ids`, `(N, C)`, as many as `lengths`, `(N,)`, says are kept.
+    """
+    import tensorflow as tf
+
+    ids = tf.pad(ids, [[0, 0], [1, 1]])
+    column, length = tf.range(tf.shape(ids)[1])[None], lengths[:, None]
+    ids = tf.where(column == 0, begin, ids)
+    ids = tf.where(column == length + 1, end, ids)
+    return tf.where(column > length + 1, padding, ids)
 
 
 def is_python_strings(inputs: Any) -> bool:

@@ -19,7 +19,6 @@ from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
 _ARCHITECTURE_FILE = "architecture.json"
 
-_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 _PUBLISHED = {
     "encoder": {
         "name": "elmo",
@@ -32,7 +31,7 @@ _PUBLISHED = {
     "token_embedder": {
         "name": "cnn",
         "activation": "relu",
-        "filters": _FILTERS,
+        "filters": ElmoConfig().filters,  # those of bilm-tf's original model
         "n_highway": 2,
         "word_dim": 100,
         "char_dim": 50,

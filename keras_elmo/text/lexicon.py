@@ -1,5 +1,6 @@
 """Tokens to ids of words and code points in NumPy: the rules of ELMoForManyLangs."""
 
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
-from keras_elmo.text.characters import TokenRules, checked_tokens, token_bytes
+from keras_elmo.text.characters import TokenRules, checked_tokens, delimited_rows, token_bytes
 
 MAX_LEXICON_BYTES = 1 << 26
 """Size of a file of a lexicon: published ones have 3 MB."""
@@ -190,14 +191,12 @@ class Lexicon(TokenRules):
         return np.concatenate(columns, axis=1)
 
     def _character_rows(self, texts):
-        ids = self.character_ids
-        rows = np.full((len(texts), self.max_characters_per_token), ids[PADDING], np.int32)
-        rows[:, 0] = ids[BEGIN_WORD]
-        for row, text in zip(rows, texts):
-            marks = [text] if text in (BEGIN, END) else text
-            row[1 : len(marks) + 1] = [ids.get(mark, ids[UNKNOWN]) for mark in marks]
-            row[len(marks) + 1] = ids[END_WORD]
-        return rows + 1
+        ids, unknown = self.character_ids, self.character_ids[UNKNOWN]
+        marks = [[text] if text in (BEGIN, END) else text for text in texts]
+        values = [ids.get(mark, unknown) for mark in itertools.chain.from_iterable(marks)]
+        begin, end, padding = (ids[mark] for mark in (BEGIN_WORD, END_WORD, PADDING))
+        lengths, width = list(map(len, marks)), self.max_characters_per_token
+        return delimited_rows(lengths, np.array(values, np.int32), begin, end, padding, width) + 1
 
 
 def _ids(entries, marks, name):
