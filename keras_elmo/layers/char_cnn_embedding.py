@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.highway import Highway
+from keras_elmo.layers.initializers import normal, uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
@@ -103,21 +104,21 @@ class CharCNNEmbedding(keras.layers.Layer):
         if config.projects_characters:
             self.projection = keras.layers.Dense(
                 projection_dim,
-                kernel_initializer=keras.initializers.RandomNormal(stddev=config.num_filters**-0.5),
+                kernel_initializer=normal(config.num_filters**-0.5),
                 dtype=self.dtype_policy,
                 name="projection",
             )
 
     def _initializer(self, width):
         if self.activation == "relu":
-            return keras.initializers.RandomUniform(-0.05, 0.05)
-        return keras.initializers.RandomNormal(stddev=(width * self.char_embedding_dim) ** -0.5)
+            return uniform(0.05)
+        return normal((width * self.char_embedding_dim) ** -0.5)
 
     def build(self, input_shape: tuple) -> None:
         # The padding of a sentence, id 0, has the zero vector and no row of its own.
         self.char_embedding = self.add_weight(
             shape=(self.num_characters, self.char_embedding_dim),
-            initializer=keras.initializers.RandomUniform(-1.0, 1.0),
+            initializer=uniform(1.0),
             name="char_embedding",
         )
         for convolution in self.convolutions:

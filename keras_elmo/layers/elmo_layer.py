@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.builders import make_bilm, make_char_encoder, make_token_encoder
+from keras_elmo.layers.initializers import weights_follow
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.unicode_char_encoder import (
@@ -170,7 +171,8 @@ class ElmoLayer(keras.layers.Layer):
             self._set_up(config, lexicon, token_embeddings)
         else:
             with model_files(model) as (options, weights):
-                self._set_up(*read_architecture(options, weights), token_embeddings)
+                with weights_follow():
+                    self._set_up(*read_architecture(options, weights), token_embeddings)
                 load_weights(self, self.config, weights, token_embeddings is not None)
         if not isinstance(alignment, bool):
             self._load_alignment(alignment)

@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+from keras_elmo.layers.initializers import normal
+
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class Highway(keras.layers.Layer):
@@ -41,7 +43,7 @@ class Highway(keras.layers.Layer):
         return keras.layers.Dense(
             dim,
             activation,
-            kernel_initializer=keras.initializers.RandomNormal(stddev=dim**-0.5),
+            kernel_initializer=normal(dim**-0.5),
             bias_initializer=bias_initializer,
             dtype=self.dtype_policy,
             name=name,

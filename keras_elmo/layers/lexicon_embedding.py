@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.ops.gather import gather
 
@@ -87,6 +88,7 @@ class LexiconEmbedding(keras.layers.Layer):
             )
         self.word_projection = keras.layers.Dense(
             projection_dim,
+            kernel_initializer=glorot_uniform(),
             use_bias=self.characters is None,  # that of the characters has one
             dtype=self.dtype_policy,
             name="word_projection",
@@ -95,7 +97,7 @@ class LexiconEmbedding(keras.layers.Layer):
     def build(self, input_shape: tuple) -> None:
         self.word_embedding = self.add_weight(
             shape=(self.vocabulary_size, self.word_dim),
-            initializer=keras.initializers.RandomUniform(-1.0, 1.0),
+            initializer=uniform(1.0),
             name="word_embedding",
         )
         self.word_projection.build((None, self.word_dim))

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.ops.lstm import LSTMSpec, lstm, product_over_time
 
 
@@ -73,12 +74,12 @@ class ProjectedLSTM(keras.layers.Layer):
         limit = (6.0 / (input_dim + self.projection_dim + gates)) ** 0.5
         self.kernel = self.add_weight(
             shape=(gates, input_dim),
-            initializer=keras.initializers.RandomUniform(-limit, limit),
+            initializer=uniform(limit),
             name="kernel",
         )
         self.recurrent_kernel = self.add_weight(
             shape=(gates, self.projection_dim),
-            initializer=keras.initializers.RandomUniform(-limit, limit),
+            initializer=uniform(limit),
             name="recurrent_kernel",
         )
         self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
@@ -86,7 +87,7 @@ class ProjectedLSTM(keras.layers.Layer):
         if self.always_project or self.units != self.projection_dim:
             self.projection_kernel = self.add_weight(
                 shape=(self.projection_dim, self.units),
-                initializer="glorot_uniform",
+                initializer=glorot_uniform(),
                 name="projection_kernel",
             )
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.initializers import uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
@@ -55,7 +56,7 @@ class WordEmbedding(keras.layers.Layer):
     def build(self, input_shape: tuple | None = None) -> None:
         self.embedding = self.add_weight(
             shape=(self.vocabulary_size, self.projection_dim),
-            initializer=keras.initializers.RandomUniform(-1.0, 1.0),
+            initializer=uniform(1.0),
             name="embedding",
         )
 
