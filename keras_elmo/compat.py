@@ -103,8 +103,10 @@ class ElmoEmbedder:
     ):
         if (options_file is None) != (weight_file is None):
             raise ValueError("Give both options_file and weight_file, or neither.")
-        model = "original" if options_file is None else (options_file, weight_file)
-        self.embedder = embedder.Embedder(model, progress=False)
+        if options_file is None or weight_file is None:
+            self.embedder = embedder.Embedder("original", progress=False)
+        else:
+            self.embedder = embedder.Embedder((options_file, weight_file), progress=False)
 
     def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
         """All layers of a list of T tokens, float32 `(L + 1, T, 2 * P)`."""
@@ -279,7 +281,7 @@ class TokenBatcher:
 
     def __init__(self, lm_vocab_file: str | os.PathLike):
         ids = id_table(read_words(lm_vocab_file))
-        self._ids = {**ids, **{mark.encode(): ids[mark] for mark in BOUNDARY_MARKS}}
+        self._ids = ids | {mark.encode(): ids[mark] for mark in BOUNDARY_MARKS}
 
     def batch_sentences(self, sentences: Iterable[Iterable[str]]) -> np.ndarray:
         """Token ids, int64 `(B, T + 2)`, of a list of lists of tokens."""

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from keras_elmo.atomic import atomic_write
@@ -113,7 +114,7 @@ class ElmoConfig:
     and the field `always_project` are of this package, for models of ELMoForManyLangs.
     """
 
-    filters: tuple | None = _ORIGINAL_FILTERS
+    filters: Sequence | None = _ORIGINAL_FILTERS
     char_embedding_dim: int = 16
     activation: str = "relu"
     max_characters_per_token: int = 50
@@ -148,9 +149,9 @@ class ElmoConfig:
                 _fail(field, getattr(self, field), "true or false")
         if not isinstance(self.training_options, dict):
             _fail("training_options", self.training_options, "a dict")
-        if self.filters is not None and self.widest_filter > self.max_characters_per_token:
+        if (self.widest_filter or 0) > self.max_characters_per_token:
             allowed = f"widths of at most max_characters_per_token={self.max_characters_per_token}"
-            _fail("filters", list(map(list, self.filters)), allowed)
+            _fail("filters", list(map(list, self.filters or ())), allowed)
         if self.has_lexicon:
             self._check_lexicon()
 
@@ -180,8 +181,9 @@ class ElmoConfig:
         >>> ElmoConfig.from_json("options.json").projection_dim
         512
         """
-        is_dict = isinstance(path_or_dict, dict)
-        return cls.from_dict(path_or_dict if is_dict else read_json(path_or_dict))
+        if isinstance(path_or_dict, dict):
+            return cls.from_dict(path_or_dict)
+        return cls.from_dict(read_json(path_or_dict))
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> "ElmoConfig":
@@ -215,7 +217,7 @@ class ElmoConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """The options of bilm-tf as a dict, as an inference file has them (`n_characters` 262)."""
-        options = {} if self.bidirectional else {"bidirectional": False}
+        options: dict[str, Any] = {} if self.bidirectional else {"bidirectional": False}
         if self.always_project:
             options["always_project"] = True
         if self.filters is not None:

@@ -5,7 +5,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -124,10 +124,10 @@ class Embedder:
                     "order of its table, or put it beside the weights as vocabulary.txt."
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
-        self._ids = None if self.config.reads_text else id_table(self.vocabulary)
+        self._ids = {} if self.config.reads_text else id_table(self.vocabulary or ())
         self._words = CompiledWords(self.layer)
         self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
-        self._sentences = {}
+        self._sentences: dict[str, CompiledSentences] = {}
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache
@@ -278,7 +278,7 @@ class Embedder:
 
     def embed_file(
         self,
-        source: str | os.PathLike | IO[bytes],
+        source: str | os.PathLike | BinaryIO,
         target: str | os.PathLike,
         output: str = "mix",
         pooling: str | None = None,

@@ -46,7 +46,8 @@ class WordCache:
         self.max_words = max_words
         self.hits = self.misses = 0
         self.lock = threading.RLock()
-        self._vectors = collections.OrderedDict()  # the bytes of each, in the order of last use
+        # The bytes of each vector, in the order of last use.
+        self._vectors: collections.OrderedDict[Key, bytes] = collections.OrderedDict()
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -107,8 +108,8 @@ class WordCache:
             if not all(key in self._vectors for key in _SPECIAL_KEYS):
                 raise ValueError("The cache lacks <S>, </S> or <UNK>: embed some sentences first.")
             names = [special.encode() for special in SPECIALS]
-            words = [key for key in reversed(self._vectors) if key not in (BEGIN, END, *names)]
-            words = [key for key in words if key.split() == [key]]
+            keys = [key for key in reversed(self._vectors) if isinstance(key, bytes)]
+            words = [key for key in keys if key not in names and key.split() == [key]]
             vectors = self._rows(_SPECIAL_KEYS + words)
         with atomic_write(vocabulary) as partial, open(partial, "wb") as file:
             file.writelines(key + b"\n" for key in names + words)

@@ -55,7 +55,7 @@ class CharCNNEmbedding(keras.layers.Layer):
 
     def __init__(
         self,
-        filters: Sequence = _ORIGINAL.filters,
+        filters: Sequence | None = _ORIGINAL.filters,
         char_embedding_dim: int = _ORIGINAL.char_embedding_dim,
         activation: str = _ORIGINAL.activation,
         num_highway: int = _ORIGINAL.num_highway,
@@ -77,7 +77,7 @@ class CharCNNEmbedding(keras.layers.Layer):
             always_project=always_project,
             max_characters_per_token=_ANY_LENGTH,
         )
-        self.filters = config.filters
+        self.filters = config.filters or ()
         self.char_embedding_dim = char_embedding_dim
         self.activation = activation
         self.num_highway = num_highway

@@ -161,7 +161,8 @@ class ElmoLayer(keras.layers.Layer):
         # XLA has no strings; a model of another backend never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
-            config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
+            if not isinstance(config, ElmoConfig):
+                config = ElmoConfig.from_dict(config or {})
             if not isinstance(lexicon, Lexicon | None):
                 lexicon = Lexicon.from_dict(lexicon)
             if lexicon is not None and not config.has_lexicon:

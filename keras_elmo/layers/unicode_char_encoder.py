@@ -181,7 +181,7 @@ def token_lists(strings: Any) -> list[list[str | bytes]]:
     if not strings:
         raise ValueError("Expected at least one sentence, got an empty list.")
     if all(isinstance(sentence, (str, bytes)) for sentence in strings):
-        return list(map(split_tokens, strings))
+        return [[*split_tokens(sentence)] for sentence in strings]
     if not all(isinstance(sentence, (list, tuple)) for sentence in strings):
         raise ValueError(
             "Expected either sentences, a list of strings, or tokens, a list of lists of strings; "

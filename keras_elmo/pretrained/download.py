@@ -35,7 +35,7 @@ from keras_elmo.progress import progress_bar
 try:
     import fcntl
 except ImportError:
-    fcntl = None  # on Windows, where files that are open cannot be removed
+    fcntl = None  # type: ignore[assignment]  # on Windows, where files that are open cannot be removed
 
 MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"
 """Environment variable: a base address to try first for the published models."""
@@ -74,7 +74,7 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
                 "Expected a model name, a folder, zip or tar.gz file, or a pair (options, weights) "
                 f"of paths; got {model!r}."
             )
-        elif _is_name(model):
+        elif isinstance(model, str) and _is_name(model):
             known = get_model(model)
             is_local_archive = known.is_archive and known.local_path is not None
             pair = _files_at(known.local_path, stack) if is_local_archive else _fetch(known)
@@ -110,8 +110,6 @@ def vocabulary_beside(model: object) -> Path | None:
 
 
 def _is_name(model):
-    if not isinstance(model, str):
-        return False
     is_path = os.sep in model or model.startswith((".", "~")) or os.path.exists(model)
     return model in list_models() or not (is_path or model.endswith(_FILE_ENDINGS))
 

@@ -52,11 +52,11 @@ class TokenRules(abc.ABC):
 
     def encode_distinct(self, sentences: Iterable[Iterable[str | bytes]]) -> "DistinctWords":
         """Encodes sentences as `encode_sentences` does, but each distinct word once."""
-        sentences = list(map(checked_tokens, sentences))
-        words, places = distinct(itertools.chain.from_iterable(sentences))
+        lists = list(map(checked_tokens, sentences))
+        words, places = distinct(itertools.chain.from_iterable(lists))
         rows = self.encode_words(words)
         special = self.special_rows()
-        index = delimited_rows(list(map(len, sentences)), places + len(special), begin=1, end=2)
+        index = delimited_rows(list(map(len, lists)), places + len(special), begin=1, end=2)
         return DistinctWords(np.concatenate([special, rows]), index)
 
     def encode_sentences(self, sentences: Iterable[Iterable[str | bytes]]) -> np.ndarray:
@@ -143,7 +143,7 @@ def encode_words(words: Iterable[str | bytes], max_characters_per_token: int = 5
 
 def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     """The distinct items in the order of their first occurrence, and each item's place in them."""
-    places = {}
+    places: dict[Hashable, int] = {}
     index = [places.setdefault(item, len(places)) for item in items]
     return list(places), np.array(index, np.int32)
 

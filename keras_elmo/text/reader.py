@@ -10,7 +10,7 @@ import json
 import lzma
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from keras_elmo.text.characters import split_tokens
@@ -18,7 +18,7 @@ from keras_elmo.text.characters import split_tokens
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""
 
-_OPENED_BY = {".gz": gzip.open, ".xz": lzma.open}
+_OPENED_BY: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def counted(number: int, noun: str) -> str:

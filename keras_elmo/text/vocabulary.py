@@ -18,7 +18,7 @@ from keras_elmo.text.characters import (
     delimited_rows,
     token_bytes,
 )
-from keras_elmo.text.reader import TextReport, find_files, open_text, read_sentences
+from keras_elmo.text.reader import Files, TextReport, find_files, open_text, read_sentences
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 """A sentence's boundaries and unknown words, as the files spell them. As a dict's keys words are
@@ -151,7 +151,7 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.words == other.words
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def ids(self, tokens: Iterable[str | bytes]) -> list[int]:
         """Ids of tokens; unknown words, and boundaries spelled out in a text, are `<UNK>`."""
@@ -206,7 +206,7 @@ class WordCounts:
 
 
 def count_words(
-    files: str | os.PathLike | Iterable[str | os.PathLike],
+    files: Files,
     progress: Callable[[str], None] | None = None,
 ) -> WordCounts:
     """Counts the words of a corpus in a stream.
@@ -227,7 +227,8 @@ def count_words(
     >>> count_words("shards/*.gz").counts[b"the"]
     3551342
     """
-    counts, report = collections.Counter(), TextReport()
+    counts: collections.Counter[bytes] = collections.Counter()
+    report = TextReport()
     for path in find_files(files):
         for tokens in read_sentences(path, report):
             counts.update(tokens)
@@ -271,11 +272,11 @@ def rows_of_ids(
     sentences: Iterable[Iterable[str | bytes]], ids: Mapping[bytes | str, int]
 ) -> np.ndarray:
     """What `encode_token_ids` returns, by a table of `id_table`."""
-    sentences = list(map(checked_tokens, sentences))
+    lists = list(map(checked_tokens, sentences))
     unknown = ids[UNKNOWN_KEY]
-    places = [ids.get(token_bytes(token), unknown) for tokens in sentences for token in tokens]
+    places = [ids.get(token_bytes(token), unknown) for tokens in lists for token in tokens]
     values = np.array(places, np.int32) + 1
-    return delimited_rows(list(map(len, sentences)), values, ids[BEGIN] + 1, ids[END] + 1)
+    return delimited_rows(list(map(len, lists)), values, ids[BEGIN] + 1, ids[END] + 1)
 
 
 def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.ndarray:
@@ -288,7 +289,7 @@ def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.nda
 
 def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
     """The place, from 0 on, of each word of a vocabulary by its UTF-8; of boundaries by `str`."""
-    ids = {token_bytes(word): i for i, word in enumerate(words)}
+    ids: dict[bytes | str, int] = {token_bytes(word): i for i, word in enumerate(words)}
     if missing := [special for special in SPECIALS if special.encode() not in ids]:
         raise ValueError(
             f"The vocabulary has no {' and no '.join(missing)}: it begins with <S>, </S>, <UNK> or "

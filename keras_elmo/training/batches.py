@@ -1,5 +1,6 @@
 """Windows of words over sentences, packed as bilm-tf packs them, and the batches made of them."""
 
+import abc
 import array
 import dataclasses
 import functools
@@ -24,7 +25,7 @@ Batch = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class TextBatches:
+class TextBatches(abc.ABC):
     """The base of `LanguageModelCorpus` and `EvaluationCorpus`, which describe the arguments."""
 
     files: Files
@@ -38,9 +39,6 @@ class TextBatches:
     bidirectional: bool = True
     shard: tuple[int, int] = (0, 1)
 
-    has_weights = False
-    """Whether batches have `weights`."""
-
     def __post_init__(self):
         for name in ("batch_size", "unroll_steps"):
             value = getattr(self, name)
@@ -50,7 +48,16 @@ class TextBatches:
         if not 0 <= index < count:
             expected = "(index, count) with 0 <= index < count"
             raise ValueError(f"shard must be {expected}, got {self.shard!r}.")
-        self.files = find_files(self.files)
+        self.paths = find_files(self.files)
+
+    @abc.abstractmethod
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches."""
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether batches have `weights`."""
+        return False
 
     @property
     def reads_characters(self) -> bool:
@@ -60,14 +67,14 @@ class TextBatches:
     @property
     def deals_files(self) -> bool:
         """Whether workers share the corpus file by file; where files are few, by sentences."""
-        return len(self.files) >= self.shard[1]
+        return len(self.paths) >= self.shard[1]
 
     def parts(self) -> list[tuple[str, tuple[int, int]]]:
         """Pairs of a file and the (index, count) of its sentences that this worker reads."""
         index, count = self.shard
         if self.deals_files:
-            return [(path, (0, 1)) for path in self.files[index::count]]
-        return [(path, self.shard) for path in self.files]
+            return [(path, (0, 1)) for path in self.paths[index::count]]
+        return [(path, self.shard) for path in self.paths]
 
     @functools.cached_property
     def report(self) -> TextReport:
@@ -79,14 +86,14 @@ class TextBatches:
         return report
 
     @functools.cached_property
-    def id_table(self) -> dict[bytes, int]:
+    def id_table(self) -> dict[bytes | str, int]:
         """The id of each word of the vocabulary."""
         return self.vocabulary.id_table()
 
     @functools.cached_property
     def vocabulary_characters(self) -> np.ndarray:
         """Character ids of the vocabulary, int16 `(V, C)`."""
-        return self.vocabulary.character_ids(self.max_characters_per_token).astype(np.int16)
+        return self.vocabulary.character_ids(self.max_characters_per_token or 0).astype(np.int16)
 
     def dataset(self, source: Callable[[], Iterable[Batch]] | None = None) -> Any:
         """The batches as a `tf.data.Dataset`, prefetched.
@@ -98,7 +105,7 @@ class TextBatches:
         import tensorflow as tf
 
         dataset = tf.data.Dataset.from_generator(
-            source or (lambda: iter(self)), output_signature=self._signature(tf)
+            source or self.__iter__, output_signature=self._signature(tf)
         )
         return dataset.prefetch(_PREFETCHED)
 
@@ -133,8 +140,8 @@ class Packer:
     def __init__(self, text: TextBatches):
         self.text = text
         self.words = ShardWords(text)
-        self.rows = [(np.zeros(0, np.int32),) * 2] * text.batch_size
-        self._windows = None
+        self.rows: list[tuple[np.ndarray, ...]] = [(np.zeros(0, np.int32),) * 2] * text.batch_size
+        self._windows: np.ndarray | None = None
 
     @property
     def is_between_batches(self) -> bool:
@@ -268,7 +275,7 @@ class ShardWords(dict):
     @functools.cached_property
     def unknown_characters(self) -> np.ndarray:
         """Character ids of the unknown words, int16 `(len(unknown), C)`, once all are read."""
-        return encode_words(self.unknown, self._width).astype(np.int16)
+        return encode_words(self.unknown, self._width or 0).astype(np.int16)
 
 
 class ShardSentences(Sequence):

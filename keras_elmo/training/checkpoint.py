@@ -75,7 +75,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.every_seconds = every_seconds
         self.keep = keep
         self.step = 0
-        self.history = []
+        self.history: list[dict[str, Any]] = []
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def resume(self, model: keras.Model, corpus: Any) -> int:

@@ -128,7 +128,7 @@ class LanguageModelCorpus(TextBatches):
                 is found by its content, which is read where the time of its last change differs.
         """
         found = state["corpus"]
-        self._files = fingerprints(self.files, found["files"])
+        self._files = fingerprints(self.paths, found["files"])
         changed = changed_files(self._files, found["files"])
         problems = [f"these files have changed: {', '.join(changed):.200}"] if changed else []
         own = self._identity()
@@ -157,7 +157,7 @@ class LanguageModelCorpus(TextBatches):
     def _identity(self):
         """What determines the order of batches, JSON-serializable."""
         if self._files is None:
-            self._files = fingerprints(self.files)
+            self._files = fingerprints(self.paths)
         return {
             "files": self._files,
             "vocabulary size": len(self.vocabulary),
@@ -254,7 +254,7 @@ class _Stream:
         while (sentence := next(self._sentences, None)) is None:
             if self._shard == len(self._order):
                 if not self._has_text:
-                    raise_no_sentence(self.corpus.files)
+                    raise_no_sentence(self.corpus.paths)
                 return None
             self._load_shard()
         self._has_text = True

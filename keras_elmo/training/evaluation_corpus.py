@@ -79,6 +79,6 @@ class EvaluationCorpus(TextBatches):
                 is_empty = False
                 yield sentence
         if is_empty:
-            raise_no_sentence(self.files)
+            raise_no_sentence(self.paths)
         while self.has_weights:
             yield np.full(self.unroll_steps + 1, _PADDING, np.int32)

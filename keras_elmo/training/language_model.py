@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,12 @@ class BidirectionalLanguageModel(keras.Model):
         config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
         if vocabulary_size < 4:
             raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
-        if num_negative_samples == "auto":
+        if isinstance(num_negative_samples, str):
+            if num_negative_samples != "auto":
+                expected = "'auto', a positive integer or None"
+                raise ValueError(
+                    f"num_negative_samples must be {expected}, got {num_negative_samples!r}."
+                )
             num_negative_samples = from_options(config, negatives=None)["negatives"] or None
         values = from_options(
             config,
@@ -563,8 +569,13 @@ class BidirectionalLanguageModel(keras.Model):
         )
         if own != found:
             raise ValueError(f"The other model has another architecture: {found}, here {own}.")
-        same = vocabulary is None or vocabulary == other_vocabulary
-        if same and self.vocabulary_size != other.vocabulary_size:
+        rows: Sequence[int] = range(self.vocabulary_size)
+        other_rows = rows
+        if vocabulary and other_vocabulary and vocabulary != other_vocabulary:
+            places = {word: i for i, word in enumerate(other_vocabulary.words)}
+            rows = [i for i, word in enumerate(vocabulary.words) if word in places]
+            other_rows = [places[vocabulary.words[i]] for i in rows]
+        elif self.vocabulary_size != other.vocabulary_size:
             raise ValueError(
                 f"The other model predicts {other.vocabulary_size:,} words, this one "
                 f"{self.vocabulary_size:,}: give both vocabularies."
@@ -577,11 +588,6 @@ class BidirectionalLanguageModel(keras.Model):
             tables.append((self.softmax.kernel, other.softmax_kernel))
         if not self.config.reads_characters:
             tables.append((self.token_encoder.embedding, other.token_encoder.embedding))
-        rows = other_rows = range(self.vocabulary_size)
-        if not same:
-            places = {word: i for i, word in enumerate(other_vocabulary.words)}
-            rows = [i for i, word in enumerate(vocabulary.words) if word in places]
-            other_rows = [places[vocabulary.words[i]] for i in rows]
         for variable, source in tables:
             values = np.array(ops.convert_to_numpy(variable.value))
             values[rows] = ops.convert_to_numpy(source.value)[other_rows]

@@ -19,7 +19,11 @@ PRESETS: dict[str, ElmoConfig] = {
         lstm_dim=512,
         projection_dim=128,
     ),
-    **{name: get_model(name).config for name in ("small", "medium", "original")},
+    **{
+        name: config
+        for name in ("small", "medium", "original")
+        if (config := get_model(name).config)
+    },
 }
 """`tiny` is the bundled model's architecture, the others are those of the published models."""
 
@@ -175,11 +179,12 @@ class TrainingSettings:
 
     def check_files(self) -> None:
         """Raises FileNotFoundError if there is no file where something is to be read."""
-        for files in filter(None, (self.files, self.held_out)):
-            find_files(files)
+        for files in (self.files, self.held_out):
+            if files:
+                find_files(files)
         options = None if isinstance(self.options, dict) else self.options
-        for name in filter(None, (self.vocabulary, options, self.start_vocabulary)):
-            if not os.path.isfile(name):
+        for name in (self.vocabulary, options, self.start_vocabulary):
+            if name and not os.path.isfile(name):
                 raise FileNotFoundError(f"There is no file {os.fspath(name)}.")
         source = self.start_from
         # A checkpoint of TensorFlow 1 goes by what the names of its files begin with.
