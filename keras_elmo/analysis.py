@@ -128,8 +128,8 @@ def plane(vectors: np.ndarray) -> Plane:
         vectors: float `(N, D)`.
 
     Returns:
-        A `Plane`. Axes along which nothing varies are 0; the largest coordinate of each is
-        positive, so that a picture does not flip from one call to the next.
+        A `Plane`. Axes along which nothing varies are 0. The first large coordinate of each is
+        positive, so that a rounding error does not turn a picture around.
 
     Raises:
         ValueError: if there is no vector.
@@ -147,7 +147,9 @@ def plane(vectors: np.ndarray) -> Plane:
     points = np.zeros((len(vectors), 2))
     count = min(2, len(sizes))
     points[:, :count] = left[:, :count] * sizes[:count]
-    signs = np.sign(np.take_along_axis(points, np.abs(points).argmax(axis=0)[None], 0))
+    sizes_of_points = np.abs(points)
+    first_large = (sizes_of_points >= sizes_of_points.max(axis=0) / 2).argmax(axis=0)
+    signs = np.sign(np.take_along_axis(points, first_large[None], 0))
     variances = np.zeros(2)
     variances[:count] = sizes[:count] ** 2
     explained = variances / max(np.sum(sizes**2), np.finfo(np.float64).tiny)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import tempfile
 
 import numpy as np
@@ -135,7 +136,7 @@ def show_uses(model: str) -> None:
     records = list(read_records(uploaded or io.BytesIO(given.encode()), None, 1000))
     for number, record in enumerate(records, 1):
         if record.error:
-            st.warning(f"Line {number:,}: {record.error}")
+            st.warning(_plain(f"Line {number:,}: {record.error}"))
     sentences = [analysis.tokens(record.tokens) for record in records]
     found = analysis.uses(word, sentences)
     if len(found) > _MOST_USES:
@@ -177,9 +178,9 @@ def show_language_model(model: str) -> None:
         scoring, vocabulary = scorer(model)
     except FileNotFoundError:
         st.info(
-            f"{model} has no softmax, which predicts words: published models come without. Train "
-            "a model by `keras-elmo train --output run ...`, and look at it by `keras-elmo explore "
-            "--model run`."
+            f"{_plain(model)} has no softmax, which predicts words: published models come without. "
+            "Train a model by `keras-elmo train --output run ...`, and look at it by `keras-elmo "
+            "explore --model run`."
         )
         return
     scores: list[SentenceScore] = []
@@ -204,7 +205,7 @@ def show_language_model(model: str) -> None:
     _picture(charts.probability_bars(data), "language_model")
     unknown = [word for word in words if vocabulary.count_unknown([word])]
     if unknown:
-        st.caption(f"Not in the vocabulary, predicted as <UNK>: {', '.join(unknown)}")
+        st.caption(_plain(f"Not in the vocabulary, predicted as <UNK>: {', '.join(unknown)}"))
     st.caption(f"Perplexity of the sentence: {score.perplexity:.1f}")
     _table(data, "probabilities")
 
@@ -225,6 +226,11 @@ def _checked(text):
             "text with a space before punctuation."
         )
     return words
+
+
+def _plain(text):
+    """A text as Markdown that shows it as it is: an image in it would be fetched from anywhere."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
 def _in_context(tokens, position, width=6):
@@ -258,7 +264,7 @@ def show(model: str) -> None:
     """Shows a model; errors of what is typed in are shown as messages."""
     view = st.radio("View", list(_VIEWS), index=1, horizontal=True)
     try:
-        st.caption(f"Model: {model}, {embedder(model).dim} numbers a word and layer")
+        st.caption(_plain(f"Model: {model}, {embedder(model).dim} numbers a word and layer"))
         _VIEWS[view](model)
     except (ConnectionError, MemoryError, OSError, ValueError) as error:
-        st.error(str(error))
+        st.error(_plain(str(error)))
