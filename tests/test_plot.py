@@ -74,7 +74,6 @@ def test_layer_weights_are_those_of_the_layer():
     first, second = ([bar.get_height() for bar in bars] for bars in axes.containers)
     np.testing.assert_allclose(first, np.exp([0, 1, 2]) / np.exp([0, 1, 2]).sum(), atol=1e-6)
     np.testing.assert_allclose(second, 1 / 3, atol=1e-6)
-    gamma = "\N{GREEK SMALL LETTER GAMMA}"
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == [
         "mix_0, \N{GREEK SMALL LETTER GAMMA} = 1.00",
