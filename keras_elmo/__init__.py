@@ -113,8 +113,8 @@ register_classes()
 if not TYPE_CHECKING:  # a checker would take any name for a public one
 
     def __getattr__(name):
-        if name == "compat":
-            return importlib.import_module(f"{__name__}.compat")
+        if name in ("analysis", "compat", "plot"):
+            return importlib.import_module(f"{__name__}.{name}")
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

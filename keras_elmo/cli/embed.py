@@ -268,6 +268,8 @@ def _file_options(arguments):
 def _show_vectors(sentences, vectors, num_neighbors):
     from rich.table import Table
 
+    from keras_elmo.analysis import nearest
+
     words = [(i, _text(token)) for i, tokens in enumerate(sentences, 1) for token in tokens]
     if not words:
         raise ValueError("The input holds no words, only white space.")
@@ -275,7 +277,7 @@ def _show_vectors(sentences, vectors, num_neighbors):
     for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
         table.add_column(column, overflow="fold")
     last_sentence = None
-    for (sentence, word), vector, near in zip(words, vectors, _nearest(vectors, num_neighbors)):
+    for (sentence, word), vector, near in zip(words, vectors, nearest(vectors, num_neighbors)):
         is_first, last_sentence = sentence != last_sentence, sentence
         if is_first:
             table.add_section()
@@ -288,17 +290,6 @@ def _show_vectors(sentences, vectors, num_neighbors):
         table.add_row(str(sentence) if is_first else "", word, f"{values} ...", ", ".join(shown))
     print_table(table)
     print("Nearest by cosine, among the words above; (n) is another sentence.")
-
-
-def _nearest(vectors, count):
-    """For each vector the places and cosines of the `count` others nearest to it."""
-    import numpy as np
-
-    norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    similarity = (vectors / norms) @ (vectors / norms).T
-    np.fill_diagonal(similarity, -np.inf)
-    order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
-    return [[(j, similarity[i, j]) for j in row] for i, row in enumerate(order)]
 
 
 def _text(token):

@@ -6,11 +6,22 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from keras_elmo.cli import convert, dump_words, embed, evaluate, export, info, models, train, vocab
-from keras_elmo.cli.startup import import_keras
+from keras_elmo.cli import (
+    convert,
+    dump_words,
+    embed,
+    evaluate,
+    explore,
+    export,
+    info,
+    models,
+    train,
+    vocab,
+)
+from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
-_COMMANDS = (embed, dump_words, info, models, vocab, train, evaluate, export, convert)
+_COMMANDS = (embed, explore, dump_words, info, models, vocab, train, evaluate, export, convert)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -132,17 +132,27 @@ class CharCNNEmbedding(keras.layers.Layer):
     def call(self, inputs: Any) -> Any:
         inputs = as_ids(inputs)
         self._check_inputs(inputs)
-        characters = ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
-        table = ops.cast(self.char_embedding, self.compute_dtype)
-        x = gather(ops.pad(table, ((1, 0), (0, 0))), characters)
-        # The activation is monotone: it commutes with the maximum, which leaves it less to do.
-        x = ops.concatenate([ops.max(conv(x), axis=1) for conv in self.convolutions], axis=-1)
-        x = ops.relu(x) if self.activation == "relu" else ops.tanh(x)
+        x = self.filter_activations(ops.reshape(inputs, (-1, ops.shape(inputs)[-1])))
         for highway in self.highways:
             x = highway(x)
         if self.projection is not None:
             x = self.projection(x)
         return ops.reshape(x, (*ops.shape(inputs)[:-1], self.projection_dim))
+
+    def filter_activations(self, characters: Any) -> Any:
+        """How much each filter fires: its activation, the maximum over the characters of a word.
+
+        Args:
+            characters: int32 `(N, C)`, the ids of words.
+
+        Returns:
+            `(N, F)`: the filters of each width of `filters`, one width after the other.
+        """
+        table = ops.cast(self.char_embedding, self.compute_dtype)
+        x = gather(ops.pad(table, ((1, 0), (0, 0))), characters)
+        # The activation is monotone: it commutes with the maximum, which leaves it less to do.
+        x = ops.concatenate([ops.max(conv(x), axis=1) for conv in self.convolutions], axis=-1)
+        return ops.relu(x) if self.activation == "relu" else ops.tanh(x)
 
     def _check_inputs(self, inputs):
         if not keras.backend.is_int_dtype(inputs.dtype):

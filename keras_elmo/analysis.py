@@ -1,0 +1,188 @@
+"""What can be seen in the vectors of words: their cosines, planes and neighbors. NumPy only."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_elmo.text.characters import checked_tokens, split_tokens
+
+Sentence = str | bytes | Sequence[str | bytes]
+"""A list of tokens, or a string to be split at white space; bytes are UTF-8."""
+
+
+class Plane(NamedTuple):
+    """Vectors projected to the plane in which they differ most."""
+
+    points: np.ndarray
+    """Their coordinates, float32 `(N, 2)`."""
+    explained: np.ndarray
+    """The fraction of the variance along each axis, float32 `(2,)`."""
+
+
+class Use(NamedTuple):
+    """A place where a word is used."""
+
+    sentence: int
+    position: int
+
+
+def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The cosine of each vector of one array with each of another, layer by layer.
+
+    Args:
+        first: Vectors `(..., T, D)`.
+        second: Vectors `(..., U, D)`, of as many layers.
+
+    Returns:
+        float32 array `(..., T, U)`. The cosine with a vector of zeros is 0.
+
+    Raises:
+        ValueError: if layers or sizes of vectors differ.
+
+    Example:
+
+    >>> cosines(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
+    array([[1., 0., 0.]], dtype=float32)
+    """
+    first, second = np.asarray(first), np.asarray(second)
+    if first.shape[:-2] != second.shape[:-2] or first.shape[-1:] != second.shape[-1:]:
+        raise ValueError(
+            "cosines expects arrays (..., T, D) and (..., U, D) of the same layers and sizes; got "
+            f"{first.shape} and {second.shape}."
+        )
+    return _normalized(first) @ np.swapaxes(_normalized(second), -1, -2)
+
+
+def mixed(layers: np.ndarray, weights: Sequence[float], gamma: float = 1.0) -> np.ndarray:
+    """The weighted sum of the layers, as `WeightedLayerSum` computes it without layer norm.
+
+    Args:
+        layers: Vectors `(L + 1, T, D)`, as `Embedder.embed(..., output="layers")` returns.
+        weights: The L + 1 weights before their softmax.
+        gamma: The factor of the sum.
+
+    Returns:
+        float32 array `(T, D)`.
+
+    Raises:
+        ValueError: if there are not as many weights as layers.
+
+    Example:
+
+    >>> mixed(np.array([[[0.0]], [[2.0]]]), weights=[0.0, 0.0], gamma=3.0)
+    array([[3.]], dtype=float32)
+
+    Reference: Peters et al. 2018, equation 1.
+    """
+    if len(weights) != len(layers):
+        raise ValueError(f"Expected a weight for each of {len(layers)} layers, got {len(weights)}.")
+    return np.asarray(gamma * np.tensordot(softmax(weights), layers, 1), np.float32)
+
+
+def softmax(weights: Sequence[float]) -> np.ndarray:
+    """Positive weights that sum to 1, float64 `(N,)`.
+
+    >>> softmax([0.0, 0.0])
+    array([0.5, 0.5])
+    """
+    powers = np.exp(np.asarray(weights, np.float64) - np.max(weights))
+    return powers / powers.sum()
+
+
+def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
+    """The places where a word is used, capital letters or not.
+
+    Args:
+        word: The word.
+        sentences: Lists of tokens, or strings to be split at white space.
+
+    Raises:
+        ValueError: if the word is empty, has white space in it, or is in none of the sentences.
+
+    Example:
+
+    >>> uses("bank", ["The bank pays .", "Bank on it ."])
+    [Use(sentence=0, position=1), Use(sentence=1, position=0)]
+    """
+    if len(word.split()) != 1:
+        raise ValueError(f"Expected one word without white space, got {word!r}.")
+    found = [
+        Use(i, j)
+        for i, sentence in enumerate(sentences)
+        for j, token in enumerate(tokens(sentence))
+        if token.casefold() == word.casefold()
+    ]
+    if not found:
+        raise ValueError(
+            f"The word {word!r} is in none of the {len(sentences):,} sentences. Tokens are "
+            "separated by white space, also from punctuation."
+        )
+    return found
+
+
+def plane(vectors: np.ndarray) -> Plane:
+    """The two principal components of vectors.
+
+    Args:
+        vectors: float `(N, D)`.
+
+    Returns:
+        A `Plane`. Axes along which nothing varies are 0. The first large coordinate of each is
+        positive, so that a rounding error does not turn a picture around.
+
+    Raises:
+        ValueError: if there is no vector.
+
+    Example:
+
+    >>> plane(np.array([[0.0, 0.0], [3.0, 4.0]])).explained
+    array([1., 0.], dtype=float32)
+    """
+    vectors = np.asarray(vectors, np.float64)
+    if vectors.ndim != 2 or not len(vectors):
+        raise ValueError(f"plane expects vectors (N, D) with N > 0, got shape {vectors.shape}.")
+    centered = vectors - vectors.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    points = np.zeros((len(vectors), 2))
+    count = min(2, len(sizes))
+    points[:, :count] = left[:, :count] * sizes[:count]
+    sizes_of_points = np.abs(points)
+    first_large = (sizes_of_points >= sizes_of_points.max(axis=0) / 2).argmax(axis=0)
+    signs = np.sign(np.take_along_axis(points, first_large[None], 0))
+    variances = np.zeros(2)
+    variances[:count] = sizes[:count] ** 2
+    explained = variances / max(np.sum(sizes**2), np.finfo(np.float64).tiny)
+    return Plane((points * signs).astype(np.float32), explained.astype(np.float32))
+
+
+def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]]:
+    """For each vector the `count` others of the greatest cosine with it.
+
+    Args:
+        vectors: float `(N, D)`.
+        count: How many; all others where there are fewer.
+
+    Returns:
+        For each vector, pairs of another one's place and their cosine, the greatest first.
+
+    Example:
+
+    >>> nearest(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]]), count=1)[0]
+    [(2, 1.0)]
+    """
+    similarity = cosines(vectors, vectors)
+    np.fill_diagonal(similarity, -np.inf)
+    order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
+    return [[(int(j), float(similarity[i, j])) for j in row] for i, row in enumerate(order)]
+
+
+def tokens(sentence: Sentence) -> list[str]:
+    """The tokens of a sentence: those of a list, or a string's, split at ASCII white space."""
+    given = split_tokens(sentence) if isinstance(sentence, (str, bytes)) else sentence
+    return [x.decode() if isinstance(x, bytes) else x for x in checked_tokens(given)]
+
+
+def _normalized(vectors):
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)

@@ -1,0 +1,38 @@
+"""The command `keras-elmo explore`."""
+
+import os
+
+from keras_elmo.cli.common import MODEL_HELP
+from keras_elmo.cli.numbers import add_number
+
+
+def add_command(commands, common):
+    """Adds the command to the parser of `keras-elmo`."""
+    command = commands.add_parser(
+        "explore",
+        parents=[common],
+        help="look at a model in the browser",
+        description="Serves a page, on this machine alone, that shows characters and filters, "
+        "similarities between words, the uses of a word, and, for the folder of a training, how "
+        "sure the language model is of each word. Ctrl-C ends it.",
+    )
+    command.add_argument("--model", default="default", help=MODEL_HELP)
+    add_number(command, "--port", 8501, "port of the page, http://127.0.0.1:PORT")
+    command.add_argument("--no-browser", action="store_true", help="do not open the page")
+    command.set_defaults(run=_explore, check=_check, needs_keras=False)
+
+
+def _check(arguments, parser):
+    from keras_elmo.pretrained.download import model_files
+    from keras_elmo.pretrained.registry import list_models
+
+    if arguments.model not in list_models():
+        with model_files(os.path.expanduser(arguments.model)):
+            pass  # raises what is wrong with it, and fetches nothing
+
+
+def _explore(arguments, _):
+    from keras_elmo.explore import serve
+
+    print(f"Serving {arguments.model} at http://127.0.0.1:{arguments.port} (Ctrl-C ends it)")
+    serve(arguments.model, port=arguments.port, open_browser=not arguments.no_browser)

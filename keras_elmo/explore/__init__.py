@@ -1,0 +1,83 @@
+"""The explorer: a local page in the browser that shows what a model does with a text."""
+
+import contextlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import webbrowser
+from pathlib import Path
+
+_HOST = "127.0.0.1"
+_SETTINGS = {
+    "server.address": _HOST,
+    "server.headless": "true",  # no prompt for an e-mail address; the browser is opened here
+    "server.fileWatcherType": "none",
+    "server.maxUploadSize": "20",
+    "browser.gatherUsageStats": "false",
+    "client.showErrorDetails": "none",
+    "client.toolbarMode": "minimal",
+}
+
+
+def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True) -> None:
+    """Serves the explorer on this machine alone, at http://127.0.0.1:PORT, until it is interrupted.
+
+    Args:
+        model: As for `ElmoLayer`. With the folder of a training, which has a softmax, the page also
+            shows how sure the language model is of each word.
+        port: The port. Another one is not tried: two explorers show two models.
+        open_browser: Whether to open the page.
+
+    Raises:
+        ImportError: if Streamlit is not installed.
+        OSError: if the port is taken.
+        RuntimeError: if the server stops by itself.
+
+    Example:
+
+    >>> serve("original")
+    """
+    if importlib.util.find_spec("streamlit") is None:
+        raise ImportError('The explorer needs Streamlit: pip install "keras-elmo[explore]"')
+    _check_port(port)
+    options = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+    page = Path(__file__).with_name("page.py")
+    command = [sys.executable, "-m", "streamlit", "run", str(page), *options]
+    # One process in the group of this one: an interrupt from the keyboard reaches both.
+    server = subprocess.Popen(
+        [*command, f"--server.port={port}", "--", model],
+        env={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1", **os.environ},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        if open_browser:
+            threading.Thread(target=_open_when_up, args=(server, port), daemon=True).start()
+        if server.wait():
+            raise RuntimeError(f"The explorer's server stopped with exit code {server.returncode}.")
+    finally:
+        server.terminate()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.wait()
+
+
+def _check_port(port):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except (OSError, OverflowError) as error:
+            raise OSError(
+                f"Cannot serve on port {port}: {error}. Choose another with --port."
+            ) from None
+
+
+def _open_when_up(server, port):
+    while server.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((_HOST, port), timeout=1):
+            webbrowser.open(f"http://{_HOST}:{port}")
+            return
+        time.sleep(0.1)

@@ -1,0 +1,270 @@
+"""What the explorer shows. Streamlit calls `show` again at each change of an input."""
+
+import io
+import os
+import re
+import tempfile
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from keras import ops
+from vl_convert import vegalite_to_png, vegalite_to_svg
+
+from keras_elmo import analysis
+from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.explore import charts
+from keras_elmo.plot import layer_names
+from keras_elmo.text.reader import read_records
+from keras_elmo.training.evaluation import Scorer, SentenceScore
+from keras_elmo.training.loading import load_language_model
+
+_MOST_TOKENS, _MOST_USES, _MOST_SHOWN = 60, 200, 12
+_FIRST, _SECOND = "The bank raised its interest rates .", "He sat on the bank of the river ."
+_USES = """The bank raised its interest rates .
+He put his money in the bank .
+The bank was closed on Sunday .
+He sat on the bank of the river .
+They walked along the bank of the stream .
+The grass on the bank was green ."""
+
+
+@st.cache_resource(show_spinner="Loading the model ...")
+def embedder(model: str) -> Embedder:
+    """The model, one for all pages that are open."""
+    return Embedder(model, progress=False)
+
+
+@st.cache_resource(show_spinner="Loading the softmax ...")
+def scorer(model: str) -> tuple:
+    """The language model with its softmax and vocabulary."""
+    language_model, vocabulary = load_language_model(model)
+    return Scorer(language_model, batch_size=1), vocabulary
+
+
+@st.cache_data(show_spinner=False, max_entries=1000)
+def layers_of(model: str, tokens: tuple[str, ...]) -> np.ndarray:
+    """All layers `(L + 1, T, D)` of a sentence."""
+    return embedder(model).embed([tokens], output="layers")[0]
+
+
+def show_characters(model: str) -> None:
+    """Characters, ids, and the filters that fire."""
+    text = st.text_input("Words", "bank banks banking", help="Separated by spaces.")
+    words = _checked(text)
+    layer = embedder(model).layer
+    if not layer.config.reads_characters:
+        st.info("This model reads whole words: it has no characters and no filters.")
+        return
+    rules, encoder = layer.char_encoder.rules, layer.token_encoder
+    rows = rules.encode_words(words)
+    st.caption(
+        "A word is spelled by the bytes of its UTF-8, each plus 1, between a begin mark and an end "
+        "mark, and padded to the width of a row."
+        if not layer.config.has_lexicon
+        else "A word is spelled by its code points, each by its place in the lexicon plus 1."
+    )
+    _table(
+        pd.DataFrame(
+            {
+                "word": words,
+                "UTF-8": [" ".join(f"{byte:02x}" for byte in word.encode()) for word in words],
+                "ids": [" ".join(map(str, row)) for row in rows],
+            }
+        ),
+        "characters",
+    )
+    if layer.config.word_dim:
+        encoder, rows = encoder.characters, rows[:, 1:]
+    activations = ops.convert_to_numpy(encoder.filter_activations(ops.convert_to_tensor(rows)))
+    edges = np.cumsum([number for _, number in encoder.filters])[:-1]
+    means = [abs(part).mean(axis=1) for part in np.split(activations, edges, axis=1)]
+    data = pd.DataFrame(
+        [
+            (f"{i} {word}", width, float(mean[i - 1]))
+            for i, word in enumerate(words, 1)
+            for (width, _), mean in zip(encoder.filters, means)
+        ],
+        columns=["word", "width", "activation"],
+    )
+    st.subheader("Which widths fire")
+    _picture(charts.filter_bars(data), "filters")
+    _table(data.assign(word=np.repeat(words, len(encoder.filters))), "filters")
+
+
+def show_similarity(model: str) -> None:
+    """Cosines between the words of two sentences, and the weighted sum of the layers."""
+    left, right = st.columns(2)
+    typed = left.text_input("First sentence", _FIRST), right.text_input("Second sentence", _SECOND)
+    words = list(map(_checked, typed))
+    first, second = (layers_of(model, tuple(tokens)) for tokens in words)
+    names = layer_names(len(first))
+    with st.expander("Weights of the sum", expanded=True):
+        st.latex(r"\gamma \sum_j \mathrm{softmax}(s)_j \, h_j")
+        columns = st.columns(len(names) + 1)
+        raw = [
+            column.slider(f"s of {name}", -5.0, 5.0, 0.0, 0.1)
+            for column, name in zip(columns, names)
+        ]
+        gamma = columns[-1].slider("gamma", -2.0, 2.0, 1.0, 0.1)
+        shares = zip(names, analysis.softmax(raw))
+        st.caption(
+            "Shares: "
+            + ", ".join(f"{name} {share:.2f}" for name, share in shares)
+            + ". The factor "
+            "gamma scales all vectors alike: cosines do not depend on it, only on its sign."
+        )
+    cosines = dict(zip(names, analysis.cosines(first, second)))
+    mixes = [analysis.mixed(layers, raw, gamma) for layers in (first, second)]
+    cosines["weighted sum"] = analysis.cosines(*mixes)
+    _picture(charts.heat_map(words, cosines), "similarity")
+    st.caption("Colors go from 0 to 1; cosines below 0 have the color of 0.")
+    rows = [
+        (layer, a, b, float(values[i, j]))
+        for layer, values in cosines.items()
+        for i, a in enumerate(words[0])
+        for j, b in enumerate(words[1])
+    ]
+    _table(pd.DataFrame(rows, columns=["layer", "first", "second", "cosine"]), "similarity")
+
+
+def show_uses(model: str) -> None:
+    """The uses of a word in a plane, and the nearest of each."""
+    word = st.text_input("Word", "bank").strip()
+    given = st.text_area("Sentences, one a line", _USES, height=180)
+    uploaded = st.file_uploader("or a text file of one sentence a line, UTF-8")
+    records = list(read_records(uploaded or io.BytesIO(given.encode()), None, 1000))
+    for number, record in enumerate(records, 1):
+        if record.error:
+            st.warning(_plain(f"Line {number:,}: {record.error}"))
+    sentences = [analysis.tokens(record.tokens) for record in records]
+    found = analysis.uses(word, sentences)
+    if len(found) > _MOST_USES:
+        st.info(f"The first {_MOST_USES} of {len(found):,} uses are shown.")
+    found, layers = found[:_MOST_USES], []
+    bar = st.progress(0.0, "Embedding ...")
+    for number, use in enumerate(found, 1):
+        layers.append(layers_of(model, tuple(sentences[use.sentence]))[:, use.position])
+        bar.progress(number / len(found), "Embedding ...")
+    bar.empty()
+    vectors = np.stack(layers, axis=1)
+    contexts = [_in_context(sentences[use.sentence], use.position) for use in found]
+    numbers = list(dict.fromkeys(use.sentence for use in found))
+    few = len(numbers) <= _MOST_SHOWN
+    places = [f"sentence {use.sentence + 1}" if few else "all sentences" for use in found]
+    _picture(charts.planes(places, contexts, vectors), "uses")
+    if not few:
+        st.caption(f"More than {_MOST_SHOWN} sentences have one color.")
+    st.subheader("Nearest uses")
+    if len(found) < 2:
+        st.info("The word is used once: give more sentences with it.")
+        return
+    names = layer_names(len(vectors))
+    layer = st.selectbox("Layer", names, index=len(names) - 1)
+    near = analysis.nearest(vectors[names.index(layer)], count=1)
+    _table(
+        pd.DataFrame(
+            [(contexts[i], contexts[j], cosine) for i, [(j, cosine)] in enumerate(near)],
+            columns=["use", "nearest use", "cosine"],
+        ),
+        "nearest_uses",
+    )
+
+
+def show_language_model(model: str) -> None:
+    """How sure the language model is of each word."""
+    words = _checked(st.text_input("Sentence", _FIRST))
+    try:
+        scoring, vocabulary = scorer(model)
+    except FileNotFoundError:
+        st.info(
+            f"{_plain(model)} has no softmax, which predicts words: published models come without. "
+            "Train a model by `keras-elmo train --output run ...`, and look at it by `keras-elmo "
+            "explore --model run`."
+        )
+        return
+    scores: list[SentenceScore] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "sentence.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(" ".join(words) + "\n")
+        scoring.perplexity(path, vocabulary, on_sentence=scores.append)
+    (score,) = scores
+    # Forward predicts the words and the end, backward the words and the begin.
+    losses = {"forward": score.forward[: len(words)]}
+    if score.backward is not None:
+        losses["backward"] = score.backward[-len(words) :]
+    data = pd.DataFrame(
+        [
+            (f"{i} {word}", direction, loss[i - 1] / np.log(2), np.exp(-loss[i - 1]))
+            for i, word in enumerate(words, 1)
+            for direction, loss in losses.items()
+        ],
+        columns=["word", "direction", "bits", "probability"],
+    )
+    _picture(charts.probability_bars(data), "language_model")
+    unknown = [word for word in words if vocabulary.count_unknown([word])]
+    if unknown:
+        st.caption(_plain(f"Not in the vocabulary, predicted as <UNK>: {', '.join(unknown)}"))
+    st.caption(f"Perplexity of the sentence: {score.perplexity:.1f}")
+    _table(data, "probabilities")
+
+
+def _checked(text):
+    """The tokens of a sentence that was typed in."""
+    words = analysis.tokens(text)
+    if not words:
+        raise ValueError("There is no word: type some, separated by spaces.")
+    if len(words) > _MOST_TOKENS:
+        raise ValueError(f"Expected at most {_MOST_TOKENS} words, got {len(words):,}.")
+    glued = [
+        word for word in words if len(word) > 1 and word[-1] in ".,;:!?" and word[:-1].isalpha()
+    ]
+    if glued:
+        st.caption(
+            f"{', '.join(glued)}: tokens are separated by white space. The models were trained on "
+            "text with a space before punctuation."
+        )
+    return words
+
+
+def _plain(text):
+    """A text as Markdown that shows it as it is: an image in it would be fetched from anywhere."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
+
+
+def _in_context(tokens, position, width=6):
+    before, after = tokens[max(0, position - width) : position], tokens[position + 1 :][:width]
+    return " ".join([*before, f"[{tokens[position]}]", *after])
+
+
+def _picture(chart, name):
+    st.altair_chart(chart, width="content")
+    saved = {"PNG": lambda: vegalite_to_png(chart.to_dict(), scale=2)}
+    saved["SVG"] = lambda: vegalite_to_svg(chart.to_dict())
+    with st.container(horizontal=True):
+        for kind, make in saved.items():  # made when the button is pressed
+            st.download_button(f"Save as {kind}", make, f"{name}.{kind.lower()}")
+
+
+def _table(data, name):
+    st.dataframe(data, hide_index=True)
+    st.download_button("Save as CSV", data.to_csv(index=False), f"{name}.csv", key=name)
+
+
+_VIEWS = {
+    "Characters and filters": show_characters,
+    "Similarity": show_similarity,
+    "Uses of a word": show_uses,
+    "Language model": show_language_model,
+}
+
+
+def show(model: str) -> None:
+    """Shows a model; errors of what is typed in are shown as messages."""
+    view = st.radio("View", list(_VIEWS), index=1, horizontal=True)
+    try:
+        st.caption(_plain(f"Model: {model}, {embedder(model).dim} numbers a word and layer"))
+        _VIEWS[view](model)
+    except (ConnectionError, MemoryError, OSError, ValueError) as error:
+        st.error(_plain(str(error)))

@@ -1,0 +1,203 @@
+"""Pictures of what a biLM has learned, drawn by matplotlib: `pip install "keras-elmo[plot]"`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from keras import ops
+
+from keras_elmo import analysis
+from keras_elmo.analysis import Sentence
+from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.pretrained.download import ModelSource
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLORS = "cividis"
+"""The color scale: even in grayscale and for those who do not tell red from green."""
+
+MARKERS = "osD^vP*X<>"
+"""One for each sentence, in turn: colors alone do not tell them apart."""
+
+
+def similarity(
+    first: Sentence,
+    second: Sentence | None = None,
+    *,
+    model: ModelSource | ElmoLayer | Embedder = "default",
+    weights: Sequence[float] | None = None,
+    gamma: float = 1.0,
+) -> Figure:
+    """Draws the cosines between the words of two sentences, in each layer side by side.
+
+    Args:
+        first, second: Sentences: lists of tokens, or strings to be split at white space. Without
+            the second, the first is compared with itself.
+        model: As for `Embedder`, or an `Embedder`.
+        weights: L + 1 weights, before their softmax, of a weighted sum of the layers, to draw that
+            too.
+        gamma: The factor of the weighted sum. Cosines do not depend on it, but for its sign.
+
+    Returns:
+        A matplotlib `Figure`: `figure.savefig("similarity.svg")`.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        ValueError: if a sentence has no word, or an argument is invalid.
+
+    Example:
+
+    >>> figure = similarity("The bank raised its rates .", "He sat on the bank .")
+
+    Reference: Peters et al. 2018, section 3.
+    """
+    words = [analysis.tokens(sentence) for sentence in (first, first if second is None else second)]
+    if not all(words):
+        raise ValueError("Each sentence needs a word, got an empty sentence.")
+    rows, columns = _embedder(model).embed(words, output="layers")
+    pictures = list(zip(layer_names(len(rows)), analysis.cosines(rows, columns)))
+    if weights is not None:
+        mixes = [analysis.mixed(layers, weights, gamma) for layers in (rows, columns)]
+        pictures.append(("weighted sum", analysis.cosines(*mixes)))
+    height, width = 0.9 + 0.3 * len(words[0]), 0.8 + 0.32 * len(words[1])
+    figure = _figure(width=0.9 + width * len(pictures), height=height + 0.4)
+    all_axes = figure.subplots(1, len(pictures), sharey=True, squeeze=False)[0]
+    for axes, (title, values) in zip(all_axes, pictures):
+        image = axes.imshow(values, cmap=COLORS, vmin=0.0, vmax=1.0)
+        axes.set_title(title)
+        axes.set_xticks(range(len(words[1])), words[1], rotation=90)
+    all_axes[0].set_yticks(range(len(words[0])), words[0])
+    figure.colorbar(image, ax=all_axes, label="cosine", extend="min", pad=0.01)
+    return figure
+
+
+def uses_of_word(
+    word: str,
+    sentences: Sequence[Sentence],
+    *,
+    model: ModelSource | ElmoLayer | Embedder = "default",
+    labels: Sequence[str] | None = None,
+) -> Figure:
+    """Draws the uses of a word in a plane, for each layer side by side.
+
+    Args:
+        word: The word, capital letters or not.
+        sentences: Lists of tokens, or strings to be split at white space.
+        model: As for `Embedder`, or an `Embedder`.
+        labels: What a use is called in the legend, one for each sentence, such as its sense:
+            sentences of one label have one color and marker. `None` for the sentence itself.
+
+    Returns:
+        A matplotlib `Figure`. Each axis names the fraction of the variance along it.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        ValueError: if the word is in none of the sentences, or there are more or fewer labels than
+            sentences.
+
+    Example:
+
+    >>> figure = uses_of_word("bank", ["The bank paid .", "He sat on the bank ."])
+
+    Reference: Peters et al. 2018, section 5.3.
+    """
+    found = analysis.uses(word, sentences)
+    if labels is None:
+        labels = [_shortened(" ".join(analysis.tokens(sentence))) for sentence in sentences]
+    elif len(labels) != len(sentences):
+        raise ValueError(f"Expected {len(sentences)} labels, one a sentence; got {len(labels)}.")
+    layers = _embedder(model).embed([analysis.tokens(s) for s in sentences], output="layers")
+    vectors = np.stack([layers[use.sentence][:, use.position] for use in found], axis=1)
+    names = list(dict.fromkeys(labels[use.sentence] for use in found))
+    figure = _figure(width=3.2 * len(vectors), height=3.4 + 0.2 * len(names))
+    all_axes = figure.subplots(1, len(vectors), squeeze=False)[0]
+    colors = _colormap(np.linspace(0.0, 0.9, len(names)))
+    for axes, title, values in zip(all_axes, layer_names(len(vectors)), vectors):
+        points, explained = analysis.plane(values)
+        for i, name in enumerate(names):
+            chosen = points[[labels[use.sentence] == name for use in found]]
+            axes.scatter(*chosen.T, color=colors[i], marker=MARKERS[i % len(MARKERS)], label=name)
+        axes.set_title(title)
+        axes.set_xlabel(f"{explained[0]:.0%} of the variance" if explained.any() else "all equal")
+        axes.set_ylabel(f"{explained[1]:.0%}")
+        axes.margins(0.15)
+    handles = all_axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center")
+    return figure
+
+
+def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
+    """Draws how much each layer counts in the weighted sums of a layer, after a training.
+
+    Args:
+        layer: An `ElmoLayer` that mixes, or a `WeightedLayerSum`, built.
+
+    Returns:
+        A matplotlib `Figure`: a group of bars for each mix, with its gamma.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        ValueError: if the layer has no weights: it does not mix, is not built or takes the top
+            layer only.
+
+    Example:
+
+    >>> figure = layer_weights(ElmoLayer())
+
+    Reference: Peters et al. 2018, equation 1 and figure 2.
+    """
+    mixes = layer.mixes if isinstance(layer, ElmoLayer) else [layer]
+    if not mixes or any(not mix.built or mix.use_top_only for mix in mixes):
+        raise ValueError(
+            "layer_weights expects an ElmoLayer with output='mix' or a built WeightedLayerSum, "
+            "without use_top_only."
+        )
+    rows = [mix.normalized_weights for mix in mixes]
+    figure = _figure(width=1.5 + 1.3 * len(rows[0]), height=3.2)
+    axes = figure.subplots()
+    places, width = np.arange(len(rows[0])), 0.8 / len(rows)
+    colors = _colormap(np.linspace(0.2, 0.8, len(rows)))
+    for i, (mix, row) in enumerate(zip(mixes, rows)):
+        offset = (i - (len(rows) - 1) / 2) * width
+        gamma = float(ops.convert_to_numpy(mix.gamma)[0])
+        name = f"{mix.name}, \N{GREEK SMALL LETTER GAMMA} = {gamma:.2f}"
+        bars = axes.bar(places + offset, row, width, color=colors[i], label=name)
+        axes.bar_label(bars, fmt="%.2f")
+    axes.set_xticks(places, layer_names(len(rows[0])))
+    axes.set_ylabel("weight")
+    axes.set_ylim(0, 1)
+    axes.legend()
+    return figure
+
+
+def layer_names(count: int) -> list[str]:
+    """What the layers are called in the pictures, the lowest first."""
+    return ["token vectors", *(f"LSTM {i}" for i in range(1, count))]
+
+
+def _embedder(model):
+    return model if isinstance(model, Embedder) else Embedder(model, progress=False)
+
+
+def _shortened(text, length=60):
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def _figure(width, height):
+    """A figure that pyplot does not keep, for programs without a display."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError('Pictures need matplotlib: pip install "keras-elmo[plot]"') from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _colormap(values):
+    import matplotlib
+
+    return matplotlib.colormaps[COLORS](values)

@@ -1,0 +1,34 @@
+"""The notebooks run whole, in an empty folder, twice."""
+
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
+nbformat = pytest.importorskip("nbformat", reason="needs nbclient")
+nbclient = pytest.importorskip("nbclient")
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_has_no_outputs(path):
+    notebook = read(path)
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None, "clear the outputs"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("default")  # those of Jupyter's own
+def test_runs_whole_and_again(path, tmp_path):
+    for _ in range(2):
+        notebook = read(path)
+        resources = {"metadata": {"path": str(tmp_path)}}
+        nbclient.NotebookClient(notebook, timeout=300, resources=resources).execute()
+        shown = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+        assert sum(map(bool, shown)) >= 6

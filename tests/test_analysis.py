@@ -1,0 +1,103 @@
+"""Cosines, planes, neighbors: numbers by hand and by plain NumPy."""
+
+import numpy as np
+import pytest
+
+from keras_elmo import analysis
+from keras_elmo.analysis import Use
+
+
+def test_cosines_of_each_layer(rng):
+    first, second = rng.normal(size=(3, 4, 8)), rng.normal(size=(3, 5, 8))
+    found = analysis.cosines(first, second)
+    assert found.shape == (3, 4, 5) and found.dtype == np.float32
+    for layer in range(3):
+        for i in range(4):
+            for j in range(5):
+                a, b = first[layer, i], second[layer, j]
+                expected = a @ b / np.sqrt((a @ a) * (b @ b))
+                np.testing.assert_allclose(found[layer, i, j], expected, atol=1e-6)
+
+
+def test_cosine_with_zeros_is_zero():
+    assert analysis.cosines(np.zeros((1, 2)), np.ones((1, 2))) == 0
+    assert analysis.cosines(np.zeros((0, 2)), np.ones((3, 2))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("second", [np.ones((2, 5)), np.ones((1, 2, 4))])
+def test_vectors_that_do_not_fit_are_named(second):
+    with pytest.raises(ValueError, match=r"of the same layers and sizes; got \(2, 4\)"):
+        analysis.cosines(np.ones((2, 4)), second)
+
+
+def test_mixed_is_equation_1(rng):
+    layers = rng.normal(size=(3, 4, 8))
+    shares = np.exp([1.0, 2.0, -1.0]) / np.exp([1.0, 2.0, -1.0]).sum()
+    expected = 0.5 * (shares[0] * layers[0] + shares[1] * layers[1] + shares[2] * layers[2])
+    np.testing.assert_allclose(analysis.mixed(layers, [1, 2, -1], 0.5), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="a weight for each of 3 layers, got 2"):
+        analysis.mixed(layers, [1, 2])
+
+
+def test_softmax_of_large_weights_is_finite():
+    np.testing.assert_allclose(analysis.softmax([1000.0, 1000.0, -1000.0]), [0.5, 0.5, 0])
+
+
+def test_uses_are_found_in_strings_and_lists():
+    sentences = ["The Bank pays .", ["on", "the", "bank", "bank"], "none", b"bank"]
+    assert analysis.uses("bank", sentences) == [Use(0, 1), Use(1, 2), Use(1, 3), Use(3, 0)]
+
+
+@pytest.mark.parametrize("word", ["", " ", "two words"])
+def test_a_word_is_one_word(word):
+    with pytest.raises(ValueError, match="Expected one word without white space"):
+        analysis.uses(word, ["two words"])
+
+
+def test_a_word_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="'shore' is in none of the 2 sentences"):
+        analysis.uses("shore", ["a bank", "shore."])
+
+
+def test_plane_keeps_the_distances_of_points_in_a_plane(rng):
+    flat = rng.normal(size=(6, 2)) @ np.linalg.qr(rng.normal(size=(5, 2)))[0].T
+    points, explained = analysis.plane(flat)
+    distances = np.linalg.norm(flat[:, None] - flat, axis=-1)
+    np.testing.assert_allclose(
+        np.linalg.norm(points[:, None] - points, axis=-1), distances, atol=1e-5
+    )
+    np.testing.assert_allclose(explained.sum(), 1, atol=1e-6)
+    assert explained[0] >= explained[1]
+
+
+def test_rounding_does_not_turn_a_plane_around():
+    vectors = np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0]])
+    points = [analysis.plane(vectors * (1 + x)).points for x in (0, 1e-7, -1e-7, 3e-7)]
+    np.testing.assert_allclose(points, np.broadcast_to(points[0], (4, 2, 2)), atol=1e-4)
+    assert points[0][0, 0] > 1
+
+
+@pytest.mark.parametrize("vectors", [np.ones((1, 4)), np.ones((3, 4)), np.ones((3, 1))])
+def test_what_does_not_vary_lies_at_the_origin(vectors):
+    points, explained = analysis.plane(vectors)
+    assert not points.any() and not explained.any()
+
+
+def test_a_plane_needs_vectors():
+    with pytest.raises(ValueError, match=r"N > 0, got shape \(0, 4\)"):
+        analysis.plane(np.ones((0, 4)))
+
+
+def test_nearest_are_others_in_order():
+    vectors = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+    found = analysis.nearest(vectors, count=5)
+    assert [[j for j, _ in row] for row in found] == [[1, 2], [0, 2], [1, 0]]
+    np.testing.assert_allclose([cosine for _, cosine in found[0]], [0.8, 0], atol=1e-6)
+    assert analysis.nearest(vectors[:1]) == [[]]
+
+
+def test_tokens_of_strings_lists_and_bytes():
+    assert analysis.tokens(" a  b\u00a0c ") == ["a", "b\u00a0c"]
+    assert analysis.tokens([b"caf\xc3\xa9", "x y"]) == ["caf\u00e9", "x y"]
+    with pytest.raises(ValueError, match="str"):
+        analysis.tokens([1])

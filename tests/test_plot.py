@@ -1,0 +1,110 @@
+"""What is drawn are the numbers of the layers."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from helpers import TINY, to_numpy
+from keras_elmo import ElmoLayer, Embedder, WeightedLayerSum, analysis, encode_sentences, plot
+
+FIRST, SECOND = ["The", "bank", "paid", "."], ["He", "sat", "on", "the", "bank", "."]
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return Embedder(TINY, progress=False)
+
+
+def layers(tokens):
+    return to_numpy(ElmoLayer(TINY, output="layers")(encode_sentences([tokens])))[0]
+
+
+def test_similarity_draws_the_cosines_of_each_layer(embedder):
+    figure = plot.similarity(FIRST, " ".join(SECOND), model=embedder, weights=[0, 2, 0], gamma=0.5)
+    *pictures, colorbar = figure.axes
+    first, second = layers(FIRST), layers(SECOND)
+    shares = np.exp([0, 2, 0]) / np.exp([0, 2, 0]).sum()
+    mixes = [np.einsum("l,ltd->td", shares, x) for x in (first, second)]
+    expected = [*zip(first, second), mixes]
+    assert [axes.get_title() for axes in pictures] == [
+        "token vectors",
+        "LSTM 1",
+        "LSTM 2",
+        "weighted sum",
+    ]
+    for axes, (a, b) in zip(pictures, expected):
+        norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+        np.testing.assert_allclose(axes.images[0].get_array(), a @ b.T / norms, atol=1e-5)
+    assert [label.get_text() for label in pictures[0].get_xticklabels()] == SECOND
+    assert [label.get_text() for label in pictures[0].get_yticklabels()] == FIRST
+    assert colorbar.get_ylabel() == "cosine"
+
+
+def test_a_sentence_is_compared_with_itself(embedder):
+    figure = plot.similarity(FIRST, model=embedder)
+    for axes in figure.axes[:-1]:
+        np.testing.assert_allclose(np.diag(axes.images[0].get_array()), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [None, ["money", "river"]])
+def test_uses_of_a_word_lie_where_the_plane_has_them(embedder, labels):
+    figure = plot.uses_of_word("Bank", [FIRST, SECOND], model=embedder, labels=labels)
+    vectors = np.stack([layers(FIRST)[:, 1], layers(SECOND)[:, 4]], axis=1)
+    for axes, values in zip(figure.axes, vectors, strict=True):
+        drawn = np.concatenate([points.get_offsets() for points in axes.collections])
+        np.testing.assert_allclose(drawn, analysis.plane(values).points, atol=1e-4)
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == (labels or ["The bank paid .", "He sat on the bank ."])
+
+
+def test_sentences_of_one_label_are_drawn_alike(embedder):
+    figure = plot.uses_of_word(
+        "bank", [FIRST, SECOND, FIRST], model=embedder, labels=["a", "b", "a"]
+    )
+    assert [len(points.get_offsets()) for points in figure.axes[0].collections] == [2, 1]
+
+
+def test_layer_weights_are_those_of_the_layer():
+    layer = ElmoLayer(TINY, num_mixes=2)
+    layer.mixes[0].layer_weights.assign([0.0, 1.0, 2.0])
+    layer.mixes[1].gamma.assign([0.25])
+    (axes,) = plot.layer_weights(layer).axes
+    first, second = ([bar.get_height() for bar in bars] for bars in axes.containers)
+    np.testing.assert_allclose(first, np.exp([0, 1, 2]) / np.exp([0, 1, 2]).sum(), atol=1e-6)
+    np.testing.assert_allclose(second, 1 / 3, atol=1e-6)
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == [
+        "mix_0, \N{GREEK SMALL LETTER GAMMA} = 1.00",
+        "mix_1, \N{GREEK SMALL LETTER GAMMA} = 0.25",
+    ]
+
+
+def test_a_figure_is_saved_without_a_display(embedder, tmp_path):
+    for name in ("figure.png", "figure.svg"):
+        plot.similarity(FIRST, model=embedder).savefig(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda e: plot.similarity("", "a", model=e), "needs a word"),
+        (lambda e: plot.similarity("a", "b", model=e, weights=[1]), "each of 3 layers, got 1"),
+        (lambda e: plot.uses_of_word("c", ["a", "b"], model=e), "none of the 2 sentences"),
+        (lambda e: plot.uses_of_word("a", ["a"], model=e, labels=[]), "Expected 1 labels"),
+        (lambda e: plot.layer_weights(WeightedLayerSum()), "a built WeightedLayerSum"),
+        (lambda e: plot.layer_weights(ElmoLayer(TINY, output="layers")), "output='mix'"),
+        (lambda e: plot.layer_weights(ElmoLayer(TINY, use_top_only=True)), "use_top_only"),
+    ],
+)
+def test_bad_input_is_named(embedder, draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw(embedder)
+
+
+def test_without_matplotlib_the_extra_is_named(embedder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"keras-elmo\[plot\]"):
+        plot.similarity(FIRST, model=embedder)
