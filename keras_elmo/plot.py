@@ -64,14 +64,20 @@ def similarity(
     if weights is not None:
         mixes = [analysis.mixed(layers, weights, gamma) for layers in (rows, columns)]
         pictures.append(("weighted sum", analysis.cosines(*mixes)))
-    height, width = 0.9 + 0.3 * len(words[0]), 0.8 + 0.32 * len(words[1])
-    figure = _figure(width=0.9 + width * len(pictures), height=height + 0.4)
+    cell, letter, least = 0.32, 0.09, 1.3  # inches
+    names = [[_shortened(word, 24) for word in sentence] for sentence in words]
+    longest = [max(map(len, sentence)) for sentence in names]
+    height, width = (max(cell * len(sentence), least) for sentence in words)
+    figure = _figure(
+        width=1.2 + letter * longest[0] + (width + 0.2) * len(pictures),
+        height=0.5 + letter * longest[1] + height,
+    )
     all_axes = figure.subplots(1, len(pictures), sharey=True, squeeze=False)[0]
     for axes, (title, values) in zip(all_axes, pictures):
-        image = axes.imshow(values, cmap=COLORS, vmin=0.0, vmax=1.0)
+        image = axes.imshow(values, cmap=COLORS, vmin=0.0, vmax=1.0, aspect="auto")
         axes.set_title(title)
-        axes.set_xticks(range(len(words[1])), words[1], rotation=90)
-    all_axes[0].set_yticks(range(len(words[0])), words[0])
+        axes.set_xticks(range(len(names[1])), names[1], rotation=90)
+    all_axes[0].set_yticks(range(len(names[0])), names[0])
     figure.colorbar(image, ax=all_axes, label="cosine", extend="min", pad=0.01)
     return figure
 

@@ -192,7 +192,7 @@ def test_start_up_messages_are_shown_only_on_request():
 def test_a_failed_start_is_not_silent(failure):
     code = f"""
 import importlib, os
-from keras_elmo.cli import startup
+from keras_elmo import startup
 def fail(name):
     os.write(2, b"compiled to use AVX\\n")
     {failure}

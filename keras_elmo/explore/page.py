@@ -4,11 +4,18 @@ import sys
 
 import streamlit as st
 
-st.set_page_config("ELMo explorer", layout="wide")
-st.title("ELMo explorer")
-with st.spinner("Loading Keras ..."):
-    from keras_elmo.startup import import_keras
 
-    import_keras()
-    from keras_elmo.explore import views
-views.show(sys.argv[1])
+def main() -> None:
+    """Shows the page."""
+    st.set_page_config("ELMo explorer", layout="wide")
+    st.title("ELMo explorer")
+    with st.spinner("Loading Keras ..."):
+        from keras_elmo.startup import import_keras
+
+        import_keras()
+        from keras_elmo.explore import views
+    views.show(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
