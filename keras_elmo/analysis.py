@@ -144,6 +144,8 @@ def plane(vectors: np.ndarray) -> Plane:
         raise ValueError(f"plane expects vectors (N, D) with N > 0, got shape {vectors.shape}.")
     centered = vectors - vectors.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    # float32 vectors of one word without its context differ by no more than their rounding
+    sizes[sizes <= np.finfo(np.float32).eps * np.linalg.norm(vectors)] = 0
     points = np.zeros((len(vectors), 2))
     count = min(2, len(sizes))
     points[:, :count] = left[:, :count] * sizes[:count]

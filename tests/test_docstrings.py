@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 NOT_RUN = {
     "embed_shards": "starts a Ray cluster: tests/embedding/test_distributed.py",
     "register_model": "downloads",
+    "serve": "serves until it is interrupted: tests/explore",
 }
 SMALLER = {
     "epochs=10": "epochs=1",
