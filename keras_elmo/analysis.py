@@ -185,6 +185,11 @@ def tokens(sentence: Sentence) -> list[str]:
     return [x.decode() if isinstance(x, bytes) else x for x in checked_tokens(given)]
 
 
+def layer_names(count: int) -> list[str]:
+    """What the layers are called in pictures and tables, the lowest first."""
+    return ["token vectors", *(f"LSTM {i}" for i in range(1, count))]
+
+
 def _normalized(vectors):
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)

@@ -1,22 +1,23 @@
 """Pictures of what a biLM has learned, drawn by matplotlib: `pip install "keras-elmo[plot]"`."""
 
-from __future__ import annotations
-
+import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from keras import ops
 
 from keras_elmo import analysis
-from keras_elmo.analysis import Sentence
+from keras_elmo.analysis import Sentence, layer_names
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.pretrained.download import ModelSource
 
-if TYPE_CHECKING:
+try:
+    import matplotlib
     from matplotlib.figure import Figure
+except ImportError:
+    raise ImportError('Pictures need matplotlib: pip install "keras-elmo[plot]"') from None
 
 COLORS = "cividis"
 """The color scale: even in grayscale and for those who do not tell red from green."""
@@ -47,7 +48,6 @@ def similarity(
         A matplotlib `Figure`: `figure.savefig("similarity.svg")`.
 
     Raises:
-        ImportError: if matplotlib is not installed.
         ValueError: if a sentence has no word, or an argument is invalid.
 
     Example:
@@ -102,7 +102,6 @@ def uses_of_word(
         A matplotlib `Figure`. Each axis names the fraction of the variance along it.
 
     Raises:
-        ImportError: if matplotlib is not installed.
         ValueError: if the word is in none of the sentences, or there are more or fewer labels than
             sentences.
 
@@ -147,7 +146,6 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
         A matplotlib `Figure`: a group of bars for each mix, with its gamma.
 
     Raises:
-        ImportError: if matplotlib is not installed.
         ValueError: if the layer has no weights: it does not mix, is not built or takes the top
             layer only.
 
@@ -181,11 +179,6 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
     return figure
 
 
-def layer_names(count: int) -> list[str]:
-    """What the layers are called in the pictures, the lowest first."""
-    return ["token vectors", *(f"LSTM {i}" for i in range(1, count))]
-
-
 def _embedder(model):
     return model if isinstance(model, Embedder) else Embedder(model, progress=False)
 
@@ -194,16 +187,18 @@ def _shortened(text, length=60):
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
+class _Picture(Figure):
+    """A figure that notebooks show, and that pyplot does not keep."""
+
+    def _repr_png_(self):
+        png = io.BytesIO()
+        self.savefig(png, format="png")
+        return png.getvalue()
+
+
 def _figure(width, height):
-    """A figure that pyplot does not keep, for programs without a display."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError('Pictures need matplotlib: pip install "keras-elmo[plot]"') from None
-    return Figure(figsize=(width, height), layout="constrained")
+    return _Picture(figsize=(width, height), layout="constrained")
 
 
 def _colormap(values):
-    import matplotlib
-
     return matplotlib.colormaps[COLORS](values)

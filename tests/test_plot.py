@@ -1,5 +1,6 @@
 """What is drawn are the numbers of the layers."""
 
+import importlib
 import sys
 
 import numpy as np
@@ -104,7 +105,12 @@ def test_bad_input_is_named(embedder, draw, message):
         draw(embedder)
 
 
-def test_without_matplotlib_the_extra_is_named(embedder, monkeypatch):
+def test_a_notebook_shows_it(embedder):
+    assert plot.similarity(FIRST, model=embedder)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "keras_elmo.plot")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"keras-elmo\[plot\]"):
-        plot.similarity(FIRST, model=embedder)
+        importlib.import_module("keras_elmo.plot")

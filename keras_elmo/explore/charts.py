@@ -5,9 +5,10 @@ import numpy as np
 import pandas as pd
 
 from keras_elmo import analysis
-from keras_elmo.plot import COLORS, layer_names
+from keras_elmo.analysis import layer_names
 
 _SIDE = 260
+_COLORS = "cividis"  # even in gray, and for those who do not tell red from green
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 # An axis lists "3 word", since a word may be there twice; what is shown is the word.
 _WORD = "slice(datum.label, indexof(datum.label, ' ') + 1)"
@@ -30,7 +31,7 @@ def heat_map(words: list[list[str]], cosines: dict[str, np.ndarray]) -> alt.Char
     chart = chart.encode(
         x=_words("second", "second sentence"),
         y=_words("first", "first sentence"),
-        color=alt.Color("cosine:Q", scale=alt.Scale(scheme=COLORS, domain=[0, 1], clamp=True)),
+        color=alt.Color("cosine:Q", scale=alt.Scale(scheme=_COLORS, domain=[0, 1], clamp=True)),
         tooltip=["first", "second", alt.Tooltip("cosine:Q", format=".3f")],
     )
     chart = chart.properties(width=side * len(columns), height=side * len(rows))
@@ -54,7 +55,7 @@ def planes(places: list[str], contexts: list[str], vectors: np.ndarray) -> alt.H
         chart = chart.mark_point(size=90, filled=True).encode(
             x=_axis("x", f"{explained[0]:.0%} of the variance" if explained.any() else "all equal"),
             y=_axis("y", f"{explained[1]:.0%} of the variance"),
-            color=alt.Color("sentence:N", sort=None, scale=alt.Scale(scheme=COLORS)),
+            color=alt.Color("sentence:N", sort=None, scale=alt.Scale(scheme=_COLORS)),
             shape=alt.Shape("sentence:N", sort=None, scale=alt.Scale(range=list(_SHAPES))),
             tooltip=["context", "sentence"],
         )
@@ -71,7 +72,7 @@ def filter_bars(activations: pd.DataFrame) -> alt.Chart:
             x=alt.X("width:O", title="width in characters", axis=alt.Axis(labelAngle=0)),
             y=_words("word", "word"),
             color=alt.Color(
-                "activation:Q", title="mean activation", scale=alt.Scale(scheme=COLORS)
+                "activation:Q", title="mean activation", scale=alt.Scale(scheme=_COLORS)
             ),
             tooltip=["word", "width", alt.Tooltip("activation:Q", format=".3f")],
         )

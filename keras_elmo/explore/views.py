@@ -12,9 +12,9 @@ from keras import ops
 from vl_convert import vegalite_to_png, vegalite_to_svg
 
 from keras_elmo import analysis
+from keras_elmo.analysis import layer_names
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.explore import charts
-from keras_elmo.plot import layer_names
 from keras_elmo.text.reader import read_records
 from keras_elmo.training.evaluation import Scorer, SentenceScore
 from keras_elmo.training.loading import load_language_model

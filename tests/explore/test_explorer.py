@@ -201,7 +201,7 @@ def server():
         process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0].decode()
     assert process.returncode == 130, output
-    assert "Traceback" not in output
+    assert "Traceback" not in output, output
 
 
 @pytest.mark.slow
@@ -231,6 +231,8 @@ def test_in_a_browser(server, tmp_path):
             layers("A river bank"), layers("He sat on the bank of the river .")
         )
         np.testing.assert_allclose(found[:3], expected[:, 2, 4], atol=1e-5)
+        # A button that is pressed while the page is built may be replaced by a new one.
+        page.locator("[data-test-script-state='notRunning']").wait_for(timeout=30_000)
         for kind, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("CSV", b"layer,")):
             with page.expect_download() as download:
                 page.get_by_role("button", name=f"Save as {kind}", exact=True).first.click()
