@@ -240,16 +240,22 @@ def _in_context(tokens, position, width=6):
 
 def _picture(chart, name):
     st.altair_chart(chart, width="content")
-    saved = {"PNG": lambda: vegalite_to_png(chart.to_dict(), scale=2)}
-    saved["SVG"] = lambda: vegalite_to_svg(chart.to_dict())
+    drawing = chart.to_dict()
+    # Made at once: files that Streamlit makes at a press are lost when the page was just rebuilt.
+    saved = {"PNG": vegalite_to_png(drawing, scale=2), "SVG": vegalite_to_svg(drawing)}
     with st.container(horizontal=True):
-        for kind, make in saved.items():  # made when the button is pressed
-            st.download_button(f"Save as {kind}", make, f"{name}.{kind.lower()}")
+        for kind, content in saved.items():
+            _save(kind, content, f"{name}.{kind.lower()}")
 
 
 def _table(data, name):
     st.dataframe(data, hide_index=True)
-    st.download_button("Save as CSV", data.to_csv(index=False), f"{name}.csv", key=name)
+    _save("CSV", data.to_csv(index=False), f"{name}.csv")
+
+
+def _save(kind, content, file_name):
+    label = f"Save as {kind}"
+    st.download_button(label, content, file_name, key=file_name, on_click="ignore")
 
 
 _VIEWS = {
