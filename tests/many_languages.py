@@ -4,11 +4,16 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from keras_elmo import Lexicon
 
 MANY_LANGUAGES = Path(__file__).parent / "golden" / "many_languages"
 VARIANTS = ["char_only", "tanh_clips", "word_char", "word_only"]
+WORD_CHAR_FIRST = [
+    pytest.param(name, marks=[] if name == "word_char" else pytest.mark.slow) for name in VARIANTS
+]
+"""For tests that compile much: the others take long."""
 MARKS = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
 
 

@@ -53,8 +53,11 @@ EXAMPLES = {test.name.removeprefix("keras_elmo."): test for test in docstring_ex
 @tensorflow_only
 @pytest.mark.parametrize(
     "name",
-    # Those of the training compile models.
-    [pytest.param(n, marks=pytest.mark.slow if "training" in n else []) for n in EXAMPLES],
+    # Those of training and export compile models.
+    [
+        pytest.param(n, marks=pytest.mark.slow if re.match("training|export", n) else [])
+        for n in EXAMPLES
+    ],
 )
 def test_example(name, tmp_path, monkeypatch):
     test = EXAMPLES[name]

@@ -100,17 +100,10 @@ def test_every_block_is_run_or_marked():
     assert {page: len(blocks) for page, blocks in marked.items() if blocks} == NOT_RUN
 
 
-SLOW_PAGES = ("EMBEDDING", "KERAS_MODELS", "LANGUAGES", "MIGRATION", "SERVING", "TRAINING")
-
-
 @tensorflow_only
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow if Path(page).stem in SLOW_PAGES else [])
-        for page in PAGES
-        if any(not block.not_run for block in code_blocks(page))
-    ],
+    "page", [page for page in PAGES if any(not block.not_run for block in code_blocks(page))]
 )
 def test_code_runs_in_order(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)

@@ -156,6 +156,7 @@ def test_dump_words(capsys, tmp_path):
     assert_close(found, to_numpy(ElmoLayer(MODEL, output="layers")([["北京", "the"]])))
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_export_as_saved_model(capsys, tmp_path):
     import tensorflow as tf

@@ -102,6 +102,7 @@ def test_trains_on_every_backend(settings):
         assert np.isfinite(to_numpy(variable)).all() and (to_numpy(variable) != value).any()
 
 
+@pytest.mark.slow
 @trains_a_model
 def test_from_training_to_tagging(settings, tmp_path, monkeypatch):
     summary = ner.run(settings("--features", "glove+elmo", "--epochs", "1"))

@@ -67,6 +67,7 @@ def test_treebank():
     assert probes.read_conllu("ud.conllu.xz", "upos")[1][1] == ["DET", "NOUN"]
 
 
+@pytest.mark.slow
 def test_parts_of_speech(tmp_path):
     files = ["--train", "train.conllu.xz", "--dev", "ud.conllu.xz", "--test", "ud.conllu.xz"]
     rows = probes.run(

@@ -81,6 +81,7 @@ def test_trains_on_every_backend(settings):
     assert sum((value != old).any() for value, old in zip(values, before)) > len(values) - 3
 
 
+@pytest.mark.slow
 @trains_a_model
 def test_from_training_to_classifying(settings, tmp_path):
     options = ("--placement", "both", "--epochs", "1")

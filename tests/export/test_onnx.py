@@ -9,6 +9,7 @@ from helpers import tensorflow_only
 from keras_elmo import encode_sentences, export_onnx
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_onnx_of_any_size(elmo, tmp_path):
     pytest.importorskip("tf2onnx", reason="the extra onnx is not installed")

@@ -44,6 +44,7 @@ def padded(sentences, padding):
     return np.array([[token.encode() for token in row] for row in rows], object), lengths
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_a_fresh_process_without_keras_elmo_serves_both_signatures(saved_model, elmo, tmp_path):
     sentences = SENTENCES[:6]

@@ -170,6 +170,7 @@ class Tagger(keras.Model):
         return cls(**config)
 
 
+@pytest.mark.slow
 def test_subclassed_and_functional_models(tmp_path):
     ids = ElmoLayer(MODEL).lexicon.encode_sentences(SENTENCES)
     inputs = keras.Input(ids.shape[1:], dtype="int32")

@@ -137,7 +137,10 @@ def test_a_callback_stops_within_and_at_the_end_of_a_short_epoch():
         assert model.stop_training
 
 
-@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "is_before",
+    [pytest.param(True, id="before"), pytest.param(False, id="after", marks=pytest.mark.slow)],
+)
 def test_stopped_around_the_ends_of_epochs(tmp_path, is_before, uninterrupted):
     """Before and after the checkpoint's callback, with a checkpoint due at every step."""
     model = new_model()

@@ -138,6 +138,7 @@ def test_tensorboard_needs_tensorflow_too(tmp_path, monkeypatch):
         train(settings(tmp_path, tensorboard=True))
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_reports_on_held_out_text_are_not_compiled_anew(tmp_path, monkeypatch):
     traced, call = [], Scorer.call
