@@ -1,4 +1,4 @@
-"""A bidirectional LSTM as a Keras layer, for `ner.py` and `sst5.py` to import."""
+"""A bidirectional LSTM as a Keras layer, for the programs to import."""
 
 import keras
 from keras import ops

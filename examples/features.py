@@ -1,4 +1,4 @@
-"""What `ner.py`, `sst5.py` and `probes.py` read: GloVe, cached ELMo vectors, batches.
+"""What the experiments read: GloVe, cached ELMo vectors, batches.
 
 ELMo's layers do not change while a task is learned; only their mix does. They are computed once and
 kept in a file, so an epoch costs no more than the model of the task.
@@ -226,20 +226,24 @@ class SentenceBatches:
         self.characters = characters
         self.batch_size = batch_size
         self.lengths = np.array([len(sentence) for sentence in sentences])
-        self.rows = np.arange(len(sentences)) if rows is None else np.array(rows)
+        self.sizes = self._sizes()
+        self.rows = np.arange(len(self.sizes)) if rows is None else np.array(rows)
         self.random = np.random.default_rng(seed)
-        self.batches = self._cut(self.lengths[self.rows])
+        self.batches = self._cut(self.sizes[self.rows])
 
     def shuffled(self):
         """The batches of an epoch: new ones each time, of sentences of nearly the same length."""
         self.batches = self._cut(
-            self.lengths[self.rows] * self.random.uniform(0.8, 1.2, len(self.rows))
+            self.sizes[self.rows] * self.random.uniform(0.8, 1.2, len(self.rows))
         )
         self.random.shuffle(self.batches)
         return map(self.__getitem__, range(len(self)))
 
-    def _cut(self, lengths):
-        order = self.rows[np.argsort(lengths, kind="stable")]
+    def _sizes(self):
+        return self.lengths
+
+    def _cut(self, sizes):
+        order = self.rows[np.argsort(sizes, kind="stable")]
         starts = range(0, len(order), self.batch_size)
         return [order[start : start + self.batch_size] for start in starts]
 
@@ -248,6 +252,15 @@ class SentenceBatches:
 
     def __getitem__(self, i):
         rows = self.batches[i]
+        inputs = self._inputs(rows)
+        if self.labels is None:
+            return inputs, None
+        labels = [self.labels[row] for row in rows]
+        if np.ndim(labels[0]) == 0:
+            return inputs, np.array(labels, np.int32)
+        return inputs, _padded(labels, inputs["words"].shape[1], -1)
+
+    def _inputs(self, rows):
         sentences = [self.sentences[row] for row in rows]
         width = -(-self.lengths[rows].max() // 8) * 8
         inputs = {"words": _padded(map(self.words.ids, sentences), width, PADDING)}
@@ -255,12 +268,7 @@ class SentenceBatches:
             inputs["characters"] = _padded(encode_sentences(sentences), width + 2, 0)
         if self.layers is not None:
             inputs["layers"] = self._padded_layers(rows, width)
-        if self.labels is None:
-            return inputs, None
-        labels = [self.labels[row] for row in rows]
-        if np.ndim(labels[0]) == 0:
-            return inputs, np.array(labels, np.int32)
-        return inputs, _padded(labels, width, -1)
+        return inputs
 
     def _padded_layers(self, rows, width):
         first = self.layers[rows[0]]
@@ -268,6 +276,20 @@ class SentenceBatches:
         for place, row in zip(batch, rows):
             place[:, : self.lengths[row]] = self.layers[row]
         return batch
+
+
+class PairBatches(SentenceBatches):
+    """Batches of pairs: the same for `"premise"` and `"hypothesis"`, each a dict of inputs.
+
+    Sentences 2 i and 2 i + 1 are pair i; labels and `rows` are those of pairs.
+    """
+
+    def _sizes(self):
+        return self.lengths.reshape(-1, 2).sum(1)
+
+    def _inputs(self, rows):
+        places = {"premise": 2 * rows, "hypothesis": 2 * rows + 1}
+        return {name: super(PairBatches, self)._inputs(place) for name, place in places.items()}
 
 
 def _padded(arrays, width, value):
@@ -313,11 +335,11 @@ class Inputs:
         sentences = [self.sentences["train"][row] for row in rows]
         return dataclasses.replace(self, words=WordTable(frequent_words(sentences)))
 
-    def batches(self, part, characters=False, **options):
-        """`SentenceBatches` of a part of the data, with characters where ELMo is not cached."""
+    def batches(self, part, characters=False, kind=SentenceBatches, **options):
+        """Batches of a part of the data, with characters where ELMo is not cached."""
         layers = self.layers[part]
         characters = characters or (self.elmo is not None and layers is None)
-        return SentenceBatches(
+        return kind(
             self.sentences[part], self.words, layers=layers, characters=characters, **options
         )
 

@@ -1,4 +1,4 @@
-"""What the experiments of `ner.py` and `sst5.py` share: options, training, tables.
+"""What the experiments share: options, training, tables, confusion matrices.
 
 An experiment trains the same model with several seeds, each until the score on the development set
 no longer rises, and reports the mean and the standard deviation on the test set. The inputs of the
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from matplotlib.figure import Figure
 
 from features import atomic_write, hash_of_model
 
@@ -24,7 +25,7 @@ FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
 
 def make_parser(description, output):
-    """The options that both programs have."""
+    """The options that all programs have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--train", help="file to train on")
     parser.add_argument("--dev", help="file to choose the best epoch on")
@@ -328,6 +329,61 @@ def _cell(row, name):
         return ", ".join(f"{number:.2f}" for number in value)
     text = f"{value:.2f}" if isinstance(value, float) else str(value)
     return text if deviation is None else f"{text} ± {deviation:.2f}"
+
+
+def accuracy(true, predicted):
+    """The share of predicted classes that are the true ones, in per cent."""
+    return 100 * float(np.mean(predicted == np.array(true)))
+
+
+def write_predictions(path, texts, true, predicted):
+    """Writes a table of each text's true class, the predicted one and the text."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["true", "predicted", "text"])
+        writer.writerows(zip(true, predicted, texts))
+
+
+def draw_confusions(settings, classes):
+    """Draws a confusion matrix for each feature set, of all seeds, beside the tables.
+
+    Args:
+        settings: The options; their output folder has the predictions of each run.
+        classes: The names of the classes.
+    """
+    output = Path(settings.output)
+    for features in settings.features:
+        paths = [output / f"{features}-{seed}.csv" for seed in range(1, settings.seeds + 1)]
+        counts = read_confusion(paths, len(classes))
+        path = output / f"{features}-confusion.png"
+        draw_confusion(counts, classes, f"{features}, all seeds", path)
+
+
+def read_confusion(paths, num_classes):
+    """The confusion matrix of files of predictions: rows are true classes, columns predicted."""
+    counts = np.zeros((num_classes, num_classes), int)
+    for path in paths:
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                counts[int(row["true"]), int(row["predicted"])] += 1
+    return counts
+
+
+def draw_confusion(counts, classes, title, path):
+    """Draws a confusion matrix, in per cent of each row."""
+    shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    side = 2 + 0.7 * len(classes)
+    figure = Figure(figsize=(side, 0.87 * side), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
+    for (row, column), share in np.ndenumerate(shares):
+        color = "white" if share > 60 else "black"
+        axes.text(column, row, f"{share:.0f}", ha="center", va="center", color=color)
+    places = range(len(classes))
+    axes.set_xticks(places, classes, rotation=45, ha="right")
+    axes.set_yticks(places, classes)
+    axes.set(xlabel="predicted", ylabel="true", title=title)
+    figure.savefig(path, dpi=150)
 
 
 def mix_weights(mix):

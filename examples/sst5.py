@@ -18,23 +18,19 @@ With the bundled model expect an accuracy of about 46 (with GloVe alone 43); a r
 minutes on one CPU core.
 """
 
-import csv
 import functools
 import re
 from pathlib import Path
 
 import keras
-import matplotlib
 import numpy as np
 from keras import ops
 
 import harness
+from attention import attend, joined
 from bilstm import BiLSTM
 from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
 from keras_elmo import WeightedLayerSum
-
-matplotlib.use("agg")  # pictures go to files
-from matplotlib import pyplot
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 
@@ -226,15 +222,15 @@ class BiattentiveClassifier(keras.Model):
 
         words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
         elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
-        x = self.input_dropout(_joined(words, elmo), training=training)
+        x = self.input_dropout(joined(words, elmo), training=training)
         x = self.projection_dropout(self.projection(x), training=training)
         x = self.encoder(x, mask=mask)
-        attended = attend(x, mask)
+        attended = attend(x, x, mask)
         x = ops.concatenate([x, x - attended, x * attended], axis=-1)
         x = self.integrator(x, mask=mask)
         if self.output_mix is not None:
             elmo = self.output_mix(layers, mask=mask)
-            x = _joined(x, self.output_dropout(elmo, training=training))
+            x = joined(x, self.output_dropout(elmo, training=training))
         x = self._pool(x, mask)
         for dropout, maxout in zip(self.maxout_dropouts, self.maxouts):
             x = maxout(dropout(x, training=training))
@@ -288,18 +284,6 @@ class BiattentiveClassifier(keras.Model):
         return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
 
 
-def _joined(*parts):
-    """Concatenates the vectors that are not `None`."""
-    return ops.concatenate([part for part in parts if part is not None], axis=-1)
-
-
-def attend(x, mask):
-    """For each word, the mean of all words of the sentence, weighted by similarity."""
-    alike = ops.einsum("bid,bjd->bij", x, x)
-    none = ops.expand_dims(1 - ops.cast(mask, x.dtype), 1) * 1e4
-    return ops.einsum("bij,bjd->bid", ops.softmax(alike - none, axis=-1), x)
-
-
 # 3. The experiment: one run with one seed.
 
 
@@ -329,16 +313,17 @@ class Experiment:
         best, epoch = harness.train(
             model,
             train,
-            lambda: self.accuracy("dev", model.predict_classes(dev)),
+            lambda: harness.accuracy(self.labels["dev"], model.predict_classes(dev)),
             self.settings,
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         )
         predicted = model.predict_classes(test)
         path = Path(self.settings.output) / f"{features}-{seed}.csv"
-        write_predictions(path, self.sentences["test"], self.labels["test"], predicted)
+        texts = map(" ".join, self.sentences["test"])
+        harness.write_predictions(path, texts, self.labels["test"], predicted)
         result = {
             "dev": best,
-            "test": self.accuracy("test", predicted),
+            "test": harness.accuracy(self.labels["test"], predicted),
             "best epoch": epoch,
             "input weights": harness.mix_weights(model.input_mix),
             "output weights": harness.mix_weights(model.output_mix),
@@ -362,44 +347,6 @@ class Experiment:
             model.word_vectors.set_weights([inputs.vectors])
         return model
 
-    def accuracy(self, part, predicted):
-        """The share of sentences of the right class, in per cent."""
-        return 100 * float(np.mean(predicted == np.array(self.labels[part])))
-
-
-def write_predictions(path, sentences, true, predicted):
-    """Writes a table of each sentence's true class, the predicted one and the sentence."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["true", "predicted", "sentence"])
-        writer.writerows(zip(true, predicted, map(" ".join, sentences)))
-
-
-def read_confusion(paths):
-    """The confusion matrix of files of predictions: rows are true classes, columns predicted."""
-    counts = np.zeros((len(CLASSES), len(CLASSES)), int)
-    for path in paths:
-        with open(path, newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                counts[int(row["true"]), int(row["predicted"])] += 1
-    return counts
-
-
-def draw_confusion(counts, title, path):
-    """Draws a confusion matrix, in per cent of each row."""
-    shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    figure, axes = pyplot.subplots(figsize=(5.5, 4.8), layout="constrained")
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
-    for (row, column), share in np.ndenumerate(shares):
-        color = "white" if share > 60 else "black"
-        axes.text(column, row, f"{share:.0f}", ha="center", va="center", color=color)
-    places = range(len(CLASSES))
-    axes.set_xticks(places, CLASSES, rotation=45, ha="right")
-    axes.set_yticks(places, CLASSES)
-    axes.set(xlabel="predicted", ylabel="true", title=title)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-
 
 # 4. The command line.
 
@@ -407,10 +354,7 @@ def draw_confusion(counts, title, path):
 def run(settings):
     """Trains with all feature sets and seeds, draws confusions, returns the rows of the table."""
     summary = harness.run_seeds(Experiment(settings), settings)
-    output, seeds = Path(settings.output), range(1, settings.seeds + 1)
-    for features in settings.features:
-        counts = read_confusion(output / f"{features}-{seed}.csv" for seed in seeds)
-        draw_confusion(counts, f"{features}, all seeds", output / f"{features}-confusion.png")
+    harness.draw_confusions(settings, CLASSES)
     return summary
 
 
