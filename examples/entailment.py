@@ -29,8 +29,8 @@ from keras import ops
 import harness
 from attention import attend, joined
 from bilstm import BiLSTM
-from features import PADDING, PairBatches, WordTable, elmo_layers, open_text, prepare
-from keras_elmo import WeightedLayerSum
+from features import PADDING, PairBatches, open_text, prepare
+from task_model import TaskModel
 
 CLASSES = ("entailment", "neutral", "contradiction")
 
@@ -88,20 +88,12 @@ def words_of_tree(tree):
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
-class EnhancedSequentialInference(keras.Model):
+class EnhancedSequentialInference(TaskModel):
     """The enhanced sequential inference model, ESIM.
 
     Args:
-        words: The words with vectors of their own; empty for no word vectors.
-        word_dim: Size of these vectors.
-        train_words: Whether they are trained.
-        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It is not trained.
-        placement: Where ELMo is added: "input", "output" (of the first LSTM) or "both".
-        tokens_only: Whether to use only its lowest layer, which has no context.
-        last_layer: Whether to use only its last layer.
-        l2: The paper's lambda on the weights of the mixes, or `None`.
         units: Size of the LSTMs, in each direction, and of the dense layers.
-        dropout: Fraction to drop of the inputs of LSTMs and dense layers.
+        **options: Those of `TaskModel`. ELMo at the output is at that of the first LSTM.
 
     Call arguments:
         inputs: Dict of `PairBatches`: "premise" and "hypothesis", each with "words", and "layers"
@@ -113,45 +105,8 @@ class EnhancedSequentialInference(keras.Model):
     Reference: Chen et al. 2017, section 3; Peters et al. 2018, section 4.
     """
 
-    def __init__(
-        self,
-        words=(),
-        word_dim=50,
-        train_words=False,
-        elmo=None,
-        placement="both",
-        tokens_only=False,
-        last_layer=False,
-        l2=None,
-        units=100,
-        dropout=0.3,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        if not words and (elmo is None or placement == "output"):
-            raise ValueError(
-                "There is nothing to read at the input: ELMo at the output needs words with "
-                "vectors, such as those of --features glove+elmo."
-            )
-        self.word_table = WordTable(words)
-        self.word_dim = word_dim
-        self.train_words = train_words
-        self.elmo = elmo
-        self.placement = placement
-        self.tokens_only = tokens_only
-        self.last_layer = last_layer
-        self.l2 = l2
-        self.units = units
-        self.dropout = dropout
-
-        self.word_vectors = None
-        if words:
-            self.word_vectors = keras.layers.Embedding(
-                len(self.word_table), word_dim, trainable=train_words
-            )
-        self.input_mix = self._mix("output")
-        self.output_mix = self._mix("input")
-        self.drop = keras.layers.Dropout(dropout)
+    def __init__(self, units=100, **options):
+        super().__init__(units=units, **options)
         self.encoder = BiLSTM(units)
         self.comparison = keras.layers.Dense(units, activation="relu")
         self.composer = BiLSTM(units)
@@ -159,37 +114,17 @@ class EnhancedSequentialInference(keras.Model):
         self.classifier = keras.layers.Dense(len(CLASSES))
         self.build()
 
-    def _mix(self, other_place):
-        """The mix at one place, unless ELMo is added only at the other one."""
-        if self.elmo is None or self.placement == other_place:
-            return None
-        return WeightedLayerSum(use_top_only=self.last_layer or self.tokens_only, l2=self.l2)
-
-    def build(self, input_shape=None):
-        if self.built:
-            return
-        width = self.word_dim if self.word_vectors is not None else 0
-        encoded = 2 * self.units
-        if self.word_vectors is not None:
-            self.word_vectors.build((None, None))
-        if self.elmo is not None:
-            config = self.elmo.config
-            num_layers = 1 if self.tokens_only else config.num_layers + 1
-            for mix in filter(None, (self.input_mix, self.output_mix)):
-                mix.build((None, num_layers, None, config.output_dim))
-            width += config.output_dim if self.input_mix is not None else 0
-            encoded += config.output_dim if self.output_mix is not None else 0
+    def build_task(self, width, elmo_width):
         self.encoder.build((None, None, width))
-        self.comparison.build((None, None, 4 * encoded))
+        self.comparison.build((None, None, 4 * (2 * self.units + elmo_width)))
         self.composer.build((None, None, self.units))
         self.hidden.build((None, 8 * self.units))
         self.classifier.build((None, self.units))
-        self.built = True
 
     def call(self, inputs, training=None):
         pair = [inputs["premise"], inputs["hypothesis"]]
         masks = [sentence["words"] != PADDING for sentence in pair]
-        encoded = [self._encode(*both, training) for both in zip(pair, masks)]
+        encoded = [self.read(*both, self.encoder, training) for both in zip(pair, masks)]
         pooled = []
         for i in range(2):
             x, mask = encoded[i], masks[i]
@@ -199,18 +134,6 @@ class EnhancedSequentialInference(keras.Model):
             pooled += _mean_and_maximum(x, mask)
         x = self.hidden(self.drop(joined(*pooled), training=training))
         return self.classifier(self.drop(x, training=training))
-
-    def _encode(self, inputs, mask, training):
-        """What the first LSTM makes of a sentence, with ELMo at its input and output."""
-        layers = None if self.elmo is None else elmo_layers(self.elmo, inputs)
-        if self.tokens_only:
-            layers = layers[:, :1]
-        words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
-        elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
-        x = self.encoder(self.drop(joined(words, elmo), training=training), mask=mask)
-        if self.output_mix is None:
-            return x
-        return joined(x, self.drop(self.output_mix(layers, mask=mask), training=training))
 
     def predict_classes(self, batches):
         """The classes of the pairs of `PairBatches`, in their order, as an array."""
@@ -223,26 +146,6 @@ class EnhancedSequentialInference(keras.Model):
         """The classes of pairs of sentences: strings to be split at white space, or tokens."""
         sentences = harness.sentences_of([sentence for pair in pairs for sentence in pair])
         return self.predict_classes(PairBatches(sentences, self.word_table, characters=True))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "words": self.word_table.words,
-            "word_dim": self.word_dim,
-            "train_words": self.train_words,
-            "elmo": None if self.elmo is None else keras.layers.serialize(self.elmo),
-            "placement": self.placement,
-            "tokens_only": self.tokens_only,
-            "last_layer": self.last_layer,
-            "l2": self.l2,
-            "units": self.units,
-            "dropout": self.dropout,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        elmo = config.pop("elmo")
-        return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
 
 
 def _mean_and_maximum(x, mask):
@@ -272,7 +175,9 @@ class Experiment:
         labels, batch_size = self.labels["train"], self.settings.batch_size
         rows = harness.fraction_of(len(labels), self.settings.fraction, seed)
         inputs = self.prepare(features).trained_on([2 * row + i for row in rows for i in (0, 1)])
-        model = self.make_model(features, inputs)
+        model = EnhancedSequentialInference.of(
+            features, inputs, self.settings, placement=self.settings.placement
+        )
         options = {"kind": PairBatches, "batch_size": batch_size}
         train = inputs.batches("train", labels=labels, rows=rows, seed=seed, **options)
         dev, test = (inputs.batches(part, **options) for part in ("dev", "test"))
@@ -296,23 +201,6 @@ class Experiment:
             "output weights": harness.mix_weights(model.output_mix),
         }
         return result, model
-
-    def make_model(self, features, inputs):
-        settings = self.settings
-        model = EnhancedSequentialInference(
-            words=inputs.words.words,
-            word_dim=inputs.word_dim,
-            train_words=inputs.vectors is None,
-            elmo=inputs.elmo,
-            placement=settings.placement,
-            tokens_only=features == "elmo-tokens",
-            last_layer=settings.last_layer,
-            l2=settings.l2,
-            units=settings.units,
-        )
-        if inputs.vectors is not None:
-            model.word_vectors.set_weights([inputs.vectors])
-        return model
 
 
 # 4. The command line.

@@ -255,10 +255,13 @@ class SentenceBatches:
         inputs = self._inputs(rows)
         if self.labels is None:
             return inputs, None
+        return inputs, self._labels(rows, inputs)
+
+    def _labels(self, rows, inputs):
         labels = [self.labels[row] for row in rows]
         if np.ndim(labels[0]) == 0:
-            return inputs, np.array(labels, np.int32)
-        return inputs, _padded(labels, inputs["words"].shape[1], -1)
+            return np.array(labels, np.int32)
+        return _padded(labels, inputs["words"].shape[1], -1)
 
     def _inputs(self, rows):
         sentences = [self.sentences[row] for row in rows]
@@ -279,17 +282,25 @@ class SentenceBatches:
 
 
 class PairBatches(SentenceBatches):
-    """Batches of pairs: the same for `"premise"` and `"hypothesis"`, each a dict of inputs.
+    """Batches of pairs of sentences: the same for each of the two names, a dict of inputs.
 
-    Sentences 2 i and 2 i + 1 are pair i; labels and `rows` are those of pairs.
+    Args:
+        pairs: int `(N, 2)`: which of the sentences are the pairs; by default the first two, the
+            next two, and so on. Labels and `rows` are those of pairs.
     """
 
+    names = ("premise", "hypothesis")
+
+    def __init__(self, sentences, words, pairs=None, **options):
+        self.pairs = np.arange(len(sentences)).reshape(-1, 2) if pairs is None else pairs
+        super().__init__(sentences, words, **options)
+
     def _sizes(self):
-        return self.lengths.reshape(-1, 2).sum(1)
+        return self.lengths[self.pairs].sum(1)
 
     def _inputs(self, rows):
-        places = {"premise": 2 * rows, "hypothesis": 2 * rows + 1}
-        return {name: super(PairBatches, self)._inputs(place) for name, place in places.items()}
+        columns = zip(self.names, self.pairs[rows].T)
+        return {name: super(PairBatches, self)._inputs(column) for name, column in columns}
 
 
 def _padded(arrays, width, value):

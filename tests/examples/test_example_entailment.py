@@ -18,6 +18,7 @@ PAIRS = [
     ("Two men play music in the street .", "They play for money .", "neutral"),
     ("Two men play music in the street .", "The street is empty .", "contradiction"),
 ]
+model_of = entailment.EnhancedSequentialInference.of
 LINES = [json.dumps(dict(zip(("premise", "hypothesis", "label"), pair))) + "\n" for pair in PAIRS]
 
 
@@ -93,7 +94,7 @@ def test_learns_its_pairs_by_heart(settings, features):
     settings.patience = settings.epochs
     experiment = entailment.Experiment(settings)
     inputs = experiment.prepare(features).trained_on(range(2 * len(PAIRS)))
-    model = experiment.make_model(features, inputs)
+    model = model_of(features, inputs, settings)
     model.drop.rate = 0
     labels = experiment.labels["train"]
     batches = inputs.batches("train", kind=entailment.PairBatches, labels=labels)
@@ -121,7 +122,7 @@ def test_from_training_to_classifying(settings, tmp_path):
 def test_padding_changes_nothing(settings):
     experiment = entailment.Experiment(settings("--no-cache"))
     inputs = experiment.prepare("glove+elmo")
-    model = experiment.make_model("glove+elmo", inputs)
+    model = model_of("glove+elmo", inputs, experiment.settings)
     sentences = [x.split() for x in ("A dog", "The dog " * 6, "Two men play " * 4, "Men")]
     options = {"words": inputs.words, "characters": True}
     together = entailment.PairBatches(sentences, batch_size=2, **options)
@@ -145,5 +146,6 @@ def test_attention_by_plain_numpy():
 def test_elmo_joins_where_it_is_asked_to(settings):
     for placement, mixes in (("input", (1, 0)), ("output", (0, 1)), ("both", (1, 1))):
         experiment = entailment.Experiment(settings("--placement", placement, "--no-cache"))
-        model = experiment.make_model("glove+elmo", experiment.prepare("glove+elmo"))
+        inputs = experiment.prepare("glove+elmo")
+        model = model_of("glove+elmo", inputs, experiment.settings, placement=placement)
         assert (model.input_mix is not None, model.output_mix is not None) == mixes
