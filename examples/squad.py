@@ -204,7 +204,8 @@ class Reader(TaskModel):
         self.compared, self.self_compared = (
             keras.layers.Dense(2 * units, activation="relu") for _ in range(2)
         )
-        self.start, self.end = keras.layers.Dense(1), keras.layers.Dense(1)
+        # A bias would change nothing: it is the same for all words.
+        self.start, self.end = (keras.layers.Dense(1, use_bias=False) for _ in range(2))
         self.build()
 
     def build_task(self, width, elmo_width):

@@ -88,6 +88,20 @@ def test_impossible_options(settings, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_a_step_trains_every_weight(settings):
+    experiment = entailment.Experiment(settings("--epochs", "1"))
+    inputs, labels = experiment.prepare("glove+elmo"), experiment.labels["train"]
+    model = model_of("glove+elmo", inputs, experiment.settings)
+    before = [to_numpy(variable) for variable in model.trainable_variables]
+    batches = inputs.batches("train", kind=entailment.PairBatches, labels=labels)
+    loss = entailment.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    entailment.harness.train(model, batches, lambda: 50.0, experiment.settings, loss)
+    for variable, old in zip(model.trainable_variables, before):
+        assert np.isfinite(to_numpy(variable)).all()
+        assert (to_numpy(variable) != old).any(), variable.path
+
+
+@trains_a_model
 @pytest.mark.parametrize("features", ["none", "glove+elmo"])
 def test_learns_its_pairs_by_heart(settings, features):
     settings = settings("--epochs", "60", "--halve-after", "60", "--learning-rate", "0.02")
@@ -136,7 +150,7 @@ def test_padding_changes_nothing(settings):
 
 def test_attention_by_plain_numpy():
     random = np.random.default_rng(0)
-    x, others = random.normal(size=(1, 2, 3)), random.normal(size=(1, 4, 3))
+    x, others = (random.normal(size=(1, n, 3)).astype("float32") for n in (2, 4))
     mask = np.array([[True, True, True, False]])
     powers = np.exp(np.einsum("bid,bjd->bij", x, others)) * mask[:, None]
     expected = np.einsum("bij,bjd->bid", powers / powers.sum(-1, keepdims=True), others)
