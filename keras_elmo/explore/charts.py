@@ -29,8 +29,8 @@ def heat_map(words: list[list[str]], cosines: dict[str, np.ndarray]) -> alt.Char
     side = 24
     chart = alt.Chart(data).mark_rect()
     chart = chart.encode(
-        x=_words("second", "second sentence"),
-        y=_words("first", "first sentence"),
+        x=_words("second", columns, "second sentence"),
+        y=_words("first", rows, "first sentence"),
         color=alt.Color("cosine:Q", scale=alt.Scale(scheme=_COLORS, domain=[0, 1], clamp=True)),
         tooltip=["first", "second", alt.Tooltip("cosine:Q", format=".3f")],
     )
@@ -46,7 +46,7 @@ def planes(places: list[str], contexts: list[str], vectors: np.ndarray) -> alt.H
         contexts: What is shown where the pointer is.
         vectors: float `(L + 1, N, D)`.
     """
-    pictures = []
+    pictures, order = [], list(dict.fromkeys(places))
     for name, layer in zip(layer_names(len(vectors)), vectors):
         points, explained = analysis.plane(layer)
         data = pd.DataFrame({"sentence": places, "context": contexts})
@@ -55,8 +55,8 @@ def planes(places: list[str], contexts: list[str], vectors: np.ndarray) -> alt.H
         chart = chart.mark_point(size=90, filled=True).encode(
             x=_axis("x", f"{explained[0]:.0%} of the variance" if explained.any() else "all equal"),
             y=_axis("y", f"{explained[1]:.0%} of the variance"),
-            color=alt.Color("sentence:N", sort=None, scale=alt.Scale(scheme=_COLORS)),
-            shape=alt.Shape("sentence:N", sort=None, scale=alt.Scale(range=list(_SHAPES))),
+            color=alt.Color("sentence:N", sort=order, scale=alt.Scale(scheme=_COLORS)),
+            shape=alt.Shape("sentence:N", sort=order, scale=alt.Scale(range=list(_SHAPES))),
             tooltip=["context", "sentence"],
         )
         pictures.append(chart)
@@ -70,7 +70,7 @@ def filter_bars(activations: pd.DataFrame) -> alt.Chart:
         .mark_rect()
         .encode(
             x=alt.X("width:O", title="width in characters", axis=alt.Axis(labelAngle=0)),
-            y=_words("word", "word"),
+            y=_words("word", activations.word, "word"),
             color=alt.Color(
                 "activation:Q", title="mean activation", scale=alt.Scale(scheme=_COLORS)
             ),
@@ -82,15 +82,16 @@ def filter_bars(activations: pd.DataFrame) -> alt.Chart:
 
 def probability_bars(scores: pd.DataFrame) -> alt.Chart:
     """Bits of each word in each direction; columns `word`, `direction`, `bits`, `probability`."""
+    directions = list(dict.fromkeys(scores.direction))
     chart = (
         alt.Chart(scores)
         .mark_bar()
         .encode(
             x=alt.X("bits:Q", title="surprise in bits: how unlikely the word is"),
-            y=_words("word", None),
-            yOffset=alt.YOffset("direction:N", sort=None),
+            y=_words("word", scores.word, None),
+            yOffset=alt.YOffset("direction:N", sort=directions),
             color=alt.Color(
-                "direction:N", sort=None, scale=alt.Scale(range=["#00204c", "#bcaf6f"])
+                "direction:N", sort=directions, scale=alt.Scale(range=["#00204c", "#bcaf6f"])
             ),
             tooltip=["word", "direction", alt.Tooltip("probability:Q", format=".2%")],
         )
@@ -102,10 +103,11 @@ def _numbered(words):
     return [f"{i} {word}" for i, word in enumerate(words, 1)]
 
 
-def _words(field, title):
+def _words(field, words, title):
     axis = alt.Axis(labelExpr=_WORD, labelLimit=160)
     make = alt.X if field == "second" else alt.Y
-    return make(f"{field}:O", sort=None, title=title, axis=axis)
+    # Without their order, words that were there before the last change would come first.
+    return make(f"{field}:O", sort=list(dict.fromkeys(words)), title=title, axis=axis)
 
 
 def _axis(field, title):

@@ -242,6 +242,13 @@ def test_in_a_browser(server, tmp_path):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
         assert {"First sentence", "Second sentence", "s of LSTM 1", "gamma"} <= reached
+        page.get_by_text("Characters and filters", exact=True).click()
+        typed = page.get_by_role("textbox", name="Words")
+        typed.fill("of banks there")  # the second word was there before
+        page.keyboard.press("Enter")
+        words = page.locator("[aria-label^='Y-axis'] text")
+        words.get_by_text("there", exact=True).wait_for(timeout=30_000)
+        assert words.all_text_contents()[:3] == ["of", "banks", "there"]
         page.get_by_text("Uses of a word", exact=True).click()
         page.get_by_text("Nearest uses").wait_for(timeout=30_000)
         browser.close()
