@@ -220,7 +220,18 @@ def finished_runs(output, settings):
 
 def identity(settings):
     """What makes runs comparable: the options, with hashes in place of file names."""
-    free = ("features", "seeds", "output", "cache", "model", "tag", "classify", "answer")
+    free = (
+        "features",
+        "seeds",
+        "output",
+        "cache",
+        "model",
+        "tag",
+        "classify",
+        "answer",
+        "label",
+        "chains",
+    )
     options = {name: value for name, value in vars(settings).items() if name not in free}
     for part in ("train", "dev", "test"):
         digest = hashlib.sha256(Path(options[part]).read_bytes())

@@ -1,4 +1,4 @@
-"""A Keras model that reads GloVe and ELMo, for `entailment.py` and `squad.py` to subclass."""
+"""A Keras model that reads GloVe and ELMo, for the programs of tasks to subclass."""
 
 import keras
 
@@ -114,14 +114,18 @@ class TaskModel(keras.Model):
         self.build_task(width, at_output)
         self.built = True
 
-    def read(self, inputs, mask, layer, training=None):
-        """What the first layer of the task makes of a sentence, ELMo at its input and output."""
+    def read(self, inputs, mask, layer=None, training=None):
+        """What the first layer of the task makes of a sentence, ELMo at its input and output.
+
+        Without a layer: the vectors of the words, and ELMo's.
+        """
         words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
         layers = None if self.elmo is None else elmo_layers(self.elmo, inputs)
         if self.tokens_only:
             layers = layers[:, :1]
         elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
-        x = layer(self.drop(joined(words, elmo), training=training), mask=mask)
+        x = self.drop(joined(words, elmo), training=training)
+        x = x if layer is None else layer(x, mask=mask)
         if self.output_mix is None:
             return x
         return joined(x, self.drop(self.output_mix(layers, mask=mask), training=training))

@@ -1,0 +1,467 @@
+"""Which words speak of the same thing? Coreference with GloVe and ELMo.
+
+    python examples/coref.py --train train.conll --dev dev.conll --test test.conll \\
+        --features glove glove+elmo --seeds 3 --output coref_output
+    python examples/coref.py --model coref_output/glove+elmo.keras \\
+        --chains "Ann Lee saw her brother ." "She called him ."
+
+The model of Lee et al. 2017: each span of words is scored as a mention, the best ones look for
+their antecedent among the mentions before them, and what is linked makes a chain. ELMo is added to
+the input, as Peters et al. 2018 did. Speakers and genres are not read.
+
+Files are those of CoNLL-2012, or of LitBank in the same columns. README.md in this folder says
+where to get them. Where the training text has chains of a single mention, as LitBank does, the
+model learns to find these too.
+
+The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
+results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the chains
+found in the test file as JSON lines, and the best model of each feature set. The score is the mean
+of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
+"""
+
+import functools
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+from keras import ops
+from scorch.scores import b_cubed, ceaf_e, muc
+
+import harness
+from attention import joined
+from bilstm import BiLSTM
+from conll import read_conll
+from features import PADDING, SentenceBatches, atomic_write, prepare
+from task_model import TaskModel
+
+LONGEST = 10  # words of a mention
+ANTECEDENTS = 100  # mentions before one to look for its antecedent among
+KEPT = 0.4  # mentions to keep, per word of the document
+DISTANCES = np.array([1, 2, 3, 4, 5, 8, 16, 32, 64])  # where a new bucket of distances begins
+
+# 1. The data: documents, and the chains of mentions in them.
+
+
+class Documents:
+    """The documents of a file, with their chains.
+
+    Args:
+        path: A file of CoNLL-2012; plain, .gz or .xz.
+        max_sentences: Longer documents are cut into pieces of so many sentences, or `None`.
+
+    Attributes:
+        sentences: Lists of tokens, of all documents.
+        ranges: int `(N, 2)`: for each document its first sentence and the one behind its last.
+        chains: For each document a list of its chains, each a set of spans `(first, last)`,
+            positions of words in the document.
+
+    Raises:
+        ValueError: if a line has another form, or there are no chains.
+    """
+
+    def __init__(self, path, max_sentences=None):
+        self.sentences, self.chains = [], []
+        starts, current, offset, chains = [], None, 0, {}
+        for number, document, rows in read_conll(path):
+            in_piece = len(self.sentences) - starts[-1] if starts else 0
+            if not starts or document != current or in_piece == max_sentences:
+                starts.append(len(self.sentences))
+                current, offset, chains = document, 0, {}
+                self.chains.append(chains)
+            try:
+                for chain, first, last in mentions([row[-1] for row in rows]):
+                    chains.setdefault(chain, set()).add((offset + first, offset + last))
+                self.sentences.append([row[3] for row in rows])
+            except (IndexError, ValueError) as error:
+                raise ValueError(
+                    f"{path}: the sentence that ends before line {number} is not one of "
+                    f"CoNLL-2012, with chains such as (12 and 12) in the last column: {error}"
+                ) from error
+            offset += len(rows)
+        if not any(self.chains):
+            raise ValueError(f"{path} has no chains.")
+        self.chains = [list(chains.values()) for chains in self.chains]
+        self.ranges = np.array(list(zip(starts, [*starts[1:], len(self.sentences)])))
+
+    def with_singletons(self):
+        """Whether there are chains of a single mention."""
+        return any(len(chain) == 1 for chains in self.chains for chain in chains)
+
+
+def mentions(column):
+    """The mentions `(chain, first, last)` of a column such as `(1`, `-`, `1)|(2)`."""
+    found, begun = [], {}
+    for i, cell in enumerate(column):
+        for part in () if cell in ("-", "_") else cell.split("|"):
+            chain = int(part.strip("()"))
+            if part.startswith("("):
+                begun.setdefault(chain, []).append(i)
+            if part.endswith(")"):
+                found.append((chain, begun[chain].pop() if begun.get(chain) else None, i))
+    if any(first is None for _, first, _ in found) or any(begun.values()):
+        raise ValueError("a mention that begins or ends elsewhere")
+    return found
+
+
+class DocumentBatches(SentenceBatches):
+    """Documents, one by one, as dicts of inputs.
+
+    Those of `SentenceBatches` for its sentences, and
+
+    - `"tokens"`: int32 `(T,)`, where its words are among those of the padded sentences;
+    - `"spans"`: int32 `(M, 2)`, first and last word of the mentions that the model keeps, padded
+      with -1.
+
+    Labels are int32 `(M,)`: the number of the chain of each mention, from 1, or 0.
+
+    Args:
+        ranges: As for `Documents`.
+        model: The `CoreferenceModel` that chooses the mentions.
+        chains: As for `Documents`, or `None` for no labels.
+    """
+
+    def __init__(self, sentences, words, ranges, model, chains=None, **options):
+        self.ranges, self.model = ranges, model
+        super().__init__(sentences, words, labels=chains, batch_size=1, **options)
+
+    def _sizes(self):
+        return np.array([self.lengths[first:end].sum() for first, end in self.ranges])
+
+    def _inputs(self, rows):
+        first, end = self.ranges[rows[0]]
+        sentences = np.arange(first, end)
+        # JAX compiles few shapes: the number of sentences and of words is rounded up.
+        repeated = np.pad(sentences, (0, -len(sentences) % 8), mode="edge")
+        inputs = super()._inputs(repeated)
+        width, lengths = inputs["words"].shape[1], self.lengths[sentences]
+        tokens = np.concatenate([i * width + np.arange(n) for i, n in enumerate(lengths)])
+        inputs["tokens"] = np.pad(tokens, (0, -len(tokens) % 128)).astype(np.int32)
+        scores = np.array(self.model.predict_on_batch(inputs))[: len(tokens)]
+        kept = best_spans(scores, lengths, round(KEPT * len(tokens)))
+        padding = round(KEPT * len(inputs["tokens"])) - len(kept)
+        inputs["spans"] = np.pad(kept, ((0, padding), (0, 0)), constant_values=-1)
+        return inputs
+
+    def _labels(self, rows, inputs):
+        numbers = {x: i for i, chain in enumerate(self.labels[rows[0]], start=1) for x in chain}
+        return np.array([numbers.get(tuple(span), 0) for span in inputs["spans"]], np.int32)
+
+
+def best_spans(scores, lengths, number):
+    """The spans of the highest scores, such that none crosses another, in order.
+
+    Args:
+        scores: Floats `(T, LONGEST)` of the spans that begin at a word, by their length.
+        lengths: The numbers of words of the sentences, which spans do not leave.
+        number: The largest number of spans.
+
+    Returns:
+        int32 `(M, 2)`: their first and last words.
+    """
+    left = np.concatenate([np.arange(n, 0, -1) for n in lengths])  # words to the sentence's end
+    starts, extra = np.nonzero(np.arange(LONGEST) < left[:, None])
+    order = np.argsort(-scores[starts, extra], kind="stable")
+    latest_end = np.full(len(scores), -1)  # of the spans that begin at a word
+    earliest_start = np.full(len(scores), len(scores))  # of those that end at a word
+    kept = []
+    for start, end in zip(starts[order], starts[order] + extra[order]):
+        if len(kept) == number:
+            break
+        crossed = (latest_end[start + 1 : end + 1] > end).any()
+        if not crossed and not (earliest_start[start:end] < start).any():
+            kept.append((start, end))
+            latest_end[start] = max(latest_end[start], end)
+            earliest_start[end] = min(earliest_start[end], start)
+    return np.array(sorted(kept), np.int32).reshape(-1, 2)
+
+
+# 2. The model.
+
+
+@keras.saving.register_keras_serializable("keras_elmo_examples")
+class CoreferenceModel(TaskModel):
+    """End-to-end coreference.
+
+    Args:
+        singletons: Whether mentions without an antecedent may be chains of their own.
+        hidden_units: Size of the layers that score.
+        hidden_dropout: Fraction to drop of them, and of the LSTM's output.
+        units: Size of the LSTM, in each direction.
+        **options: Those of `TaskModel`.
+
+    Call arguments:
+        inputs: Dict of `DocumentBatches`: "words", "tokens", "spans", and "layers" or "characters"
+            for ELMo.
+
+    Returns:
+        Dict of floats: "mentions" `(M,)`, the scores of the mentions, and "antecedents"
+        `(M, 1 + ANTECEDENTS)`, those of having none, 0, and of the mention before, the one before
+        that, and so on. Without "spans", the scores of all spans as mentions: floats
+        `(T, LONGEST)`, of the spans that begin at a word, by their length.
+
+    Reference: Lee et al. 2017, sections 3 to 5; Peters et al. 2018, section 4.
+    """
+
+    def __init__(
+        self, singletons=False, hidden_units=150, hidden_dropout=0.2, dropout=0.5, **options
+    ):
+        super().__init__(**{"placement": "input", **options}, dropout=dropout)
+        self.singletons = singletons
+        self.hidden_units = hidden_units
+        self.hidden_dropout = hidden_dropout
+        self.encoder = BiLSTM(self.units)
+        self.head = keras.layers.Dense(1)
+        self.width = keras.layers.Embedding(LONGEST, 20)
+        self.distance = keras.layers.Embedding(len(DISTANCES), 20)
+        dense = functools.partial(keras.layers.Dense, hidden_units)
+        self.mention_hidden = [dense(activation="relu") for _ in range(2)]
+        self.mention_score = keras.layers.Dense(1)
+        # The first layer for pairs, in parts: what it makes of a mention alone is computed once.
+        self.of_mention, self.of_antecedent, self.of_product, self.of_distance = (
+            dense(use_bias=i == 0) for i in range(4)
+        )
+        self.pair_hidden = dense(activation="relu")
+        self.pair_score = keras.layers.Dense(1)
+        self.hidden_drop = keras.layers.Dropout(hidden_dropout)
+        self.build()
+
+    def build_task(self, width, elmo_width):
+        state = 2 * self.units
+        self.encoder.build((None, None, width))
+        self.head.build((None, state))
+        self.width.build((None,))
+        self.distance.build((None,))
+        span = 2 * state + width + 20
+        for i, layer in enumerate(self.mention_hidden):
+            layer.build((None, self.hidden_units if i else span))
+        for layer in (self.of_mention, self.of_antecedent, self.of_product):
+            layer.build((None, span))
+        self.of_distance.build((None, 20))
+        self.pair_hidden.build((None, None, self.hidden_units))
+        for layer in (self.mention_score, self.pair_score):
+            layer.build((None, self.hidden_units))
+
+    def call(self, inputs, training=None):
+        mask = inputs["words"] != PADDING
+        x = self.read(inputs, mask, training=training)
+        states = self.hidden_drop(self.encoder(x, mask=mask), training=training)
+        words, states = (
+            ops.take(ops.reshape(y, (-1, y.shape[-1])), inputs["tokens"], axis=0)
+            for y in (x, states)
+        )
+        document = words, states, self.head(states)[:, 0]
+        if "spans" in inputs:
+            spans = self._represent(document, *ops.unstack(inputs["spans"], 2, axis=1))
+            scores = self._score_mentions(spans, training)
+            scores = ops.where(inputs["spans"][:, 0] >= 0, scores, -1e4)
+            antecedents = self._score_antecedents(spans, scores, training)
+            return {"mentions": scores, "antecedents": antecedents}
+        starts = ops.arange(ops.shape(words)[0], dtype="int32")
+        spans = (self._represent(document, starts, starts + i) for i in range(LONGEST))
+        return ops.stack([self._score_mentions(x, training) for x in spans], axis=1)
+
+    def _represent(self, document, first, last):
+        """The vectors of spans: their first and last state, the word attended to, the length."""
+        words, states, heads = document
+        places = ops.expand_dims(first, 1) + ops.arange(LONGEST, dtype="int32")
+        inside = places <= ops.expand_dims(last, 1)
+        first, last, places = (
+            ops.clip(y, 0, ops.shape(words)[0] - 1) for y in (first, last, places)
+        )
+        shares = ops.softmax(ops.where(inside, ops.take(heads, places), -1e4), axis=-1)
+        attended = ops.einsum("ml,mld->md", shares, ops.take(words, places, axis=0))
+        ends = (ops.take(states, y, axis=0) for y in (first, last))
+        return joined(*ends, attended, self.width(ops.clip(last - first, 0, LONGEST - 1)))
+
+    def _score_mentions(self, spans, training):
+        for layer in self.mention_hidden:
+            spans = self.hidden_drop(layer(spans), training=training)
+        return self.mention_score(spans)[:, 0]
+
+    def _score_antecedents(self, spans, scores, training):
+        back = np.arange(1, ANTECEDENTS + 1)
+        buckets = np.searchsorted(DISTANCES, back, side="right") - 1
+        others = ops.expand_dims(ops.arange(ops.shape(spans)[0]), 1) - back
+        exists, others = others >= 0, ops.maximum(others, 0)
+        x = ops.expand_dims(spans, 1) * ops.take(spans, others, axis=0)
+        x = self.of_product(x) + ops.take(self.of_antecedent(spans), others, axis=0)
+        x = x + ops.expand_dims(self.of_mention(spans), 1)
+        x = ops.relu(x + self.of_distance(self.distance(buckets)))
+        x = self.pair_hidden(self.hidden_drop(x, training=training))
+        x = self.pair_score(self.hidden_drop(x, training=training))[..., 0]
+        x = x + ops.expand_dims(scores, 1) + ops.take(scores, others)
+        x = ops.where(exists, x, -1e4)
+        return ops.concatenate([ops.zeros_like(x[:, :1]), x], axis=1)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        scores, valid = y_pred["antecedents"], ops.cast(x["spans"][:, 0] >= 0, "float32")
+        others = ops.expand_dims(ops.arange(ops.shape(y)[0]), 1) - np.arange(1, ANTECEDENTS + 1)
+        chain = ops.expand_dims(y, 1)
+        right = (ops.take(y, ops.maximum(others, 0)) == chain) & (others >= 0) & (chain > 0)
+        none = ~ops.any(right, axis=1, keepdims=True)
+        right = ops.where(ops.concatenate([none, right], axis=1), scores, -1e4)
+        losses = ops.logsumexp(scores, axis=1) - ops.logsumexp(right, axis=1)
+        if self.singletons:
+            is_mention = ops.cast(y > 0, "float32")
+            losses += ops.softplus(y_pred["mentions"]) - is_mention * y_pred["mentions"]
+        return sum(self.losses, ops.sum(losses * valid) / ops.sum(valid))
+
+    def predict_chains(self, batches):
+        """The chains of the documents of `DocumentBatches`, in their order, as sets of spans."""
+        chains = [None] * len(batches.rows)
+        for number, rows in enumerate(batches.batches):
+            inputs, _ = batches[number]
+            predicted = self.predict_on_batch(inputs)
+            chains[rows[0]] = self._chains(inputs["spans"].tolist(), predicted)
+        return chains
+
+    def _chains(self, spans, predicted):
+        best = predicted["antecedents"].argmax(1)
+        chain_of, chains = {}, []
+        for i, span in enumerate(map(tuple, spans)):
+            if best[i]:
+                chain = chain_of[i - best[i]]
+            else:
+                chain = set()
+                chains.append((i, chain))
+            chain.add(span)
+            chain_of[i] = chain
+        alone = predicted["mentions"] > 0 if self.singletons else np.zeros(len(spans), bool)
+        return [chain for i, chain in chains if len(chain) > 1 or alone[i]]
+
+    def chains(self, sentences):
+        """The chains of a text.
+
+        Args:
+            sentences: Strings to be split at white space, or lists of tokens.
+
+        Returns:
+            A list of chains, each a list of mentions `(sentence, first, last)`.
+        """
+        sentences = harness.sentences_of(sentences)
+        ranges = np.array([[0, len(sentences)]])
+        batches = DocumentBatches(
+            sentences, self.word_table, ranges, self, characters=self.elmo is not None
+        )
+        place = [(i, j) for i, sentence in enumerate(sentences) for j in range(len(sentence))]
+        (chains,) = self.predict_chains(batches)
+        return [[(*place[a], place[b][1]) for a, b in sorted(chain)] for chain in chains]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "singletons": self.singletons,
+            "hidden_units": self.hidden_units,
+            "hidden_dropout": self.hidden_dropout,
+        }
+
+
+# 3. The scores.
+
+
+def scores(true, predicted):
+    """The F1 of MUC, B3 and CEAF (phi 4) over all documents, in per cent, and their mean.
+
+    Args:
+        true, predicted: For each document a list of its chains, sets of spans.
+    """
+    true, predicted = (
+        [{(i, *span) for span in chain} for i, chains in enumerate(x) for chain in chains]
+        for x in (true, predicted)
+    )
+    f1s = [100 * float(score(true, predicted)[2]) for score in (muc, b_cubed, ceaf_e)]
+    return {**dict(zip(("MUC", "B3", "CEAF"), f1s)), "mean": float(np.mean(f1s))}
+
+
+# 4. The experiment: one run with one seed.
+
+
+class Experiment:
+    """Trains and tests a model with a feature set and a seed.
+
+    Args:
+        settings: The options of the command line.
+    """
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.data = {part: Documents(getattr(settings, part)) for part in ("dev", "test")}
+        self.data["train"] = Documents(settings.train, settings.max_sentences)
+        sentences = {part: data.sentences for part, data in self.data.items()}
+        self.prepare = functools.cache(lambda name: prepare(name, settings, sentences))
+
+    def __call__(self, features, seed):
+        data, settings = self.data["train"], self.settings
+        rows = harness.fraction_of(len(data.ranges), settings.fraction, seed)
+        inputs = self.prepare(features)
+        inputs = inputs.trained_on([i for row in rows for i in range(*data.ranges[row])])
+        model = CoreferenceModel.of(features, inputs, settings, singletons=data.with_singletons())
+        train = self.batches(inputs, "train", model, chains=data.chains, rows=rows, seed=seed)
+        dev, test = (self.batches(inputs, part, model) for part in ("dev", "test"))
+        best, epoch = harness.train(
+            model, train, lambda: self.scores("dev", model.predict_chains(dev))["mean"], settings
+        )
+        predicted = model.predict_chains(test)
+        path = Path(settings.output) / f"{features}-{seed}.jsonl"
+        with atomic_write(path) as partial:
+            lines = [json.dumps([sorted(chain) for chain in chains]) for chains in predicted]
+            partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        test = self.scores("test", predicted)
+        result = {
+            "dev": best,
+            "test": test.pop("mean"),
+            **test,
+            "best epoch": epoch,
+            "input weights": harness.mix_weights(model.input_mix),
+        }
+        return result, model
+
+    def batches(self, inputs, part, model, **options):
+        ranges = self.data[part].ranges
+        return inputs.batches(part, kind=DocumentBatches, ranges=ranges, model=model, **options)
+
+    def scores(self, part, predicted):
+        return scores(self.data[part].chains, predicted)
+
+
+# 5. The command line.
+
+
+def run(settings):
+    """Trains with all feature sets and seeds; returns the rows of the table."""
+    return harness.run_seeds(Experiment(settings), settings)
+
+
+def parse(arguments=None):
+    parser = harness.make_parser(__doc__.splitlines()[0], output="coref_output")
+    parser.set_defaults(batch_size=1, learning_rate=0.001)
+    parser.add_argument("--units", type=harness.positive, default=100, help="size of the LSTM")
+    parser.add_argument(
+        "--max-sentences",
+        type=harness.positive,
+        default=40,
+        help="training documents are cut into pieces of so many sentences",
+    )
+    parser.add_argument("--model", help="a saved model, to find chains with")
+    parser.add_argument("--chains", nargs="+", metavar="SENTENCE", help="the sentences of a text")
+    settings = harness.parse(parser, arguments, alone="chains")
+    if settings.batch_size != 1:
+        parser.error("--batch-size is 1: documents are read one by one")
+    return settings
+
+
+def show_chains(path, sentences):
+    """Prints the chains of a text that have more than one mention, a line each."""
+    words = harness.sentences_of(sentences)
+    chains = keras.models.load_model(path, compile=False).chains(words)
+    for chain in (chain for chain in chains if len(chain) > 1):
+        print(" = ".join(f"{' '.join(words[i][a : b + 1])} ({i + 1})" for i, a, b in chain))
+
+
+if __name__ == "__main__":
+    settings = parse()
+    if settings.chains is None:
+        run(settings)
+    else:
+        show_chains(settings.model, settings.chains)
