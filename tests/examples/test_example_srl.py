@@ -1,0 +1,234 @@
+"""The tagger of semantic roles on a few sentences."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import srl
+from example_programs import ELMO, run_program, trains_a_model, write_glove
+from helpers import assert_close, to_numpy
+from highway_lstm import HighwayLSTM
+
+SENTENCES = [
+    ("The cat sat on the mat .", 2, "B-ARG1 I-ARG1 B-V B-ARG2 I-ARG2 I-ARG2 O"),
+    ("The cat saw the dog .", 2, "B-ARG0 I-ARG0 B-V B-ARG1 I-ARG1 O"),
+    ("Yesterday the dog gave up .", 3, "B-ARGM-TMP B-ARG0 I-ARG0 B-V I-V O"),
+    ("Dogs bark .", 1, "B-ARG0 B-V O"),
+]
+CONLL_2012 = """\
+#begin document (nw/a); part 000
+nw/a 0 0 The DT (S(NP* - - - - * (ARG1* (1
+nw/a 0 1 cat NN *) cat - - - * *) 1)
+nw/a 0 2 sat VBD (VP* sit 01 1 - * (V*) -
+nw/a 0 3 down RP *) - - - - * (ARGM-DIR*) -
+nw/a 0 4 . . *) - - - - * * -
+
+nw/a 0 0 Yes UH * - - - - * -
+
+#end document
+"""
+
+
+def columns(sentence, place, tags):
+    rows = zip(sentence.split(), tags.split())
+    lines = [
+        f"{i}\t{word}\t{'do.02' if i == place else '-'}\t{tag}\n"
+        for i, (word, tag) in enumerate(rows)
+    ]
+    return "".join(lines) + "\n"
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    (tmp_path / "train.srl").write_text("".join(columns(*item) for item in SENTENCES))
+    write_glove(tmp_path / "glove.txt", ["the", "cat", "dog", "sat", "saw", "bark"])
+    return lambda *options: srl.parse(
+        [
+            *[x for part in ("train", "dev", "test") for x in (f"--{part}", "train.srl")],
+            *("--glove", "glove.txt", "--elmo", str(ELMO), "--units", "8", "--num-layers", "2"),
+            *("--epochs", "1", "--least-steps", "1", "--output", "out", *options),
+        ]
+    )
+
+
+def model_of(experiment, features="glove+elmo"):
+    options = {"tag_names": experiment.tag_names, "num_layers": 2}
+    inputs = experiment.prepare(features)
+    return inputs, srl.RoleTagger.of(features, inputs, experiment.settings, **options)
+
+
+def test_reads_both_forms(tmp_path):
+    (tmp_path / "one.conll").write_text(CONLL_2012)
+    data = srl.Propositions("one.conll")
+    assert data.sentences == [["The", "cat", "sat", "down", "."], ["Yes"]]
+    assert data.sentence_of.tolist() == [0] and data.places.tolist() == [2]
+    assert data.tags == [["B-ARG1", "I-ARG1", "B-V", "B-ARGM-DIR", "O"]]
+
+    # Two predicates, an auxiliary between them, a sentence without any; no empty line at the end.
+    rows = ["0 He - O B-ARG0 O", "1 is be.03 B-V O O", "2 singing sing.01 O B-V O"]
+    (tmp_path / "one.srl").write_text(
+        "\n".join([*rows, "3 song song.01 O B-ARG1 B-V", "", "0 Oh -"])
+    )
+    data = srl.Propositions("one.srl")
+    assert data.sentences == [["He", "is", "singing", "song"], ["Oh"]]
+    assert data.places.tolist() == [2, 3]
+    assert data.tags == [["B-ARG0", "O", "B-V", "B-ARG1"], ["O", "O", "O", "B-V"]]
+
+
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        ("0 He", "list index out of range"),
+        ("0 He go.01 B-V O", "1 predicates with 2 columns"),
+        ("0 He go.01", "1 predicates with 0 columns"),
+        ("0 He go.01 V", "'V' is not a tag"),
+        ("0 He go.01 B-V\n1 ran -", "zip"),
+        ("nw/a 0 0 He", "list index out of range"),
+    ],
+)
+def test_files_of_another_form(tmp_path, rows, message):
+    (tmp_path / "one.srl").write_text(f"{columns(*SENTENCES[3])}{rows}\n\n")
+    with pytest.raises(
+        ValueError, match=f"ends before line .* is not one of CoNLL-2012.*{message}"
+    ):
+        srl.Propositions("one.srl")
+    (tmp_path / "one.srl").write_text("0 Oh -\n")
+    with pytest.raises(ValueError, match="has no predicates"):
+        srl.Propositions("one.srl")
+
+
+def test_batches_mark_the_predicate(settings):
+    experiment = srl.Experiment(settings())
+    data = experiment.data["train"]
+    batches = experiment.batches(experiment.prepare("glove"), "train", labels=experiment.labels)
+    ((inputs, labels),) = [batches[i] for i in range(len(batches))]
+    for row, number in enumerate(batches.batches[0]):
+        length = len(data.sentences[number])
+        assert inputs["predicate"][row].tolist() == labels[row, :, 1].tolist()
+        assert np.flatnonzero(inputs["predicate"][row]).tolist() == [data.places[number]]
+        names = [experiment.tag_names[i] for i in labels[row, :length, 0]]
+        assert names == data.tags[number] and (labels[row, length:, 0] == -1).all()
+
+
+def test_highway_lstm_by_plain_numpy():
+    layer = HighwayLSTM(3, reverse=True)
+    random = np.random.default_rng(0)
+    x = random.normal(size=(2, 4, 5)).astype("float32")
+    mask = np.array([[True, True, True, True], [True, True, False, False]])
+    found = to_numpy(layer(x, mask=mask))
+    kernel, bias, recurrent = map(to_numpy, layer.weights)
+    projected = x @ kernel + bias
+
+    def sigmoid(z):
+        return 1 / (1 + np.exp(-z))
+
+    for row, length in enumerate((4, 2)):
+        state = cell = np.zeros(3)
+        for t in reversed(range(length)):
+            gates = projected[row, t, :15] + state @ recurrent
+            i, f, o, r, g = np.split(gates, 5)
+            cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
+            hidden = sigmoid(o) * np.tanh(cell)
+            state = sigmoid(r) * hidden + (1 - sigmoid(r)) * projected[row, t, 15:]
+            assert_close(found[row, t], state, tolerance=1e-5)
+
+
+def test_only_tags_that_form_spans(settings):
+    _, model = model_of(srl.Experiment(settings()))
+    names = model.tag_names
+    logits = np.random.default_rng(0).normal(size=(20, 9, len(names))).astype("float32") * 5
+    for tags in to_numpy(model.decoder(logits)):
+        before = "O"
+        for tag in (names[i] for i in tags):
+            assert not tag.startswith("I-") or before[2:] == tag[2:], (before, tag)
+            before = tag
+    # The best such sequence, where the best tag of each word is forbidden.
+    spans = ["B-ARG0", "I-ARG0", "O"]
+    starts, transitions = srl.constraints(spans)
+    assert starts.tolist() == [0, -1e4, 0]
+    assert (transitions < 0).tolist() == [[False] * 3, [False] * 3, [False, True, False]]
+
+
+def test_a_step_trains_every_weight_but_the_constraints(settings):
+    experiment = srl.Experiment(settings())
+    inputs, model = model_of(experiment)
+    before = [to_numpy(variable) for variable in model.trainable_variables]
+    fixed = [to_numpy(variable) for variable in model.decoder.weights]
+    batches = experiment.batches(inputs, "train", labels=experiment.labels)
+    srl.harness.train(model, batches, lambda: 50.0, experiment.settings)
+    for variable, old in zip(model.trainable_variables, before):
+        assert np.isfinite(to_numpy(variable)).all()
+        assert (to_numpy(variable) != old).any(), variable.path
+    for variable, old in zip(model.decoder.weights, fixed):
+        assert (to_numpy(variable) == old).all()
+
+
+def test_padding_changes_nothing(settings):
+    experiment = srl.Experiment(settings("--no-cache"))
+    inputs, model = model_of(experiment)
+    sentences = [x.split() for x in ("The cat sat", "The dog " * 6)]
+    options = {"words": inputs.words, "characters": True}
+    numbers = np.arange(2)
+    together = srl.PredicateBatches(sentences, sentence_of=numbers, places=numbers, **options)
+    found = model(together[0][0])
+    for row, number in enumerate(together.batches[0]):
+        alone = srl.PredicateBatches(
+            [sentences[number]], sentence_of=numbers[:1], places=numbers[number:], **options
+        )
+        expected, length = model(alone[0][0]), len(sentences[number])
+        for name in ("logits", "is predicate", "tags"):
+            values = (to_numpy(x[name])[i, :length] for x, i in ((found, row), (expected, 0)))
+            assert_close(*values, tolerance=1e-5)
+
+
+def test_f1_is_of_spans_without_the_predicate(settings):
+    experiment = srl.Experiment(settings())
+    predicted = [list(tags) for tags in experiment.data["dev"].tags]
+    assert experiment.f1("dev", predicted) == 100
+    predicted[0][2] = "O"  # the predicate
+    assert experiment.f1("dev", predicted) == 100
+    predicted[3][0] = "B-ARG1"  # one of seven arguments
+    assert experiment.f1("dev", predicted) == pytest.approx(100 * 6 / 7)
+
+
+@pytest.mark.slow
+@trains_a_model
+def test_learns_its_sentences_by_heart_and_labels(settings, tmp_path):
+    options = ("--epochs", "40", "--patience", "40", "--halve-after", "40", "--least-steps", "5")
+    settings = settings(*options, "--learning-rate", "0.02", "--features", "glove+elmo")
+    (row,) = srl.run(settings)
+    assert row["dev"] == row["test"] == 100 and len(row["input weights"]) == 3
+    lines = (tmp_path / "out" / "glove+elmo-1.jsonl").read_text().splitlines()
+    assert [json.loads(line)["predicted"] for line in lines] == [
+        tags.split() for *_, tags in SENTENCES
+    ]
+    path = tmp_path / "out" / "glove+elmo.keras"
+    printed = run_program("srl.py", "--model", path, "--label", SENTENCES[0][0], SENTENCES[3][0])
+    assert printed == "[ARG1: The cat] [V: sat] [ARG2: on the mat] .\n[ARG0: Dogs] [V: bark] .\n"
+    model = keras.models.load_model(path, compile=False)
+    labeled = model.label([SENTENCES[3][0], SENTENCES[0][0].split()])
+    assert labeled == [[(1, SENTENCES[3][2].split())], [(2, SENTENCES[0][2].split())]]
+    before = model.predict_tags(experiment_batches(settings, model))
+    again = srl.RoleTagger.from_config(model.get_config())
+    again.set_weights(model.get_weights())
+    assert again.predict_tags(experiment_batches(settings, again)) == before
+
+
+def experiment_batches(settings, model):
+    experiment = srl.Experiment(settings)
+    return experiment.batches(experiment.prepare("glove+elmo"), "test")
+
+
+def test_printing_roles():
+    words, _, tags = SENTENCES[2]
+    assert (
+        srl.bracketed(words.split(), tags.split())
+        == "[ARGM-TMP: Yesterday] [ARG0: the dog] [V: gave up] ."
+    )
