@@ -370,7 +370,8 @@ def scores(true, predicted):
         [{(i, *span) for span in chain} for i, chains in enumerate(x) for chain in chains]
         for x in (true, predicted)
     )
-    f1s = [100 * float(score(true, predicted)[2]) for score in (muc, b_cubed, ceaf_e)]
+    with np.errstate(divide="ignore"):  # where nothing is right
+        f1s = [100 * float(score(true, predicted)[2]) for score in (muc, b_cubed, ceaf_e)]
     return {**dict(zip(("MUC", "B3", "CEAF"), f1s)), "mean": float(np.mean(f1s))}
 
 

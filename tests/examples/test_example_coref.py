@@ -175,12 +175,12 @@ def test_documents_are_read_one_by_one(settings, capsys):
 
 @pytest.mark.slow
 @trains_a_model
-def test_learns_its_documents_by_heart(settings, tmp_path):
-    options = ("--epochs", "40", "--patience", "40", "--halve-after", "40", "--least-steps", "20")
-    (row,) = coref.run(settings(*options, "--learning-rate", "0.01", "--features", "glove+elmo"))
+def test_learns_its_documents_by_heart(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(coref, "KEPT", 2)  # so few words have more spans than are usually kept
+    options = ("--epochs", "30", "--patience", "30", "--halve-after", "30", "--least-steps", "20")
+    (row,) = coref.run(settings(*options, "--learning-rate", "0.003", "--features", "glove+elmo"))
     assert len(row["input weights"]) == 3
-    # A document of nine words keeps four spans: one of the first has five mentions.
-    assert row["dev"] == row["test"] > 80
+    assert row["dev"] == row["test"] == 100
     lines = (tmp_path / "out" / "glove+elmo-1.jsonl").read_text().splitlines()
     assert [[0, 2], [5, 5]] in json.loads(lines[1])
     path = tmp_path / "out" / "glove+elmo.keras"
