@@ -370,7 +370,8 @@ def scores(true, predicted):
         [{(i, *span) for span in chain} for i, chains in enumerate(x) for chain in chains]
         for x in (true, predicted)
     )
-    with np.errstate(divide="ignore"):  # where nothing is right
+    f1s = [0.0] * 3
+    if set().union(*true) & set().union(*predicted):  # scorch fails where nothing is right
         f1s = [100 * float(score(true, predicted)[2]) for score in (muc, b_cubed, ceaf_e)]
     return {**dict(zip(("MUC", "B3", "CEAF"), f1s)), "mean": float(np.mean(f1s))}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import coref
-from example_programs import ELMO, run_program, trains_a_model, write_glove
+from example_programs import ELMO, trains_a_model, write_glove
 from helpers import assert_close, to_numpy
 
 DOCUMENTS = [
@@ -175,7 +175,7 @@ def test_documents_are_read_one_by_one(settings, capsys):
 
 @pytest.mark.slow
 @trains_a_model
-def test_learns_its_documents_by_heart(settings, tmp_path, monkeypatch):
+def test_learns_its_documents_by_heart(settings, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(coref, "KEPT", 2)  # so few words have more spans than are usually kept
     options = ("--epochs", "30", "--patience", "30", "--halve-after", "30", "--least-steps", "20")
     (row,) = coref.run(settings(*options, "--learning-rate", "0.003", "--features", "glove+elmo"))
@@ -185,7 +185,8 @@ def test_learns_its_documents_by_heart(settings, tmp_path, monkeypatch):
     assert [[0, 2], [5, 5]] in json.loads(lines[1])
     path = tmp_path / "out" / "glove+elmo.keras"
     sentences = [sentence for sentence, _ in DOCUMENTS[1]]
-    printed = run_program("coref.py", "--model", path, "--chains", *sentences)
-    assert printed == "The old man (1) = He (2)\n"
+    capsys.readouterr()
+    coref.show_chains(path, sentences)
+    assert capsys.readouterr().out == "The old man (1) = He (2)\n"
     model = keras.models.load_model(path, compile=False)
     assert [(0, 0, 2), (1, 0, 0)] in model.chains(sentences)
