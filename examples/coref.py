@@ -36,8 +36,8 @@ from features import PADDING, SentenceBatches, atomic_write, prepare
 from task_model import TaskModel
 
 LONGEST = 10  # words of a mention
-ANTECEDENTS = 100  # mentions before one to look for its antecedent among
-KEPT = 0.4  # mentions to keep, per word of the document
+ANTECEDENTS = 50  # mentions before one to look for its antecedent among (the paper: 250)
+KEPT = 0.25  # mentions to keep, per word of the document (the paper: 0.4)
 DISTANCES = np.array([1, 2, 3, 4, 5, 8, 16, 32, 64])  # where a new bucket of distances begins
 
 # 1. The data: documents, and the chains of mentions in them.
@@ -437,12 +437,12 @@ def run(settings):
 
 def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="coref_output")
-    parser.set_defaults(batch_size=1, learning_rate=0.001)
+    parser.set_defaults(batch_size=1, learning_rate=0.002)
     parser.add_argument("--units", type=harness.positive, default=100, help="size of the LSTM")
     parser.add_argument(
         "--max-sentences",
         type=harness.positive,
-        default=40,
+        default=20,
         help="training documents are cut into pieces of so many sentences",
     )
     parser.add_argument("--model", help="a saved model, to find chains with")
