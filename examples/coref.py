@@ -29,16 +29,11 @@ from keras import ops
 from scorch.scores import b_cubed, ceaf_e, muc
 
 import harness
-from attention import joined
 from bilstm import BiLSTM
-from conll import read_conll
+from conll import mentions_of_brackets, read_conll
 from features import PADDING, SentenceBatches, atomic_write, prepare
+from spans import LONGEST, AntecedentScores, SpanVectors, best_spans
 from task_model import TaskModel
-
-LONGEST = 10  # words of a mention
-ANTECEDENTS = 50  # mentions before one to look for its antecedent among (the paper: 250)
-KEPT = 0.25  # mentions to keep, per word of the document (the paper: 0.4)
-DISTANCES = np.array([1, 2, 3, 4, 5, 8, 16, 32, 64])  # where a new bucket of distances begins
 
 # 1. The data: documents, and the chains of mentions in them.
 
@@ -70,7 +65,7 @@ class Documents:
                 current, offset, chains = document, 0, {}
                 self.chains.append(chains)
             try:
-                for chain, first, last in mentions([row[-1] for row in rows]):
+                for chain, first, last in mentions_of_brackets([row[-1] for row in rows]):
                     chains.setdefault(chain, set()).add((offset + first, offset + last))
                 self.sentences.append([row[3] for row in rows])
             except (IndexError, ValueError) as error:
@@ -87,21 +82,6 @@ class Documents:
     def with_singletons(self):
         """Whether there are chains of a single mention."""
         return any(len(chain) == 1 for chains in self.chains for chain in chains)
-
-
-def mentions(column):
-    """The mentions `(chain, first, last)` of a column such as `(1`, `-`, `1)|(2)`."""
-    found, begun = [], {}
-    for i, cell in enumerate(column):
-        for part in () if cell in ("-", "_") else cell.split("|"):
-            chain = int(part.strip("()"))
-            if part.startswith("("):
-                begun.setdefault(chain, []).append(i)
-            if part.endswith(")"):
-                found.append((chain, begun[chain].pop() if begun.get(chain) else None, i))
-    if any(first is None for _, first, _ in found) or any(begun.values()):
-        raise ValueError("a mention that begins or ends elsewhere")
-    return found
 
 
 class DocumentBatches(SentenceBatches):
@@ -138,42 +118,14 @@ class DocumentBatches(SentenceBatches):
         tokens = np.concatenate([i * width + np.arange(n) for i, n in enumerate(lengths)])
         inputs["tokens"] = np.pad(tokens, (0, -len(tokens) % 128)).astype(np.int32)
         scores = np.array(self.model.predict_on_batch(inputs))[: len(tokens)]
-        kept = best_spans(scores, lengths, round(KEPT * len(tokens)))
-        padding = round(KEPT * len(inputs["tokens"])) - len(kept)
+        kept = best_spans(scores, lengths, round(self.model.kept * len(tokens)))
+        padding = round(self.model.kept * len(inputs["tokens"])) - len(kept)
         inputs["spans"] = np.pad(kept, ((0, padding), (0, 0)), constant_values=-1)
         return inputs
 
     def _labels(self, rows, inputs):
         numbers = {x: i for i, chain in enumerate(self.labels[rows[0]], start=1) for x in chain}
         return np.array([numbers.get(tuple(span), 0) for span in inputs["spans"]], np.int32)
-
-
-def best_spans(scores, lengths, number):
-    """The spans of the highest scores, such that none crosses another, in order.
-
-    Args:
-        scores: Floats `(T, LONGEST)` of the spans that begin at a word, by their length.
-        lengths: The numbers of words of the sentences, which spans do not leave.
-        number: The largest number of spans.
-
-    Returns:
-        int32 `(M, 2)`: their first and last words.
-    """
-    left = np.concatenate([np.arange(n, 0, -1) for n in lengths])  # words to the sentence's end
-    starts, extra = np.nonzero(np.arange(LONGEST) < left[:, None])
-    order = np.argsort(-scores[starts, extra], kind="stable")
-    latest_end = np.full(len(scores), -1)  # of the spans that begin at a word
-    earliest_start = np.full(len(scores), len(scores))  # of those that end at a word
-    kept = []
-    for start, end in zip(starts[order], starts[order] + extra[order]):
-        if len(kept) == number:
-            break
-        crossed = (latest_end[start + 1 : end + 1] > end).any()
-        if not crossed and not (earliest_start[start:end] < start).any():
-            kept.append((start, end))
-            latest_end[start] = max(latest_end[start], end)
-            earliest_start[end] = min(earliest_start[end], start)
-    return np.array(sorted(kept), np.int32).reshape(-1, 2)
 
 
 # 2. The model.
@@ -185,6 +137,8 @@ class CoreferenceModel(TaskModel):
 
     Args:
         singletons: Whether mentions without an antecedent may be chains of their own.
+        kept: How many mentions to keep, per word of the document.
+        num_antecedents: Among how many mentions before one to look for its antecedent.
         hidden_units: Size of the layers that score.
         hidden_dropout: Fraction to drop of them, and of the LSTM's output.
         units: Size of the LSTM, in each direction.
@@ -196,109 +150,75 @@ class CoreferenceModel(TaskModel):
 
     Returns:
         Dict of floats: "mentions" `(M,)`, the scores of the mentions, and "antecedents"
-        `(M, 1 + ANTECEDENTS)`, those of having none, 0, and of the mention before, the one before
-        that, and so on. Without "spans", the scores of all spans as mentions: floats
-        `(T, LONGEST)`, of the spans that begin at a word, by their length.
+        `(M, 1 + num_antecedents)`, those of `AntecedentScores`. Without "spans", the scores of all
+        spans as mentions: floats `(T, LONGEST)`, of the spans that begin at a word, by their
+        length.
 
     Reference: Lee et al. 2017, sections 3 to 5; Peters et al. 2018, section 4.
     """
 
     def __init__(
-        self, singletons=False, hidden_units=150, hidden_dropout=0.2, dropout=0.5, **options
+        self,
+        singletons=False,
+        kept=0.25,
+        num_antecedents=50,
+        hidden_units=150,
+        hidden_dropout=0.2,
+        dropout=0.5,
+        **options,
     ):
         super().__init__(**{"placement": "input", **options}, dropout=dropout)
         self.singletons = singletons
+        self.kept = kept
+        self.num_antecedents = num_antecedents
         self.hidden_units = hidden_units
         self.hidden_dropout = hidden_dropout
         self.encoder = BiLSTM(self.units)
-        self.head = keras.layers.Dense(1)
-        self.width = keras.layers.Embedding(LONGEST, 20)
-        self.distance = keras.layers.Embedding(len(DISTANCES), 20)
-        dense = functools.partial(keras.layers.Dense, hidden_units)
-        self.mention_hidden = [dense(activation="relu") for _ in range(2)]
+        self.span_vectors = SpanVectors()
+        self.hidden = [keras.layers.Dense(hidden_units, activation="relu") for _ in range(2)]
         self.mention_score = keras.layers.Dense(1)
-        # The first layer for pairs, in parts: what it makes of a mention alone is computed once.
-        self.of_mention, self.of_antecedent, self.of_product, self.of_distance = (
-            dense(use_bias=i == 0) for i in range(4)
-        )
-        self.pair_hidden = dense(activation="relu")
-        self.pair_score = keras.layers.Dense(1)
+        self.antecedents = AntecedentScores(num_antecedents, hidden_units, hidden_dropout)
         self.hidden_drop = keras.layers.Dropout(hidden_dropout)
         self.build()
 
     def build_task(self, width, elmo_width):
-        state = 2 * self.units
+        shapes = (None, width), (None, 2 * self.units)
         self.encoder.build((None, None, width))
-        self.head.build((None, state))
-        self.width.build((None,))
-        self.distance.build((None,))
-        span = 2 * state + width + 20
-        for i, layer in enumerate(self.mention_hidden):
-            layer.build((None, self.hidden_units if i else span))
-        for layer in (self.of_mention, self.of_antecedent, self.of_product):
-            layer.build((None, span))
-        self.of_distance.build((None, 20))
-        self.pair_hidden.build((None, None, self.hidden_units))
-        for layer in (self.mention_score, self.pair_score):
-            layer.build((None, self.hidden_units))
+        self.span_vectors.build(*shapes)
+        span = self.span_vectors.compute_output_shape(*shapes)
+        for layer, shape in zip(self.hidden, (span, (None, self.hidden_units))):
+            layer.build(shape)
+        self.mention_score.build((None, self.hidden_units))
+        self.antecedents.build(span)
 
     def call(self, inputs, training=None):
         mask = inputs["words"] != PADDING
         x = self.read(inputs, mask, training=training)
         states = self.hidden_drop(self.encoder(x, mask=mask), training=training)
-        words, states = (
+        document = [
             ops.take(ops.reshape(y, (-1, y.shape[-1])), inputs["tokens"], axis=0)
             for y in (x, states)
-        )
-        document = words, states, self.head(states)[:, 0]
-        if "spans" in inputs:
-            spans = self._represent(document, *ops.unstack(inputs["spans"], 2, axis=1))
-            scores = self._score_mentions(spans, training)
-            scores = ops.where(inputs["spans"][:, 0] >= 0, scores, -1e4)
-            antecedents = self._score_antecedents(spans, scores, training)
-            return {"mentions": scores, "antecedents": antecedents}
-        starts = ops.arange(ops.shape(words)[0], dtype="int32")
-        spans = (self._represent(document, starts, starts + i) for i in range(LONGEST))
-        return ops.stack([self._score_mentions(x, training) for x in spans], axis=1)
-
-    def _represent(self, document, first, last):
-        """The vectors of spans: their first and last state, the word attended to, the length."""
-        words, states, heads = document
-        places = ops.expand_dims(first, 1) + ops.arange(LONGEST, dtype="int32")
-        inside = places <= ops.expand_dims(last, 1)
-        first, last, places = (
-            ops.clip(y, 0, ops.shape(words)[0] - 1) for y in (first, last, places)
-        )
-        shares = ops.softmax(ops.where(inside, ops.take(heads, places), -1e4), axis=-1)
-        attended = ops.einsum("ml,mld->md", shares, ops.take(words, places, axis=0))
-        ends = (ops.take(states, y, axis=0) for y in (first, last))
-        return joined(*ends, attended, self.width(ops.clip(last - first, 0, LONGEST - 1)))
+        ]
+        if "spans" not in inputs:
+            starts = ops.arange(ops.shape(inputs["tokens"])[0], dtype="int32")
+            spans = (self.span_vectors(*document, starts, starts + i) for i in range(LONGEST))
+            return ops.stack([self._score_mentions(x, training) for x in spans], axis=1)
+        first, last = ops.unstack(inputs["spans"], 2, axis=1)
+        spans = self.span_vectors(*document, first, last)
+        mentions = ops.where(first >= 0, self._score_mentions(spans, training), -1e4)
+        antecedents = self.antecedents(spans, mentions, training=training)
+        return {"mentions": mentions, "antecedents": antecedents}
 
     def _score_mentions(self, spans, training):
-        for layer in self.mention_hidden:
+        for layer in self.hidden:
             spans = self.hidden_drop(layer(spans), training=training)
         return self.mention_score(spans)[:, 0]
 
-    def _score_antecedents(self, spans, scores, training):
-        back = np.arange(1, ANTECEDENTS + 1)
-        buckets = np.searchsorted(DISTANCES, back, side="right") - 1
-        others = ops.expand_dims(ops.arange(ops.shape(spans)[0]), 1) - back
-        exists, others = others >= 0, ops.maximum(others, 0)
-        x = ops.expand_dims(spans, 1) * ops.take(spans, others, axis=0)
-        x = self.of_product(x) + ops.take(self.of_antecedent(spans), others, axis=0)
-        x = x + ops.expand_dims(self.of_mention(spans), 1)
-        x = ops.relu(x + self.of_distance(self.distance(buckets)))
-        x = self.pair_hidden(self.hidden_drop(x, training=training))
-        x = self.pair_score(self.hidden_drop(x, training=training))[..., 0]
-        x = x + ops.expand_dims(scores, 1) + ops.take(scores, others)
-        x = ops.where(exists, x, -1e4)
-        return ops.concatenate([ops.zeros_like(x[:, :1]), x], axis=1)
-
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         scores, valid = y_pred["antecedents"], ops.cast(x["spans"][:, 0] >= 0, "float32")
-        others = ops.expand_dims(ops.arange(ops.shape(y)[0]), 1) - np.arange(1, ANTECEDENTS + 1)
+        others, exists = self.antecedents.before(ops.shape(y)[0])
         chain = ops.expand_dims(y, 1)
-        right = (ops.take(y, ops.maximum(others, 0)) == chain) & (others >= 0) & (chain > 0)
+        right = (ops.take(y, others) == chain) & exists & (chain > 0)
         none = ~ops.any(right, axis=1, keepdims=True)
         right = ops.where(ops.concatenate([none, right], axis=1), scores, -1e4)
         losses = ops.logsumexp(scores, axis=1) - ops.logsumexp(right, axis=1)
@@ -352,6 +272,8 @@ class CoreferenceModel(TaskModel):
         return {
             **super().get_config(),
             "singletons": self.singletons,
+            "kept": self.kept,
+            "num_antecedents": self.num_antecedents,
             "hidden_units": self.hidden_units,
             "hidden_dropout": self.hidden_dropout,
         }
@@ -398,7 +320,14 @@ class Experiment:
         rows = harness.fraction_of(len(data.ranges), settings.fraction, seed)
         inputs = self.prepare(features)
         inputs = inputs.trained_on([i for row in rows for i in range(*data.ranges[row])])
-        model = CoreferenceModel.of(features, inputs, settings, singletons=data.with_singletons())
+        model = CoreferenceModel.of(
+            features,
+            inputs,
+            settings,
+            singletons=data.with_singletons(),
+            kept=settings.kept,
+            num_antecedents=settings.num_antecedents,
+        )
         train = self.batches(inputs, "train", model, chains=data.chains, rows=rows, seed=seed)
         dev, test = (self.batches(inputs, part, model) for part in ("dev", "test"))
         best, epoch = harness.train(
@@ -439,6 +368,15 @@ def parse(arguments=None):
     parser = harness.make_parser(__doc__.splitlines()[0], output="coref_output")
     parser.set_defaults(batch_size=1, learning_rate=0.002)
     parser.add_argument("--units", type=harness.positive, default=100, help="size of the LSTM")
+    parser.add_argument(
+        "--kept", type=float, default=0.25, help="mentions to keep per word (the paper: 0.4)"
+    )
+    parser.add_argument(
+        "--num-antecedents",
+        type=harness.positive,
+        default=50,
+        help="mentions to look for an antecedent among (the paper: 250)",
+    )
     parser.add_argument(
         "--max-sentences",
         type=harness.positive,

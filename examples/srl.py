@@ -30,7 +30,7 @@ from seqeval.metrics import f1_score
 
 import harness
 from attention import joined
-from conll import read_conll
+from conll import read_conll, tags_of_brackets
 from crf import CRF
 from features import PADDING, SentenceBatches, atomic_write, prepare
 from highway_lstm import HighwayLSTM
@@ -99,19 +99,6 @@ def read_sentence(rows):
             raise ValueError(f"{tag!r} is not a tag")
     kept = [i for i, place in enumerate(found) if senses[place] not in AUXILIARIES]
     return words, [found[i] for i in kept], [columns[i] for i in kept]
-
-
-def tags_of_brackets(column):
-    """BIO tags of a column such as `(ARG0*`, `*)`, `(V*)`, `*`."""
-    tags, label = [], None
-    for cell in column:
-        begins = cell.startswith("(")
-        if begins:
-            label = cell[1:].split("*")[0]
-        tags.append("O" if label is None else f"{'B' if begins else 'I'}-{label}")
-        if cell.endswith(")"):
-            label = None
-    return tags
 
 
 class PredicateBatches(SentenceBatches):

@@ -48,7 +48,7 @@ def settings(tmp_path):
 
 def model_of(experiment, features="glove+elmo"):
     inputs = experiment.prepare(features)
-    options = {"singletons": True, "hidden_units": 8}
+    options = {"singletons": True, "hidden_units": 8, "kept": 0.4}
     return inputs, coref.CoreferenceModel.of(features, inputs, experiment.settings, **options)
 
 
@@ -63,7 +63,7 @@ def test_documents_and_their_chains(settings):
     assert pieces.ranges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
     assert pieces.chains[1] == [{(0, 0)}, {(2, 2)}]
     # Two mentions of one chain that begin together end from within.
-    assert sorted(coref.mentions(["(1|(1", "1)", "1)", "_"])) == [(1, 0, 1), (1, 0, 2)]
+    assert sorted(coref.mentions_of_brackets(["(1|(1", "1)", "1)", "_"])) == [(1, 0, 1), (1, 0, 2)]
 
 
 @pytest.mark.parametrize("chains", ["(1 -", "- 1)", "(a) -", "1|( -"])
@@ -111,7 +111,7 @@ def test_the_best_spans_do_not_cross():
 
 def test_chains_of_antecedents(settings):
     _, model = model_of(coref.Experiment(settings()))
-    antecedents = np.full((5, 1 + coref.ANTECEDENTS), -1.0)
+    antecedents = np.full((5, 1 + model.num_antecedents), -1.0)
     antecedents[:, 0] = 0
     antecedents[2, 2] = antecedents[3, 1] = 3  # 2 to 0, 3 to 2
     predicted = {"antecedents": antecedents, "mentions": np.array([-2.0, 1, 1, 1, -1])}
@@ -175,9 +175,9 @@ def test_documents_are_read_one_by_one(settings, capsys):
 
 @pytest.mark.slow
 @trains_a_model
-def test_learns_its_documents_by_heart(settings, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(coref, "KEPT", 2)  # so few words have more spans than are usually kept
-    options = ("--epochs", "30", "--patience", "30", "--halve-after", "30", "--least-steps", "20")
+def test_learns_its_documents_by_heart(settings, tmp_path, capsys):
+    options = "--epochs 30 --patience 30 --halve-after 30 --least-steps 20".split()
+    options += ["--kept", "2"]  # so few words have more spans than are usually kept
     (row,) = coref.run(settings(*options, "--learning-rate", "0.003", "--features", "glove+elmo"))
     assert len(row["input weights"]) == 3
     assert row["dev"] == row["test"] == 100
