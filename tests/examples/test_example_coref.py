@@ -176,8 +176,9 @@ def test_documents_are_read_one_by_one(settings, capsys):
 @pytest.mark.slow
 @trains_a_model
 def test_learns_its_documents_by_heart(settings, tmp_path, capsys):
-    options = "--epochs 30 --patience 30 --halve-after 30 --least-steps 20".split()
-    options += ["--kept", "2"]  # so few words have more spans than are usually kept
+    # So few words have more spans than are usually kept.
+    options = ["--kept", "2", "--epochs", "30", "--patience", "30", "--halve-after", "30"]
+    options += ["--least-steps", "20"]
     (row,) = coref.run(settings(*options, "--learning-rate", "0.003", "--features", "glove+elmo"))
     assert len(row["input weights"]) == 3
     assert row["dev"] == row["test"] == 100
