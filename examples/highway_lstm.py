@@ -61,8 +61,16 @@ class HighwayLSTM(keras.layers.Layer):
         super().__init__(**kwargs)
         self.units, self.reverse = units, reverse
         self.supports_masking = True
-        self.projection = keras.layers.Dense(6 * units, kernel_initializer="orthogonal")
-        self.rnn = keras.layers.RNN(HighwayCell(units), return_sequences=True, go_backwards=reverse)
+        dtype = self.dtype_policy
+        self.projection = keras.layers.Dense(
+            6 * units, kernel_initializer="orthogonal", dtype=dtype
+        )
+        self.rnn = keras.layers.RNN(
+            HighwayCell(units, dtype=dtype),
+            return_sequences=True,
+            go_backwards=reverse,
+            dtype=dtype,
+        )
 
     def build(self, input_shape):
         self.projection.build(input_shape)

@@ -32,8 +32,9 @@ class SpanVectors(keras.layers.Layer):
     def __init__(self, length_dim=20, **kwargs):
         super().__init__(**kwargs)
         self.length_dim = length_dim
-        self.head = keras.layers.Dense(1, use_bias=False)
-        self.length = keras.layers.Embedding(LONGEST, length_dim)
+        dtype = self.dtype_policy
+        self.head = keras.layers.Dense(1, use_bias=False, dtype=dtype)
+        self.length = keras.layers.Embedding(LONGEST, length_dim, dtype=dtype)
 
     def build(self, words_shape, states_shape):
         self.head.build(states_shape)
@@ -85,14 +86,15 @@ class AntecedentScores(keras.layers.Layer):
         self.hidden_units = hidden_units
         self.dropout = dropout
         self.distance_dim = distance_dim
-        self.distance = keras.layers.Embedding(len(DISTANCES), distance_dim)
+        dtype = self.dtype_policy
+        self.distance = keras.layers.Embedding(len(DISTANCES), distance_dim, dtype=dtype)
         # The first hidden layer, in parts: what it makes of a span alone is computed once.
         self.of_span, self.of_antecedent, self.of_product, self.of_distance = (
-            keras.layers.Dense(hidden_units, use_bias=i == 0) for i in range(4)
+            keras.layers.Dense(hidden_units, use_bias=i == 0, dtype=dtype) for i in range(4)
         )
-        self.hidden = keras.layers.Dense(hidden_units, activation="relu")
-        self.score = keras.layers.Dense(1)
-        self.drop = keras.layers.Dropout(dropout)
+        self.hidden = keras.layers.Dense(hidden_units, activation="relu", dtype=dtype)
+        self.score = keras.layers.Dense(1, dtype=dtype)
+        self.drop = keras.layers.Dropout(dropout, dtype=dtype)
 
     def build(self, spans_shape, mentions_shape=None):
         self.distance.build((None,))
