@@ -150,8 +150,8 @@ class CharCNNEmbedding(keras.layers.Layer):
         """
         table = ops.cast(self.char_embedding, self.compute_dtype)
         x = gather(ops.pad(table, ((1, 0), (0, 0))), characters)
-        # The activation is monotone: it commutes with the maximum, which leaves it less to do.
-        x = ops.concatenate([ops.max(conv(x), axis=1) for conv in self.convolutions], axis=-1)
+        # Bias and activation are monotone: they commute with the maximum, which leaves less to do.
+        x = ops.concatenate([_largest(conv, x) for conv in self.convolutions], axis=-1)
         return ops.relu(x) if self.activation == "relu" else ops.tanh(x)
 
     def _check_inputs(self, inputs):
@@ -189,3 +189,9 @@ class CharCNNEmbedding(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "CharCNNEmbedding":
         return super().from_config(current_names(config))
+
+
+def _largest(convolution, x):
+    """The maximum of a convolution over its places, `(N, F)`."""
+    kernel, bias = (ops.cast(w, x.dtype) for w in (convolution.kernel, convolution.bias))
+    return ops.max(ops.conv(x, kernel), axis=1) + bias

@@ -34,6 +34,7 @@ class ProjectedLSTM(keras.layers.Layer):
         initial_state: Tuple `(h, c)` of floats `(B, projection_dim)` and `(B, units)`; zeros where
             `None`.
         return_state: Whether to return the state after the last step too.
+        training: Whether to keep more for the gradient, which then takes less time.
 
     Input shape:
         Floats `(B, T, D)`.
@@ -97,6 +98,7 @@ class ProjectedLSTM(keras.layers.Layer):
         mask: Any = None,
         initial_state: tuple | None = None,
         return_state: bool = False,
+        training: bool | None = None,
         inputs_mask: Any = None,
     ) -> Any:
         mask = inputs_mask if mask is None else mask
@@ -111,7 +113,8 @@ class ProjectedLSTM(keras.layers.Layer):
         )
         z = product_over_time(kernel, ops.transpose(inputs, (1, 0, 2)), bias)
         valid = None if mask is None else ops.transpose(ops.cast(mask, "bool"))[:, None]
-        outputs, h, c = lstm(self.spec, z, valid, *state, *recurrent_kernels)
+        spec = self.spec._replace(training=bool(training))
+        outputs, h, c = lstm(spec, z, valid, *state, *recurrent_kernels)
         outputs = ops.transpose(ops.cast(outputs, self.compute_dtype), (2, 0, 1))
         return (outputs, (ops.transpose(h), ops.transpose(c))) if return_state else outputs
 
@@ -143,7 +146,13 @@ class ProjectedLSTM(keras.layers.Layer):
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
     # tensor too, and as `mask` without one.
     def compute_output_spec(
-        self, inputs, mask=None, initial_state=None, return_state=False, inputs_mask=None
+        self,
+        inputs,
+        mask=None,
+        initial_state=None,
+        return_state=False,
+        training=None,
+        inputs_mask=None,
     ):
         shape = self.compute_output_shape(inputs.shape)
         outputs = keras.KerasTensor(shape, self.compute_dtype)

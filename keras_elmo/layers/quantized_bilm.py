@@ -74,7 +74,10 @@ class _QuantizedLSTM:
         valid = ops.expand_dims(ops.transpose(mask), 2)
         state = tuple(ops.zeros((batch_size, dim), "float32") for dim in self._state_dims)
         spec, kernels = self._spec, self._recurrent_kernels
-        state, (outputs, _) = scan(_step, spec, state, (z, valid), kernels, reverse=spec.reverse)
+        outputs = [(x.shape, "float32") for x in state]
+        state, (outputs, _) = scan(
+            _step, spec, state, (z, valid), kernels, outputs, reverse=spec.reverse
+        )
         return ops.transpose(masked(outputs, valid), (1, 0, 2)), state
 
 

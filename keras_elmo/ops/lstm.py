@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_elmo.ops.custom_gradient import call_with_gradient
+from keras_elmo.ops.fusion import fused
 from keras_elmo.ops.scan import scan
 
 
 class LSTMSpec(NamedTuple):
     """What describes an LSTM beside its weights: clips, or `None`, direction and dtypes.
 
-    Products are computed in `compute_dtype`, everything else in `state_dtype`.
+    Products are computed in `compute_dtype`, everything else in `state_dtype`. In `training` the
+    gates' inputs are kept for the gradient, which otherwise computes them again.
     """
 
     cell_clip: float | None = None
@@ -25,6 +27,7 @@ class LSTMSpec(NamedTuple):
     reverse: bool = False
     compute_dtype: str = "float32"
     state_dtype: str = "float32"
+    training: bool = False
 
 
 def lstm(
@@ -38,8 +41,7 @@ def lstm(
 ) -> tuple[Any, Any, Any]:
     """Runs an LSTM of U units, projected to P, on the products with its inputs.
 
-    The gradient needs no more than the outputs and cells: it takes the recurrent products again,
-    all at once, and the gradient of a kernel is one product instead of a sum over the steps.
+    The gradient of a kernel is one product over all steps instead of a sum over them.
 
     Args:
         spec: What describes the LSTM.
@@ -66,25 +68,36 @@ def lstm_step(
     product: Callable | None = None,
     gates_axis: int = 0,
 ) -> tuple[tuple, tuple]:
-    """One step of an LSTM, for `scan`: the new state `(h, c)`, twice.
+    """One step of an LSTM, for `scan`.
 
     Args:
         inputs: `z` and `valid` of one time, see `lstm`.
         kernels: The recurrent kernel, and the projection kernel or `None`.
         product: `(spec, kernel, x) -> kernel @ x`; `None` for that of matrices.
         gates_axis: The axis of the gates: 0, or 1 where tensors have the batch first.
+
+    Returns:
+        The new state `(h, c)`, and the outputs: that state, and in training the gates' inputs.
     """
     product = product or _product
     (h, c), (z, valid), (recurrent_kernel, projection_kernel) = state, inputs, kernels
-    z = ops.cast(z + product(spec, recurrent_kernel, h), spec.state_dtype)
-    i, j, f, o = _gates(z, gates_axis)
-    new_c = _clip(f * c + i * j, spec.cell_clip)
-    new_h = o * ops.tanh(new_c)
+    recurrent = product(spec, recurrent_kernel, h)
+    call = fused if spec.training else _call
+    sums, new_c, new_h = call(_cell, (spec, gates_axis), z, recurrent, c)
     if projection_kernel is not None:
         new_h = product(spec, projection_kernel, new_h)
         new_h = _clip(ops.cast(new_h, spec.state_dtype), spec.proj_clip)
     new_state = masked(new_h, valid, h), masked(new_c, valid, c)
-    return new_state, new_state
+    return new_state, (*new_state, sums) if spec.training else new_state
+
+
+def _cell(settings, z, recurrent, c):
+    """The gates' inputs, the new cell, and the cell's output, which is not projected yet."""
+    spec, gates_axis = settings
+    sums = ops.cast(z + recurrent, spec.state_dtype)
+    i, j, f, o = _gates(sums, gates_axis)
+    new_c = _clip(f * c + i * j, spec.cell_clip)
+    return ops.cast(sums, spec.compute_dtype), new_c, o * ops.tanh(new_c)
 
 
 def masked(x: Any, valid: Any, otherwise: Any = None) -> Any:
@@ -110,10 +123,13 @@ def product_over_time(kernel: Any, inputs: Any, bias: Any = None) -> Any:
 
 
 def _forward(spec, z, valid, h, c, *kernels):
-    (last_h, last_c), (all_h, all_c) = scan(
-        lstm_step, spec, (h, c), (z, valid), kernels, reverse=spec.reverse
+    outputs = [(h.shape, spec.state_dtype), (c.shape, spec.state_dtype)]
+    if spec.training:
+        outputs.append((z.shape[1:], spec.compute_dtype))
+    (last_h, last_c), (all_h, all_c, *sums) = scan(
+        lstm_step, spec, (h, c), (z, valid), kernels, outputs, reverse=spec.reverse
     )
-    saved = (z, valid, h, c, *kernels, all_h, all_c)
+    saved = (z if not sums else sums[0], valid, h, c, *kernels, all_h, all_c)
     return (masked(all_h, valid), last_h, last_c), saved
 
 
@@ -122,22 +138,20 @@ def _backward(spec, saved, upstream):
     d_outputs, d_h, d_c = (ops.cast(x, spec.state_dtype) for x in upstream)
     before_h, before_c = _states_before(spec, h, all_h), _states_before(spec, c, all_c)
     before_h = ops.transpose(ops.cast(before_h, spec.compute_dtype), (0, 2, 1))
-    products = product_over_time(recurrent_kernel, before_h)
-    gates = ops.cast(z + products, spec.state_dtype)
+    sums = z if spec.training else z + product_over_time(recurrent_kernel, before_h)
     (d_h, d_c), (d_z, d_projected, m) = scan(
         _backward_step,
         spec,
         (d_h, d_c),
-        (d_outputs, gates, before_c, all_c, all_h, valid),
+        (d_outputs, sums, before_c, all_c, all_h, valid),
         tuple(k if k is None else ops.transpose(k) for k in (recurrent_kernel, projection_kernel)),
-        output_shapes=(z.shape[1:], h.shape, c.shape),
+        [(x.shape, spec.compute_dtype) for x in (z[0], h, c)],
         reverse=not spec.reverse,
     )
-    d_z = ops.cast(d_z, spec.compute_dtype)
-    d_recurrent = _kernel_gradient(spec, d_z, before_h)
+    d_recurrent = _kernel_gradient(d_z, before_h)
     d_projection = None
     if projection_kernel is not None:
-        d_projection = _kernel_gradient(spec, d_projected, ops.transpose(m, (0, 2, 1)))
+        d_projection = _kernel_gradient(d_projected, ops.transpose(m, (0, 2, 1)))
     return d_z, None, d_h, d_c, d_recurrent, d_projection
 
 
@@ -146,27 +160,36 @@ def _backward_step(spec, carry, inputs, kernels):
 
     Gives `(d_h, d_c)`, and as outputs `d_z`, `d_projected` and the projection's input.
     """
-    (d_h, d_c), (d_output, z, before_c, c, h, valid) = carry, inputs
+    (d_h, d_c), (d_output, sums, before_c, c, h, valid) = carry, inputs
     recurrent_kernel, projection_kernel = kernels
-    i, j, f, o = _gates(z, axis=0)
-    tanh_c = ops.tanh(c)
     d_projected = d_m = d_h + d_output
     if projection_kernel is not None:
         d_projected = _clip_gradient(d_projected, h, spec.proj_clip)
-        d_m = ops.cast(_product(spec, projection_kernel, d_projected), spec.state_dtype)
+        d_m = _product(spec, projection_kernel, d_projected)
+    call = fused if spec.training else _call
+    d_z, before_d_c, m = call(_cell_gradient, spec, d_m, d_c, sums, before_c, c)
+    # Where the mask is False the state's gradient passes through, and nothing else does.
+    d_z = masked(d_z, valid)
+    d_projected = ops.cast(masked(d_projected, valid), spec.compute_dtype)
+    before_d_h = ops.cast(_product(spec, recurrent_kernel, d_z), spec.state_dtype)
+    before = masked(before_d_h, valid, d_h), masked(before_d_c, valid, d_c)
+    return before, (d_z, d_projected, m)
+
+
+def _cell_gradient(spec, d_m, d_c, sums, before_c, c):
+    """The gradients of the gates' inputs and of the cell before, and the cell's output `m`."""
+    d_m, sums = (ops.cast(x, spec.state_dtype) for x in (d_m, sums))
+    i, j, f, o = _gates(sums, axis=0)
+    tanh_c = ops.tanh(c)
     d_cell = _clip_gradient(d_c + d_m * (o * (1 - tanh_c * tanh_c)), c, spec.cell_clip)
-    d_gates = (
+    d_sums = (
         d_cell * (j * i * (1 - i)),
         d_cell * (i * (1 - j * j)),
         d_cell * (before_c * f * (1 - f)),
         d_m * (tanh_c * o * (1 - o)),
     )
-    # Where the mask is False the state's gradient passes through, and nothing else does.
-    d_z = masked(ops.concatenate(d_gates, axis=0), valid)
-    d_projected = masked(d_projected, valid)
-    before_d_h = ops.cast(_product(spec, recurrent_kernel, d_z), spec.state_dtype)
-    before = masked(before_d_h, valid, d_h), masked(d_cell * f, valid, d_c)
-    return before, (d_z, d_projected, o * tanh_c)
+    d_sums = ops.cast(ops.concatenate(d_sums, axis=0), spec.compute_dtype)
+    return d_sums, d_cell * f, ops.cast(o * tanh_c, spec.compute_dtype)
 
 
 def _states_before(spec, first, states):
@@ -176,13 +199,18 @@ def _states_before(spec, first, states):
     return ops.concatenate([first[None], states[:-1]])
 
 
-def _kernel_gradient(spec, d_outputs, inputs):
+def _kernel_gradient(d_outputs, inputs):
     """Of a product over all steps, from outputs `(T, M, B)` and inputs `(T, B, N)`."""
-    d_outputs = ops.transpose(ops.cast(d_outputs, spec.compute_dtype), (1, 0, 2))
+    d_outputs = ops.transpose(d_outputs, (1, 0, 2))
     return ops.matmul(
         ops.reshape(d_outputs, (d_outputs.shape[0], -1)),
-        ops.reshape(ops.cast(inputs, spec.compute_dtype), (-1, inputs.shape[-1])),
+        ops.reshape(inputs, (-1, inputs.shape[-1])),
     )
+
+
+def _call(function, spec, *args):
+    # Other shapes all the time, as where text is embedded, would each be compiled.
+    return function(spec, *args)
 
 
 def _product(spec, kernel, x):

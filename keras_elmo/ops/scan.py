@@ -12,7 +12,7 @@ def scan(
     carry: tuple,
     inputs: tuple,
     constants: tuple,
-    output_shapes: Sequence[tuple] | None = None,
+    outputs: Sequence[tuple[tuple, str]],
     reverse: bool = False,
 ) -> tuple[tuple, tuple]:
     """Runs `step` over the first axis of `inputs`, which is time.
@@ -26,8 +26,7 @@ def scan(
         carry: The carry before the first step.
         inputs: Tensors `(T, ...)`, or `None`.
         constants: What is the same at all times: tensors, or `None`.
-        output_shapes: Static shapes of a step's outputs, of the dtype of the first carry; `None`
-            for those of the carry.
+        outputs: The static shape and the dtype of each of a step's outputs.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.
 
     Returns:
@@ -41,17 +40,16 @@ def scan(
         at_time = tuple(None if x is None else x[time] for x in inputs)
         return step(spec, carry, at_time, constants)
 
-    shapes = output_shapes or [x.shape for x in carry]
     loop = _tensorflow_scan if backend == "tensorflow" else _python_scan
-    return loop(step_at, tuple(carry), inputs[0], shapes, reverse)
+    return loop(step_at, tuple(carry), inputs[0], outputs, reverse)
 
 
-def _tensorflow_scan(step, carry, inputs, shapes, reverse):
+def _tensorflow_scan(step, carry, inputs, outputs, reverse):
     import tensorflow as tf
 
     num_steps = tf.shape(inputs)[0]
-    dtype = carry[0].dtype
-    outputs = tuple(tf.TensorArray(dtype, num_steps, element_shape=shape) for shape in shapes)
+    shapes = [shape for shape, _ in outputs]
+    outputs = tuple(tf.TensorArray(dtype, num_steps, element_shape=s) for s, dtype in outputs)
 
     def body(i, carry, outputs):
         carry, new = step(carry, num_steps - 1 - i if reverse else i)
@@ -83,10 +81,10 @@ def _compiled_jax_scan():
     return compiled
 
 
-def _python_scan(step, carry, inputs, shapes, reverse):
+def _python_scan(step, carry, inputs, outputs, reverse):
     num_steps = len(inputs)
     if not num_steps:
-        return carry, tuple(keras.ops.zeros((0, *shape), carry[0].dtype) for shape in shapes)
+        return carry, tuple(keras.ops.zeros((0, *shape), dtype) for shape, dtype in outputs)
     outputs = [None] * num_steps
     for time in reversed(range(num_steps)) if reverse else range(num_steps):
         carry, outputs[time] = step(carry, time)
