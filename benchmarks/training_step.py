@@ -1,13 +1,16 @@
-"""Training speed side by side with bilm-tf: the `small` architecture, batch 32 x 20 words.
+"""Training speed side by side with bilm-tf, and with an earlier version of this package.
 
     python benchmarks/training_step.py "shards/*" --vocab vocab.txt --bilm-python BILM/bin/python
+    python benchmarks/training_step.py ... --preset tiny --batch-size 128 --dtype mixed_bfloat16
 
 BILM is an environment of Python 3.6 or 3.7 with tensorflow 1.15.5, protobuf 3.19.6, bilm 0.1.post5.
-The two run in turn, several times, on the same text, with the same settings: vocabulary of 50,000,
-2,048 negatives, dropout 0.1, Adagrad. Printed is the median speed of each and of the ratios.
+All run in turn, several times, on the same text with the same settings: 20 steps to a window, a
+vocabulary of 50,000, 2,048 negatives, dropout 0.1, Adagrad. bilm-tf always runs in float32. Prints
+the median speed of each, and of its ratio to bilm-tf's in the same round.
 """
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -16,8 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-BATCH_SIZE, UNROLL_STEPS, VOCABULARY, NEGATIVES = 32, 20, 50_000, 2_048
-FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+UNROLL_STEPS, VOCABULARY, NEGATIVES = 20, 50_000, 2_048
 WARM_UP, TIMED = 8, 25
 
 
@@ -25,32 +27,50 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", help="pattern of the text shards, in quotes")
     parser.add_argument("--vocab", required=True)
+    parser.add_argument("--preset", default="small")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--bilm-python", help="Python of the environment with bilm-tf")
+    parser.add_argument("--before", help="checkout of the version to compare with")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run", choices=("ours", "bilm"), help=argparse.SUPPRESS)
+    parser.add_argument("--options", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
         print("TOKENS_PER_SECOND", {"ours": ours, "bilm": bilm}[arguments.run](arguments))
         return
+    repository = str(Path(__file__).parents[1])
+    runs = {"ours": ("ours", sys.executable, {"PYTHONPATH": repository})}
+    if arguments.before:
+        runs["before"] = ("ours", sys.executable, {"PYTHONPATH": arguments.before})
+    if arguments.bilm_python:
+        runs["bilm-tf"] = ("bilm", arguments.bilm_python, {})
     with tempfile.TemporaryDirectory() as folder:
-        vocab = Path(folder) / "vocab.txt"
-        words = Path(arguments.vocab).read_text(encoding="utf-8").splitlines()[:VOCABULARY]
-        vocab.write_text("\n".join(words) + "\n", encoding="utf-8")
-        # bilm-tf reads plain text only.
-        text = Path(folder) / "text.txt"
-        text.write_text(first_sentences(arguments.files, 20_000), encoding="utf-8")
-        speeds = {"ours": [], "bilm": []}
+        prepared = prepare(Path(folder), arguments)
+        speeds = {name: [] for name in runs}
         for _ in range(arguments.rounds):
-            for name, python in (("ours", sys.executable), ("bilm", arguments.bilm_python)):
-                if python:
-                    speeds[name].append(measure(python, name, text, vocab))
-                    print(f"{name}: {speeds[name][-1]:,.0f} tokens/s", flush=True)
+            for name, run in runs.items():
+                speeds[name].append(measure(*run, prepared))
+                print(f"{name}: {speeds[name][-1]:,.0f} tokens/s", flush=True)
     for name, values in speeds.items():
-        if values:
-            print(f"{name}: median {statistics.median(values):,.0f} tokens/s")
-    ratios = [a / b for a, b in zip(speeds["ours"], speeds["bilm"])]
-    if ratios:
-        print(f"ratio: median {statistics.median(ratios):.2f}, least {min(ratios):.2f}")
+        print(f"{name}: median {statistics.median(values):,.0f} tokens/s", end="")
+        ratios = [a / b for a, b in zip(values, speeds.get("bilm-tf", []))]
+        print(f", {statistics.median(ratios):.2f} x bilm-tf" if ratios else "")
+
+
+def prepare(folder, arguments):
+    """Writes text, vocabulary and options to a folder; returns the arguments of a run."""
+    from keras_elmo.training.settings import PRESETS
+
+    words = Path(arguments.vocab).read_text(encoding="utf-8").splitlines()[:VOCABULARY]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    # bilm-tf reads plain text only.
+    text = first_sentences(arguments.files, 20_000)
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    (folder / "options.json").write_text(json.dumps(PRESETS[arguments.preset].to_dict()))
+    files = str(folder / "text.txt"), "--vocab", str(folder / "vocab.txt")
+    settings = "--batch-size", str(arguments.batch_size), "--dtype", arguments.dtype
+    return [*files, "--options", str(folder / "options.json"), *settings]
 
 
 def first_sentences(files, count):
@@ -62,50 +82,49 @@ def first_sentences(files, count):
     return "\n".join(b" ".join(tokens).decode() for tokens in islice(sentences, count)) + "\n"
 
 
-def measure(python, name, text, vocab):
-    command = [python, __file__, str(text), "--vocab", str(vocab), "--run", name]
+def measure(kind, python, variables, prepared):
+    command = [python, __file__, *prepared, "--run", kind]
     # Set by TensorFlow 2 when imported here, and not for TensorFlow 1.
-    environment = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    environment = {k: v for k, v in os.environ.items() if k not in ("TF2_BEHAVIOR", "PYTHONPATH")}
+    result = subprocess.run(
+        command, capture_output=True, text=True, env={**environment, **variables}
+    )
     for line in result.stdout.splitlines():
         if line.startswith("TOKENS_PER_SECOND"):
             return float(line.split()[1])
-    raise SystemExit(f"{name} failed:\n{result.stderr[-3000:]}")
+    raise SystemExit(f"{kind} failed:\n{result.stderr[-3000:]}")
 
 
-def timed(step):
+def timed(step, batch_size):
     seconds = []
     for i in range(WARM_UP + TIMED):
         start = time.perf_counter()
         step()
         if i >= WARM_UP:
             seconds.append(time.perf_counter() - start)
-    return BATCH_SIZE * UNROLL_STEPS / statistics.median(seconds)
+    return batch_size * UNROLL_STEPS / statistics.median(seconds)
 
 
 def ours(arguments):
-    from keras_elmo import BidirectionalLanguageModel, LanguageModelCorpus, Vocabulary
-    from keras_elmo.training.settings import PRESETS
+    from keras_elmo import BidirectionalLanguageModel, ElmoConfig, LanguageModelCorpus, Vocabulary
 
     vocabulary = Vocabulary.from_file(arguments.vocab)
+    config = ElmoConfig.from_json(arguments.options)
+    size = {"batch_size": arguments.batch_size, "unroll_steps": UNROLL_STEPS}
     model = BidirectionalLanguageModel(
-        PRESETS["small"],
+        config,
         len(vocabulary),
-        batch_size=BATCH_SIZE,
-        unroll_steps=UNROLL_STEPS,
         dropout=0.1,
         num_negative_samples=NEGATIVES,
+        dtype=arguments.dtype,
+        **size,
     )
     model.compile()
     corpus = LanguageModelCorpus(
-        arguments.files,
-        vocabulary,
-        batch_size=BATCH_SIZE,
-        unroll_steps=UNROLL_STEPS,
-        widest_filter=7,
+        arguments.files, vocabulary, widest_filter=config.widest_filter, **size
     )
     batches = corpus.endless()
-    return timed(lambda: model.train_on_batch(next(batches)))
+    return timed(lambda: model.train_on_batch(next(batches)), arguments.batch_size)
 
 
 def bilm(arguments):
@@ -114,33 +133,21 @@ def bilm(arguments):
     from bilm.data import BidirectionalLMDataset
 
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
-    options = {
-        "bidirectional": True,
-        "char_cnn": {
-            "activation": "relu",
-            "embedding": {"dim": 16},
-            "filters": FILTERS,
-            "max_characters_per_token": 50,
-            "n_characters": 261,
-            "n_highway": 1,
-        },
-        "dropout": 0.1,
-        "lstm": {
-            "cell_clip": 3,
-            "dim": 1024,
-            "n_layers": 2,
-            "proj_clip": 3,
-            "projection_dim": 128,
-            "use_skip_connections": True,
-        },
-        "all_clip_norm_val": 10.0,
-        "n_epochs": 1,
-        "n_train_tokens": 1_000_000,
-        "batch_size": BATCH_SIZE,
-        "n_tokens_vocab": VOCABULARY,
-        "unroll_steps": UNROLL_STEPS,
-        "n_negative_samples_batch": NEGATIVES,
-    }
+    batch_size = arguments.batch_size
+    with open(arguments.options) as file:
+        options = json.load(file)
+    options["char_cnn"]["n_characters"] = 261
+    options.update(
+        bidirectional=True,
+        dropout=0.1,
+        all_clip_norm_val=10.0,
+        n_epochs=1,
+        n_train_tokens=1_000_000,
+        batch_size=batch_size,
+        n_tokens_vocab=VOCABULARY,
+        unroll_steps=UNROLL_STEPS,
+        n_negative_samples_batch=NEGATIVES,
+    )
     vocabulary = training.load_vocab(arguments.vocab, 50)
     data = BidirectionalLMDataset(arguments.files, vocabulary, test=False, shuffle_on_load=True)
     with tf.device("/cpu:0"):
@@ -152,7 +159,7 @@ def bilm(arguments):
             model.total_loss * UNROLL_STEPS,
             aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE,
         )
-        gradients = training.average_gradients([gradients], BATCH_SIZE, options)
+        gradients = training.average_gradients([gradients], batch_size, options)
         gradients, _ = training.clip_grads(gradients, options, False, step_number)
         train = optimizer.apply_gradients(gradients)
     with tf.Session() as session:
@@ -163,17 +170,17 @@ def bilm(arguments):
         }
         zeros = [session.run(tf.zeros_like(x)) for x in tf.nest.flatten(names["init_states"])]
         state = [zeros]
-        batches = data.iter_batches(BATCH_SIZE, UNROLL_STEPS)
+        batches = data.iter_batches(batch_size, UNROLL_STEPS)
 
         def step():
-            feed = training._get_feed_dict_from_X(next(batches), 0, BATCH_SIZE, model, True, True)
+            feed = training._get_feed_dict_from_X(next(batches), 0, batch_size, model, True, True)
             feed.update(zip(tf.nest.flatten(names["init_states"]), state[0]))
             results = session.run(
                 [train, model.total_loss, *tf.nest.flatten(names["final_states"])], feed
             )
             state[0] = results[2:]
 
-        return timed(step)
+        return timed(step, batch_size)
 
 
 if __name__ == "__main__":
