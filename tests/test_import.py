@@ -188,6 +188,28 @@ def test_start_up_messages_are_shown_only_on_request():
     assert "oneDNN" in standard_error("--debug")
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_garbage_collector_is_as_before_after_a_start(fails):
+    code = f"""
+import contextlib, gc, importlib, types
+from keras_elmo import startup
+def stand_in(name):
+    if {fails}:
+        raise ImportError("no such backend")
+    print("during", gc.isenabled())
+    return types.SimpleNamespace(backend=types.SimpleNamespace(backend=lambda: "jax"))
+importlib.import_module = stand_in
+for switch in (gc.disable, gc.enable):
+    switch()
+    with contextlib.suppress(ImportError):
+        startup.import_keras()
+    print("after", gc.isenabled())
+"""
+    after = ["after False", "after True"]
+    expected = after if fails else [line for end in after for line in ("during False", end)]
+    assert run_python(code, "tensorflow").splitlines() == expected
+
+
 @pytest.mark.parametrize("failure", ["raise ImportError('no such backend')", "os.abort()"])
 def test_a_failed_start_is_not_silent(failure):
     code = f"""
