@@ -22,7 +22,7 @@ def load_weights(
 ) -> None:
     """Loads the weights of a biLM from a bilm-tf hdf5 file of any floating-point type.
 
-    All names and shapes are checked before the first variable changes.
+    All names and shapes are checked before the first variable changes. See BILM_TF.md, "Files".
 
     Args:
         owner: Object with the built layers `token_encoder` and `bilm`.
@@ -30,11 +30,8 @@ def load_weights(
         path: The weights file.
         without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
 
-    Raises:
-        ValueError: if an array is missing, unknown, misshapen, not of numbers or not finite, or as
-            for `open_arrays`.
-
-    Reference: BILM_TF.md, "Files".
+    Raises ValueError if an array is missing, unknown, misshapen, not of floats or not finite, and
+    what `open_arrays` raises.
     """
     with open_arrays(path) as found:
         entries = weight_table(config)
@@ -59,7 +56,8 @@ def write_model(
 ) -> None:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-    None of the files takes its name before all are written.
+    No file takes its name before all are written. Raises ValueError if a weight is beyond the range
+    of `dtype`.
 
     Args:
         folder: Where to; made if there is none. Files of those names are replaced.
@@ -67,11 +65,8 @@ def write_model(
         config: The model's `ElmoConfig`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model's softmax, for a softmax.hdf5
             with the names of bilm-tf's checkpoints.
-        lexicon: Written too, where there is one; bilm-tf and AllenNLP cannot read such a model.
+        lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
         dtype: `"float32"` or `"float16"`, of the stored weights.
-
-    Raises:
-        ValueError: if a weight is beyond the range of `dtype`.
     """
     os.makedirs(folder, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -95,7 +90,7 @@ def _arrays(owner, config, dtype):
         if (largest := np.abs(array).max(initial=0)) > most:
             raise ValueError(
                 f"{entry.name} has a weight of {largest:.4g}, beyond the range of {dtype}, "
-                f"{most:,.0f}, so that nothing was written: write float32."
+                f"{most:,.0f}. Nothing was written: write float32 instead."
             )
         yield entry.name, array.astype(dtype)
 
@@ -145,10 +140,10 @@ def _write_arrays(path, arrays):
 
 @contextlib.contextmanager
 def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
-    """Yields every `h5py.Dataset` of a file by its name, without having read its values.
+    """Yields every `h5py.Dataset` of a file by its name; no values are read yet.
 
-    Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or no
-    hdf5 file, would make HDF5 open other files, or declares arrays that it is far too small for.
+    Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or not
+    hdf5, would make HDF5 open other files, or is far too small for the arrays that it declares.
     """
     import h5py
 
@@ -172,15 +167,15 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
             ) from None
         if foreign:
             raise ValueError(
-                f"{foreign[0]} in {path} is a link, or an array kept in other files. Such a file "
-                "can read any file of this machine: only arrays within the file are loaded."
+                f"{foreign[0]} in {path} is a link, or an array kept in other files. Only arrays "
+                "within the file are loaded: a link could read any file of this machine."
             )
         check_declared_bytes(path, declared)
         yield found
 
 
 def _num_bytes(dataset):
-    """Bytes that an array declares, or its chunk if that is larger."""
+    """The size that an array declares, or that of its chunk if it is larger."""
     sizes = map(math.prod, (dataset.shape or (), dataset.chunks or ()))
     return max(sizes) * dataset.dtype.itemsize
 
@@ -195,13 +190,10 @@ def check_arrays(
     found: Mapping[str, Any],
     advice: str = "Pass the options.json that belongs to this file.",
 ) -> None:
-    """Raises ValueError, which lists them, if arrays are missing, unknown, misshapen or no floats.
+    """Raises ValueError, with a list, if arrays are missing, unknown, misshapen or not of floats.
 
-    Args:
-        path: Their file.
-        entries: What is expected: each has a `name` and a `shape`.
-        found: What is there, by name: each has a `shape` and a `dtype`.
-        advice: What to do about it.
+    Expected are `entries`, each with a `name` and a `shape`; `found` has a `shape` and a `dtype` by
+    name. The message ends with `advice`.
     """
     problems = []
     for entry in entries:
@@ -232,15 +224,21 @@ def _as_float32(dataset, rows=...):
         raise ValueError(
             f"{named} cannot be read: the file is damaged. Download or copy it again. ({error})"
         ) from None
-    if not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
-        raise ValueError(
-            f"{named} holds NaN, infinity or numbers beyond float32: no weights of a working model."
-        )
+    check_finite(array, named)
     return array
 
 
+def check_finite(array: np.ndarray, named: str) -> None:
+    """Raises ValueError, which begins with `named`, if an array holds NaN or infinity."""
+    if not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
+        raise ValueError(
+            f"{named} holds NaN, infinity or numbers beyond {array.dtype}: no working model has "
+            "such weights."
+        )
+
+
 def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, Any]]:
-    """The variables that an array is loaded into, and the indices of their rows; see `part_of`."""
+    """The variables that hold an array, and the indices of their rows for `part_of`."""
     variables = [variable_at(owner, name) for name in entry.variables]
     if len(variables) == 1:
         yield variables[0], ...
@@ -258,11 +256,9 @@ def values_of(owner: Any, paths: Iterable[str]) -> list[np.ndarray]:
 
 def variable_at(owner: Any, path: str) -> Any:
     """A variable by its path in the weight table, such as `"bilm.forward_lstms.0.bias"`."""
-
-    item = owner
     for name in path.split("."):
-        item = item[int(name)] if name.isdigit() else getattr(item, name)
-    return item
+        owner = owner[int(name)] if name.isdigit() else getattr(owner, name)
+    return owner
 
 
 def _to_float32(variable):

@@ -13,8 +13,6 @@ from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 if TYPE_CHECKING:
     import numpy as np  # not needed to count parameters, which quick commands do
 
-_HARMLESS_BYTES, _MOST_COMPRESSION = 1 << 26, 100
-
 
 @dataclasses.dataclass(frozen=True)
 class WeightEntry:
@@ -67,15 +65,17 @@ def count_parameters(config: ElmoConfig) -> int:
 
 
 def check_declared_bytes(path: str | os.PathLike, declared: int) -> None:
-    """Raises ValueError if a weights file is far too small for the arrays that it declares.
-
-    Weights hardly compress: a file that claims otherwise is made to exhaust the memory.
-    """
-    if declared > max(_HARMLESS_BYTES, _MOST_COMPRESSION * os.path.getsize(path)):
+    """Raises ValueError if a weights file is far too small for the arrays that it declares."""
+    if declared > most_content_bytes(path):
         raise ValueError(
             f"{path} has {os.path.getsize(path):,} bytes, too few for the arrays of {declared:,} "
             "bytes that it or its options declare. It is damaged, or made to exhaust the memory."
         )
+
+
+def most_content_bytes(path: str | os.PathLike) -> int:
+    """Size that a file's content may have decompressed. Weights hardly compress, attacks do."""
+    return max(1 << 26, 100 * os.path.getsize(path))
 
 
 def _character_entries(config, encoder):
@@ -99,7 +99,7 @@ def _character_entries(config, encoder):
 
 
 def _lexicon_entries(config):
-    """Those of words, and of characters if they are read. The names are this package's own."""
+    """Arrays of words, and of characters if they are read. The names are this package's own."""
     shape, layer = (config.vocabulary_size, config.word_dim), "token_encoder.word_projection"
     words = [WeightEntry("word_embed", shape, ("token_encoder.word_embedding",))]
     projection = _dense_entries("word_proj", "proj", (shape[1], config.projection_dim), layer)

@@ -95,7 +95,7 @@ def test_state_dicts_of_pytorch_are_read(torch, tmp_path, is_zip, dtype):
             name: tuple(value.shape) for name, value in state.items()
         }
         assert {tensor.dtype for tensor in tensors.values()} == {np.dtype(dtype)}
-        assert tensors["sliced"].path == str(path)
+        assert tensors["sliced"].file.path == str(path)
     for name, array in arrays_of(path).items():
         np.testing.assert_array_equal(array, state[name].numpy())
         assert array.dtype == dtype and array.shape == state[name].shape
@@ -512,7 +512,7 @@ def test_numbers_that_no_weight_has_are_refused(tmp_path, monkeypatch, value, wr
     path = write(tmp_path / "m", {"v": tensor((2,), (1,)), "w": tensor()})
     with open_state_dict(path) as tensors:
         np.testing.assert_array_equal(tensors["v"].read(), [0, 1])
-    refused(path, "The array w in .* holds NaN, infinity or numbers beyond float32: no weights")
+    refused(path, "The array w in .* holds NaN, infinity or numbers beyond float32: no working model")
 
 
 # Damage.
