@@ -3,7 +3,7 @@
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,14 +36,13 @@ def load_weights(
     with open_arrays(path) as found:
         entries = weight_table(config)
         if without_token_encoder:
-            entries = [entry for entry in entries if _is_lstm(entry.name)]
-            found = {name: array for name, array in found.items() if _is_lstm(name)}
+            entries = [entry for entry in entries if entry.name.startswith("RNN_")]
+            found = {name: array for name, array in found.items() if name.startswith("RNN_")}
         check_arrays(path, entries, found)
         for entry in entries:
-            for variable, rows in variables_and_rows(owner, entry):
-                # Each part is read by itself: a view would keep the whole array in memory on JAX.
-                part = _as_float32(found[entry.name], rows)
-                variable.assign(entry.part_of(part, variable.shape))
+            array = _as_float32(found[entry.name])
+            for variable, value in variables_and_values(owner, entry, array):
+                variable.assign(value)
 
 
 def write_model(
@@ -86,7 +85,7 @@ def write_model(
 def _arrays(owner, config, dtype):
     most = np.finfo(dtype).max
     for entry in weight_table(config):
-        array = entry.joined(values_of(owner, entry.variables))
+        array = array_of(owner, entry)
         if (largest := np.abs(array).max(initial=0)) > most:
             raise ValueError(
                 f"{entry.name} has a weight of {largest:.4g}, beyond the range of {dtype}, "
@@ -159,7 +158,11 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
             items = {name: file[name] for name in links if name not in foreign}
             found = {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
             foreign += [name for name, item in found.items() if item.external or item.is_virtual]
-            declared = sum(map(_num_bytes, found.values()))
+            # HDF5 reads whole chunks, which may be larger than their array.
+            declared = sum(
+                max(math.prod(item.shape or ()), math.prod(item.chunks or ())) * item.dtype.itemsize
+                for item in found.values()
+            )
         except Exception as error:  # damage shows as errors of many types
             raise ValueError(
                 f"{path} ({os.path.getsize(path):,} bytes) is not a complete hdf5 file: it is "
@@ -172,16 +175,6 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
             )
         check_declared_bytes(path, declared)
         yield found
-
-
-def _num_bytes(dataset):
-    """The size that an array declares, or that of its chunk if it is larger."""
-    sizes = map(math.prod, (dataset.shape or (), dataset.chunks or ()))
-    return max(sizes) * dataset.dtype.itemsize
-
-
-def _is_lstm(name):
-    return name.startswith("RNN_")
 
 
 def check_arrays(
@@ -216,10 +209,10 @@ def check_arrays(
         )
 
 
-def _as_float32(dataset, rows=...):
+def _as_float32(dataset):
     named = f"The array {dataset.name} in {dataset.file.filename}"
     try:
-        array = dataset.astype("float32")[rows]
+        array = dataset.astype("float32")[...]
     except OSError as error:
         raise ValueError(
             f"{named} cannot be read: the file is damaged. Download or copy it again. ({error})"
@@ -237,21 +230,19 @@ def check_finite(array: np.ndarray, named: str) -> None:
         )
 
 
-def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, Any]]:
-    """The variables that hold an array, and the indices of their rows for `part_of`."""
-    variables = [variable_at(owner, name) for name in entry.variables]
-    if len(variables) == 1:
-        yield variables[0], ...
-        return
-    stop = 0
-    for variable in variables:
-        start, stop = stop, stop + variable.shape[1 if entry.is_transposed else 0]
-        yield variable, slice(start, stop)
+def variables_and_values(
+    owner: Any, entry: WeightEntry, array: np.ndarray
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """The variables that hold an array, each with its value."""
+    for path, value in zip(entry.variables, entry.split(array)):
+        variable = variable_at(owner, path)
+        yield variable, value.reshape(variable.shape)
 
 
-def values_of(owner: Any, paths: Iterable[str]) -> list[np.ndarray]:
-    """The float32 values of variables by their paths; see `variable_at`."""
-    return [_to_float32(variable_at(owner, path)) for path in paths]
+def array_of(owner: Any, entry: WeightEntry) -> np.ndarray:
+    """The array that variables hold, float32."""
+    values = [_to_float32(variable_at(owner, path)) for path in entry.variables]
+    return entry.join(*values).reshape(entry.shape)
 
 
 def variable_at(owner: Any, path: str) -> Any:

@@ -1,10 +1,9 @@
 """The model files of ELMoForManyLangs (Che et al. 2018): reading and writing them."""
 
 import contextlib
-import dataclasses
+import functools
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -12,8 +11,9 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig, read_json
 from keras_elmo.pretrained.archive import PICKLED_EMBEDDER, PICKLED_ENCODER, PICKLED_OPTIONS
-from keras_elmo.pretrained.hdf5 import check_arrays, values_of, variable_at
+from keras_elmo.pretrained.hdf5 import array_of, check_arrays, variables_and_values
 from keras_elmo.pretrained.torch_files import open_state_dict, write_state_dict
+from keras_elmo.pretrained.weight_table import TRANSPOSED, WeightEntry
 from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
 _ARCHITECTURE_FILE = "architecture.json"
@@ -91,8 +91,8 @@ def load_weights(
         for path, entries in tables.items():
             for entry in entries:
                 array = found[path][entry.name].read().astype("float32", copy=False)
-                for variable, value in zip(entry.variables, entry.split(array)):
-                    variable_at(owner, variable).assign(value)
+                for variable, value in variables_and_values(owner, entry, array):
+                    variable.assign(value)
 
 
 def write_model(
@@ -110,24 +110,8 @@ def write_model(
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     tables = {PICKLED_ENCODER: _encoder_table(config), PICKLED_EMBEDDER: _embedder_table(config)}
     for name, entries in tables.items():
-        write_state_dict(
-            folder / name,
-            [
-                (e.name, e.shape, lambda e=e: e.join(*values_of(owner, e.variables)))
-                for e in entries
-            ],
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Entry:
-    """One array of a state dict, and the paths of the layers' variables that it is split into."""
-
-    name: str
-    shape: tuple[int, ...]
-    variables: tuple[str, ...]
-    split: Callable[[np.ndarray], list[np.ndarray]] = lambda array: [array]
-    join: Callable[..., np.ndarray] = lambda value: value
+        arrays = [(e.name, e.shape, functools.partial(array_of, owner, e)) for e in entries]
+        write_state_dict(folder / name, arrays)
 
 
 def _embedder_table(config):
@@ -135,7 +119,7 @@ def _embedder_table(config):
     characters, layers, entries = "token_encoder", [], []
     if config.word_dim:
         shape = (config.vocabulary_size, config.word_dim)
-        entries.append(_Entry(_WORD_TABLE, shape, ("token_encoder.word_embedding",)))
+        entries.append(WeightEntry(_WORD_TABLE, shape, ("token_encoder.word_embedding",)))
         layers.append("token_encoder.word_projection")
         characters += ".characters"
     if config.reads_characters:
@@ -145,28 +129,30 @@ def _embedder_table(config):
     ends = [config.word_dim] if len(layers) == 2 else []
     return [
         *entries,
-        _Entry(
+        WeightEntry(
             "projection.weight",
             (config.projection_dim, config.word_dim + config.num_filters),
             tuple(f"{layer}.kernel" for layer in layers),
             lambda array: [columns.T for columns in np.split(array, ends, axis=1)],
             lambda *values: np.concatenate([value.T for value in values], axis=1),
         ),
-        _Entry("projection.bias", (config.projection_dim,), (f"{layers[-1]}.bias",)),
+        WeightEntry("projection.bias", (config.projection_dim,), (f"{layers[-1]}.bias",)),
     ]
 
 
 def _character_entries(config, encoder):
     dim, num_filters = config.char_embedding_dim, config.num_filters
-    yield _Entry(_CHARACTER_TABLE, (config.num_characters, dim), (f"{encoder}.char_embedding",))
+    yield WeightEntry(
+        _CHARACTER_TABLE, (config.num_characters, dim), (f"{encoder}.char_embedding",)
+    )
     for i, (width, number) in enumerate(config.filters):
         name, layer, shape = (
             f"convolutions.{i}",
             f"{encoder}.convolutions.{i}",
             (number, dim, width),
         )
-        yield _Entry(f"{name}.weight", shape, (f"{layer}.kernel",), lambda x: [x.T], np.transpose)
-        yield _Entry(f"{name}.bias", (number,), (f"{layer}.bias",))
+        yield WeightEntry(f"{name}.weight", shape, (f"{layer}.kernel",), *TRANSPOSED)
+        yield WeightEntry(f"{name}.bias", (number,), (f"{layer}.bias",))
     for i in range(config.num_highway):
         name, layer = f"highways._layers.{i}", f"{encoder}.highways.{i}"
         for theirs, ours, shape in (
@@ -174,7 +160,7 @@ def _character_entries(config, encoder):
             ("bias", "bias", (2 * num_filters,)),
         ):
             variables = (f"{layer}.transform.{ours}", f"{layer}.gate.{ours}")
-            yield _Entry(f"{name}.{theirs}", shape, variables, _split_highway, _join_highway)
+            yield WeightEntry(f"{name}.{theirs}", shape, variables, _split_highway, _join_highway)
 
 
 def _encoder_table(config):
@@ -190,7 +176,9 @@ def _encoder_table(config):
                 ("state_linearity.bias", "bias", (4 * units,), _split_bias, _join_bias),
                 ("state_projection.weight", "projection_kernel", (dim, units)),
             ):
-                entries.append(_Entry(f"{name}.{theirs}", shape, (f"{lstm}.{ours}",), *conversions))
+                entries.append(
+                    WeightEntry(f"{name}.{theirs}", shape, (f"{lstm}.{ours}",), *conversions)
+                )
     return entries
 
 

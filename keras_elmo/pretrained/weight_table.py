@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
@@ -19,33 +19,27 @@ class WeightEntry:
     """One array of a weights file.
 
     Args:
-        name: The array's name in a bilm-tf hdf5 file.
-        shape: Its shape there.
+        name, shape: Those of the array in the file.
         variables: Paths of the layers' variables that hold it, from the owner of `token_encoder`
-            and `bilm`. Joined along their first axis and reshaped to `shape`, they are the array.
-        is_transposed: Whether each variable is transposed before that.
+            and `bilm`.
+        split: Makes the values of these variables, to be reshaped, from the array.
+        join: Makes the array, to be reshaped, from the values.
     """
 
     name: str
     shape: tuple[int, ...]
     variables: tuple[str, ...]
-    is_transposed: bool = False
+    split: Callable[[np.ndarray], list[np.ndarray]] = lambda array: [array]
+    join: Callable[..., np.ndarray] = lambda value: value
 
     @property
     def size(self) -> int:
         """Number of elements of the array."""
         return math.prod(self.shape)
 
-    def part_of(self, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """A variable's value of that shape, from its rows of the array."""
-        return (rows.T if self.is_transposed else rows).reshape(shape)
 
-    def joined(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """The array, from the values of its variables."""
-        import numpy as np
-
-        rows = [value.T if self.is_transposed else value for value in values]
-        return (np.concatenate(rows) if len(rows) > 1 else rows[0]).reshape(self.shape)
+TRANSPOSED = (lambda array: [array.T]), (lambda value: value.T)
+"""`split` and `join` of an array that is the transpose of its variable."""
 
 
 def weight_table(config: ElmoConfig) -> list[WeightEntry]:
@@ -126,6 +120,18 @@ def _word_entry(config):
     return WeightEntry("embedding", shape, ("token_encoder.embedding",))
 
 
+def _split_kernels(array):
+    """The kernels of input and h, which the file joins; gates are in the same order, i j f o."""
+    dim = len(array) // 2
+    return [array[:dim].T.copy(), array[dim:].T.copy()]  # a view would keep the array in memory
+
+
+def _join_kernels(kernel, recurrent_kernel):
+    import numpy as np
+
+    return np.concatenate([kernel.T, recurrent_kernel.T])
+
+
 def _lstm_entries(config):
     units, dim = config.lstm_dim, config.projection_dim
     entries = []
@@ -133,13 +139,14 @@ def _lstm_entries(config):
         for i in range(config.num_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
             lstm = f"bilm.{direction}_lstms.{i}"
-            # The file joins the kernels of input and h; gates are in the same order, i j f o.
-            kernels = (f"{lstm}.kernel", f"{lstm}.recurrent_kernel")
+            both = (f"{lstm}.kernel", f"{lstm}.recurrent_kernel")
             entries += [
-                WeightEntry(f"{cell}/W_0", (2 * dim, 4 * units), kernels, is_transposed=True),
+                WeightEntry(
+                    f"{cell}/W_0", (2 * dim, 4 * units), both, _split_kernels, _join_kernels
+                ),
                 WeightEntry(f"{cell}/B", (4 * units,), (f"{lstm}.bias",)),
             ]
             if config.projects_cells:
-                kernel = (f"{lstm}.projection_kernel",)
-                entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), kernel, True))
+                projection = (f"{lstm}.projection_kernel",)
+                entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), projection, *TRANSPOSED))
     return entries
