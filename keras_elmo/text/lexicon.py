@@ -143,11 +143,13 @@ class Lexicon(TokenRules):
                     f"The {name} of a lexicon's dict must be one string, an entry a line, or None; "
                     f"got {text!r:.200}."
                 )
-        return cls(*(text and text.split("\n") for text in texts), width)
+        words, characters = (text and text.split("\n") for text in texts)
+        return cls(words, characters, width)
 
     def to_dict(self) -> dict[str, Any]:
         """The lexicon as strings and numbers, for JSON; an entry has no line break in it."""
-        texts = (x and "\n".join(x) for x in (self.words, self.characters))
+        lists = (self.words, self.characters)
+        texts = (None if entries is None else "\n".join(entries) for entries in lists)
         return dict(zip(_FIELDS, (*texts, self.max_characters_per_token)))
 
     def __eq__(self, other: object) -> bool:
@@ -173,8 +175,7 @@ class Lexicon(TokenRules):
     def _rows(self, texts):
         columns = []
         if self.words is not None:
-            unknown = self.word_ids[UNKNOWN]
-            ids = [self.word_ids.get(text, unknown) for text in texts]
+            ids = [self.word_ids.get(text, self.word_ids[UNKNOWN]) for text in texts]
             columns.append(np.array(ids, np.int32).reshape(-1, 1) + 1)
         if self.characters is not None:
             columns.append(self._character_rows(texts))
@@ -224,7 +225,7 @@ def _read(path):
     lines = lines[:-1] if not lines[-1] else lines
     entries: list[str | None] = [None] * len(lines)
     for number, line in enumerate(lines, start=1):
-        # A token of white space is stripped away; the original takes it for this one.
+        # An entry of white space is stripped away; the original takes it for this one.
         *entry, place = line.strip().split("\t")
         is_number = place.isdecimal() and len(place) < 10
         is_new = is_number and int(place) < len(lines) and entries[int(place)] is None
