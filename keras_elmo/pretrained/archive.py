@@ -10,9 +10,9 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from keras_elmo.config import MAX_OPTIONS_BYTES, ElmoConfig
 from keras_elmo.pretrained.weight_table import count_parameters, most_content_bytes
@@ -30,8 +30,6 @@ _WEIGHTS_NAMES = (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".
 # Five times what the largest published models have.
 _MOST_PICKLE_BYTES = 4 * 375_000_000
 _MOST_MEMBERS = 10_000
-
-_Member = tuple[PurePosixPath, int, Callable[[], IO[bytes]]]
 
 
 def find_model(
@@ -190,7 +188,7 @@ def _unpack(archive, targets):
                 return
 
 
-def _members(archive) -> Iterator[_Member]:
+def _members(archive):
     """Path, size and opener of every regular file in a zip or tar.gz file: no links, no devices."""
     return _tar_members(archive) if _is_gzip(archive) else _zip_members(archive)
 

@@ -37,15 +37,11 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]  # on Windows, where files that are open cannot be removed
 
-MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"
-"""Environment variable: a base address to try first for the published models."""
-
 ModelSource = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
 """A model's name, its folder, zip or tar.gz file, or the paths of its options and weights."""
 
-TIMEOUT_SECONDS = 30
-"""How long a server may send nothing."""
-
+MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"  # environment variable: an address to try first
+TIMEOUT_SECONDS = 30  # how long a server may send nothing
 _FILE_ENDINGS = (".zip", ".tar.gz", ".tgz", ".hdf5", ".h5")
 _MOST_ARCHIVE_BYTES = 1 << 32  # more than twice the largest known one
 _PARTIAL, _LOCKED = ".partial-", "archive"
@@ -56,15 +52,10 @@ _log = logging.getLogger(__name__)
 def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
     """Yields the paths of a model's options and weights, downloaded or unpacked where needed.
 
-    Args:
-        model: A name of `list_models()`; a folder, zip or tar.gz file with options.json and
-            weights.hdf5, or with a model of ELMoForManyLangs, whose pair is config.json and
-            encoder.pkl, with its other files beside them; or a pair of paths `(options, weights)`.
+    Of ELMoForManyLangs they are config.json and encoder.pkl, with the other files beside them.
 
-    Raises:
-        FileNotFoundError: if a file or folder does not exist.
-        ValueError: if the name is unknown, or a folder or archive does not hold one model.
-        ConnectionError: if a download failed.
+    Raises FileNotFoundError if a file or folder does not exist, ValueError if the name is unknown
+    or a folder or archive does not hold one model, and ConnectionError if a download failed.
     """
     with contextlib.ExitStack() as stack:
         if isinstance(model, (tuple, list)):

@@ -22,16 +22,14 @@ def load_weights(
 ) -> None:
     """Loads the weights of a biLM from a bilm-tf hdf5 file of any floating-point type.
 
-    All names and shapes are checked before the first variable changes. See BILM_TF.md, "Files".
+    All names and shapes are checked before the first variable changes. Raises what `open_arrays`
+    raises, and ValueError if an array is missing, unknown, misshapen, not of floats or not finite.
 
     Args:
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
-        path: The weights file.
+        path: The weights file; see BILM_TF.md, "Files".
         without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
-
-    Raises ValueError if an array is missing, unknown, misshapen, not of floats or not finite, and
-    what `open_arrays` raises.
     """
     with open_arrays(path) as found:
         entries = weight_table(config)
@@ -62,8 +60,7 @@ def write_model(
         folder: Where to; made if there is none. Files of those names are replaced.
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
-        softmax: Kernel `(V, P)` and bias `(V,)` of a language model's softmax, for a softmax.hdf5
-            with the names of bilm-tf's checkpoints.
+        softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
         lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
         dtype: `"float32"` or `"float16"`, of the stored weights.
     """
@@ -185,8 +182,7 @@ def check_arrays(
 ) -> None:
     """Raises ValueError, with a list, if arrays are missing, unknown, misshapen or not of floats.
 
-    Expected are `entries`, each with a `name` and a `shape`; `found` has a `shape` and a `dtype` by
-    name. The message ends with `advice`.
+    `entries` have a `name` and a `shape`, the values of `found` a `shape` and a `dtype`.
     """
     problems = []
     for entry in entries:
@@ -199,10 +195,9 @@ def check_arrays(
             problems.append(f"{entry.name}: expected floating-point numbers, found {array.dtype}")
     unknown = found.keys() - {entry.name for entry in entries}
     problems += [f"unknown {name}: found {found[name].shape}" for name in sorted(unknown)]
-    if len(problems) > 20:
-        problems[20:] = [f"and {len(problems) - 20} more"]
     if problems:
-        shown = "\n  ".join(problems)
+        more = [f"and {len(problems) - 20} more"] if len(problems) > 20 else []
+        shown = "\n  ".join(problems[:20] + more)
         raise ValueError(
             f"The weights in {path} are not those of the architecture in the options:\n  {shown}\n"
             f"{advice}"

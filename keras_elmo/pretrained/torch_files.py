@@ -47,8 +47,9 @@ class TorchTensor:
     """A tensor of an open file: its name in the state dict, and its values, read on demand."""
 
     name: str
+    path: str
+    file: BinaryIO
     view: "_View"
-    file: "_File"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,12 +63,12 @@ class TorchTensor:
     def read(self) -> np.ndarray:
         """The values as a new contiguous array. Raises ValueError if damaged or not finite."""
         storage, offset, shape, strides = self.view
-        place, itemsize, span = self.file.places[storage.key], self.dtype.itemsize, self.view.span
-        self.file.content.seek(place.start + offset * itemsize)
-        values = np.fromfile(self.file.content, self.dtype, span)
+        itemsize, span = self.dtype.itemsize, self.view.span
+        self.file.seek(storage.start + offset * itemsize)
+        values = np.fromfile(self.file, self.dtype, span)
         # A zip's checksum is that of a whole storage; 0 where torch.save was told to write none.
-        damaged = span == storage.size and place.checksum not in (0, zlib.crc32(values.data))
-        named = f"The array {self.name} in {self.file.path}"
+        damaged = span == storage.size and storage.checksum not in (0, zlib.crc32(values.data))
+        named = f"The array {self.name} in {self.path}"
         if values.size != span or damaged:
             raise ValueError(
                 f"{named} cannot be read: the file is damaged. Download or copy it again."
@@ -88,11 +89,11 @@ def open_state_dict(path: str | os.PathLike) -> Iterator[dict[str, TorchTensor]]
     Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or of
     another kind, if its tensors are not of floats, or if unpickling it would run anything else.
     """
-    with _open(path, {}) as file:
-        views = file.value
+    path = os.fspath(path)
+    with _open(path, {}) as (views, file):
         if type(views) is not dict or any(type(view) is not _View for view in views.values()):
             raise ValueError(f"{path} holds no state dict: expected names with a tensor for each.")
-        yield {name: TorchTensor(name, view, file) for name, view in views.items()}
+        yield {name: TorchTensor(name, path, file, view) for name, view in views.items()}
 
 
 def read_matrix(path: str | os.PathLike) -> np.ndarray:
@@ -101,10 +102,10 @@ def read_matrix(path: str | os.PathLike) -> np.ndarray:
     Schuster et al. (2019) publish the alignments of their cross-lingual models so. Raises what
     `open_state_dict` does, and ValueError if the matrix is not square or not finite.
     """
-    with _open(path, _numpy_calls()) as file:
-        array = file.value
+    path = os.fspath(path)
+    with _open(path, _numpy_calls()) as (array, file):
         if type(array) is _View:
-            array = TorchTensor("matrix", array, file).read()
+            array = TorchTensor("matrix", path, file, array).read()
         elif type(array) is _SavedArray:
             array = array.values
         shape = array.shape if isinstance(array, np.ndarray) else None
@@ -148,14 +149,19 @@ def _tensor_call(key, shape):
     return Call(_REBUILD_TENSOR, arguments)
 
 
-class _Storage(NamedTuple):
+@dataclasses.dataclass
+class _Storage:
+    """Elements that tensors share: where they begin in the file, and their checksum in a zip."""
+
     key: str
     dtype: np.dtype
     size: int
+    start: int = -1
+    checksum: int = 0
 
 
 class _View(NamedTuple):
-    """A tensor, as the elements of a storage that it shows."""
+    """A tensor, as a view of a storage."""
 
     storage: _Storage
     offset: int
@@ -170,35 +176,21 @@ class _View(NamedTuple):
         return 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides))
 
 
-class _Place(NamedTuple):
-    """Where a storage begins in the file, and its checksum in a zip."""
-
-    start: int
-    checksum: int = 0
-
-
-class _File(NamedTuple):
-    path: str
-    content: BinaryIO
-    value: Any
-    places: dict[str, _Place]
-
-
 class _UnsupportedError(ValueError):
     """An intact file of a kind that is not read."""
 
 
 @contextlib.contextmanager
 def _open(path, calls):
-    path = os.fspath(path)
+    """Yields the pickled value in a file, with a `_View` for each tensor, and the open file."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path}.")
     if not os.path.isfile(path):
         raise ValueError(f"{path} is a folder or a device: expected a file of torch.save.")
-    with open(path, "rb") as content:
+    with open(path, "rb") as file:
         try:
-            read = _read_zip if content.read(4) == b"PK\x03\x04" else _read_legacy
-            value, places = read(content, calls)
+            read = _read_zip if file.read(4) == b"PK\x03\x04" else _read_legacy
+            value = read(file, calls)
         except UnsafePickleError as error:
             raise ValueError(
                 f"{path} holds more than tensors of floats: {error}. Nothing of it was run. Do not "
@@ -211,7 +203,7 @@ def _open(path, calls):
                 f"{path} ({os.path.getsize(path):,} bytes) is not a complete file of torch.save: "
                 f"it is truncated, damaged or of another kind. Download or copy it again. ({error})"
             ) from None
-        yield _File(path, content, value, places)
+        yield value, file
 
 
 def _read_legacy(file, calls):
@@ -223,18 +215,16 @@ def _read_legacy(file, calls):
     _check_byte_order(load_pickle(pickles, {})["little_endian"])
     value, storages = _load_value(pickles, calls)
     keys = load_pickle(pickles, {})
-    places, start = {}, pickles.tell()
+    start = pickles.tell()
     for key in keys:
         if type(key) is not str or key not in storages:
             raise ValueError("a storage that no tensor is in")
         file.seek(start)
-        storage, (count,) = storages[key], struct.unpack("<q", file.read(8))
-        places[key] = _Place(start + 8)
-        start += 8 + count * storage.dtype.itemsize
-        _check_storage(storage, count, start, file)
-    if places.keys() != storages.keys():
+        (count,) = struct.unpack("<q", file.read(8))
+        start = _place(storages[key], start + 8, count, file)
+    if any(storage.start < 0 for storage in storages.values()):
         raise ValueError("storages are missing")
-    return value, places
+    return value
 
 
 def _read_zip(file, calls):
@@ -245,25 +235,24 @@ def _read_zip(file, calls):
             raise ValueError(f"a zip with {len(folders)} files data.pkl, expected one")
         folder = folders[0]
         if f"{folder}/byteorder" in names:
-            place, size = _locate(file, members.getinfo(f"{folder}/byteorder"))
-            file.seek(place.start)
-            _check_byte_order(file.read(min(size, 6)) == b"little")
-        place, size = _locate(file, members.getinfo(f"{folder}/data.pkl"))
-        file.seek(place.start)
-        content = file.read(min(size, MAX_PICKLE_BYTES))
-        if place.checksum not in (0, zlib.crc32(content)):
+            _seek(file, members.getinfo(f"{folder}/byteorder"))
+            _check_byte_order(file.read(6) == b"little")
+        member = members.getinfo(f"{folder}/data.pkl")
+        _seek(file, member)
+        content = file.read(min(member.file_size, MAX_PICKLE_BYTES))
+        if member.CRC not in (0, zlib.crc32(content)):
             raise ValueError("the checksum of data.pkl is wrong")
         value, storages = _load_value(io.BytesIO(content), calls)
-        places = {}
         for key, storage in storages.items():
-            place, size = _locate(file, members.getinfo(f"{folder}/data/{key}"))
-            places[key] = place
-            _check_storage(storage, size / storage.dtype.itemsize, place.start + size, file)
-        return value, places
+            member = members.getinfo(f"{folder}/data/{key}")
+            storage.checksum = member.CRC
+            count = member.file_size / storage.dtype.itemsize
+            _place(storage, _seek(file, member), count, file)
+        return value
 
 
-def _locate(file, member):
-    """The place and the size in bytes of a zip's member."""
+def _seek(file, member):
+    """Moves to the content of a zip's member; returns where it begins."""
     if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
         raise _UnsupportedError(
             f"{member.filename} in it is compressed, which torch.save never does"
@@ -272,8 +261,7 @@ def _locate(file, member):
     signature, *_, name, extra = struct.unpack("<4s5H3I2H", file.read(30))
     if signature != b"PK\x03\x04":
         raise ValueError(f"{member.filename} is not where the zip's directory says")
-    start = member.header_offset + 30 + name + extra
-    return _Place(start, member.CRC), member.file_size
+    return file.seek(name + extra, os.SEEK_CUR)
 
 
 def _check_byte_order(is_little):
@@ -281,11 +269,15 @@ def _check_byte_order(is_little):
         raise _UnsupportedError("its numbers are of a big-endian machine. Save it on another one")
 
 
-def _check_storage(storage, count, stop, file):
+def _place(storage, start, count, file):
+    """Notes where a storage begins, and checks that the file has all of it; returns its end."""
+    stop = start + count * storage.dtype.itemsize
     if count != storage.size:
         raise ValueError(f"storage {storage.key[:50]} has {count} elements, not {storage.size}")
     if stop > os.fstat(file.fileno()).st_size:
         raise ValueError(f"it ends within storage {storage.key[:50]}")
+    storage.start = start
+    return stop
 
 
 def _load_value(file, calls):
@@ -300,9 +292,15 @@ def _load_value(file, calls):
         found = _Storage(name, _DTYPES[dtype], count)
         if storages.setdefault(name, found) != found:
             raise ValueError(f"storage {name[:50]} is of two kinds")
-        return found
+        return storages[name]
 
-    calls = {**dict.fromkeys(_DTYPES), **_TORCH_CALLS, **calls}
+    calls = {
+        **dict.fromkeys(_DTYPES),
+        _ORDERED_DICT: lambda: {},
+        GlobalName("torch._utils _rebuild_tensor"): _view,
+        _REBUILD_TENSOR: _view,
+        **calls,
+    }
     return load_pickle(file, calls, storage), storages
 
 
@@ -325,13 +323,6 @@ def _are_sizes(values):
     return all(type(value) is int and 0 <= value < 1 << 48 for value in values)
 
 
-_TORCH_CALLS: dict[str, Callable | None] = {
-    _ORDERED_DICT: lambda: {},
-    GlobalName("torch._utils _rebuild_tensor"): _view,
-    _REBUILD_TENSOR: _view,
-}
-
-
 class _SavedDtype(Built):
     def __init__(self, code, *_):
         if type(code) is not str or code not in ("f2", "f4", "f8"):
@@ -344,9 +335,6 @@ class _SavedDtype(Built):
 
 class _SavedArray(Built):
     values: np.ndarray | None = None
-
-    def __init__(self, *_):
-        pass
 
     def build(self, state):
         _, shape, dtype, is_fortran, data = state
@@ -371,8 +359,8 @@ def _numpy_calls():
         return text.encode("latin1")
 
     return {
-        "numpy.core.multiarray _reconstruct": _SavedArray,
-        "numpy._core.multiarray _reconstruct": _SavedArray,
+        "numpy.core.multiarray _reconstruct": lambda *_: _SavedArray(),
+        "numpy._core.multiarray _reconstruct": lambda *_: _SavedArray(),
         "numpy ndarray": None,
         "numpy dtype": _SavedDtype,
         "_codecs encode": encode,

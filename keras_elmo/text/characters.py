@@ -73,7 +73,15 @@ class ByteRules(TokenRules):
         self.width = max_characters_per_token
 
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
-        return encode_words(words, self.width)
+        if self.width < MIN_CHARACTERS_PER_TOKEN:
+            raise ValueError(
+                f"max_characters_per_token = {self.width} is too small: a token needs at least "
+                f"{MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
+            )
+        texts = [token_bytes(word)[: self.width - 2] for word in checked_tokens(words)]
+        ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
+        lengths = list(map(len, texts))
+        return delimited_rows(lengths, ids, BEGIN_WORD, END_WORD, WORD_PADDING, self.width)
 
     def key(self, word: bytes) -> bytes:
         # A row has two bytes less than its width; a character that is cut loses up to three.
@@ -113,20 +121,6 @@ def encode_sentences(
     Reference: BILM_TF.md, "Characters"; bilm-tf `UnicodeCharsVocabulary` and `Batcher`.
     """
     return ByteRules(max_characters_per_token).encode_sentences(sentences)
-
-
-def encode_words(words: Iterable[str | bytes], max_characters_per_token: int = 50) -> np.ndarray:
-    """Turns words, without a sentence around them, into character ids, int32 `(N, C)`."""
-    width = max_characters_per_token
-    if width < MIN_CHARACTERS_PER_TOKEN:
-        raise ValueError(
-            f"max_characters_per_token = {width} is too small: a token needs at least "
-            f"{MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
-        )
-    texts = [token_bytes(word)[: width - 2] for word in checked_tokens(words)]
-    ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
-    lengths = list(map(len, texts))
-    return delimited_rows(lengths, ids, BEGIN_WORD, END_WORD, padding=WORD_PADDING, width=width)
 
 
 def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:

@@ -95,7 +95,7 @@ def test_state_dicts_of_pytorch_are_read(torch, tmp_path, is_zip, dtype):
             name: tuple(value.shape) for name, value in state.items()
         }
         assert {tensor.dtype for tensor in tensors.values()} == {np.dtype(dtype)}
-        assert tensors["sliced"].file.path == str(path)
+        assert tensors["sliced"].path == str(path)
     for name, array in arrays_of(path).items():
         np.testing.assert_array_equal(array, state[name].numpy())
         assert array.dtype == dtype and array.shape == state[name].shape
