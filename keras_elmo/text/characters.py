@@ -153,18 +153,16 @@ def delimited_rows(
     return rows
 
 
-def trim_characters(
-    ids: np.ndarray, widest_filter: int, multiple: int = 8, padding: int = WORD_PADDING
-) -> np.ndarray:
+def trim_characters(ids: np.ndarray, widest_filter: int, padding: int = WORD_PADDING) -> np.ndarray:
     """Truncates the padding after the longest word as far as no output of the encoder changes.
 
     The encoder takes the maximum over windows, so one window of padding alone is enough. The new C
-    is a `multiple`, if there are as many, since compiled models are recompiled for each C.
+    is a multiple of 8, if there are as many, since compiled models are recompiled for each C.
     """
     inside = (ids != padding) & (ids != 0)
     longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
     needed = (longest[-1] + 1 if len(longest) else 0) + widest_filter
-    return ids[..., : -(-needed // multiple) * multiple]
+    return ids[..., : -(-needed // 8) * 8]
 
 
 def pad_words(rows: np.ndarray, num_positions: int) -> np.ndarray:
