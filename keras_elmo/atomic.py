@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all."""
+"""Atomic writes: files and folders appear complete, or not at all."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` once the block has succeeded.
 
     It has the same folder and suffix, and is removed after an error. Content and name are synced to
-    the disk: a power failure leaves the old file or the new one.
+    disk, so that a power failure leaves the old file or the new one.
 
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
@@ -38,10 +38,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
 def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[str]:
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
-    It is on the same disk, synced, and removed after an error. Missing parent folders are made.
-    With `overwrite` it may replace a folder, provided that it holds everything that that one holds:
-    on Linux in one step. Elsewhere, and on file systems that cannot swap names, there is no folder
-    of that name for a moment; a kill then leaves the old one as `.<its name>.replaced`.
+    It is synced to disk, and removed after an error. Missing parent folders are made. With
+    `overwrite` it replaces an existing folder, provided that it has a file for every name in that
+    one. On Linux this is atomic. Elsewhere, and on file systems that cannot swap names, there is no
+    folder of that name for a moment, and a kill then leaves the old one as `.<its name>.replaced`.
     """
     path = os.path.abspath(path)
     check_free(path, overwrite)
@@ -54,13 +54,12 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
         yield partial
         os.makedirs(os.path.dirname(path), exist_ok=True)
         check_free(path, overwrite)  # it may have appeared meanwhile
-        if os.path.lexists(path):
-            foreign = sorted(set(os.listdir(path)) - set(os.listdir(partial)))
-            if foreign:
-                raise FileExistsError(
-                    f"{path} is not overwritten, since it holds more than an export: "
-                    f"{', '.join(foreign)}."
-                )
+        existing = os.listdir(path) if os.path.lexists(path) else []
+        if foreign := sorted(set(existing) - set(os.listdir(partial))):
+            raise FileExistsError(
+                f"{path} is not overwritten, since it holds more than an export: "
+                f"{', '.join(foreign)}."
+            )
         for folder, _, names in os.walk(partial):
             for name in (*names, "."):
                 sync_to_disk(os.path.join(folder, name))
@@ -73,7 +72,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
 
 
 def _swap(new, old):
-    """Exchanges two names in one step, where the system can; returns whether it did."""
+    """Swaps two names atomically, where the system can; returns whether it did."""
     if sys.platform != "linux":
         return False
     import ctypes
@@ -86,10 +85,9 @@ def _swap(new, old):
 
 
 def replace(new: str, old: str) -> None:
-    """Renames a file or folder, replacing what has that name.
+    """Renames a file or folder, replacing what has that name: atomically, if both are files.
 
-    A file replaces a file in one step. A folder cannot be replaced so: it is first renamed to
-    `.<its name>.replaced`, which is removed at the end.
+    A folder is first renamed to `.<its name>.replaced`, which is removed at the end.
     """
     if os.path.isdir(old) or (os.path.isdir(new) and os.path.lexists(old)):
         remove_replaced(old)
@@ -99,7 +97,7 @@ def replace(new: str, old: str) -> None:
 
 
 def remove_replaced(path: str) -> None:
-    """Removes the folder that `path` replaced, which a kill in `replace` may have left."""
+    """Removes the folder that a kill during `replace` may have left."""
     _delete(_aside(path))
 
 
@@ -109,9 +107,9 @@ def _aside(path):
 
 
 def remove(path: str) -> None:
-    """Removes a file, or a folder with all it holds, in one step, if there is one.
+    """Removes a file or a folder atomically, if there is one.
 
-    What a kill in the middle has left of a folder has another name and is removed the next time.
+    The rest of a folder whose removal was killed has another name, and is removed the next time.
     """
     remove_replaced(path)
     if os.path.isdir(path) and not os.path.islink(path):
@@ -130,13 +128,11 @@ def _delete(path):
 
 
 def sync_to_disk(path: str) -> None:
-    """Returns when a file's content, or the names in a folder, are on the disk."""
-    if not os.path.isdir(path):
-        with open(path, "rb+") as file:  # Windows syncs only what is open for writing
-            os.fsync(file.fileno())
-        return
-    with contextlib.suppress(OSError):  # where folders cannot be opened or synced
-        descriptor = os.open(path, os.O_RDONLY)
+    """Syncs a file's content, or the names in a folder, to disk."""
+    is_folder = os.path.isdir(path)
+    # Windows syncs only what is open for writing, and cannot open folders.
+    with contextlib.suppress(OSError) if is_folder else contextlib.nullcontext():
+        descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
         try:
             os.fsync(descriptor)
         finally:

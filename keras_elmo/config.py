@@ -1,5 +1,6 @@
 """The architecture of a biLM: reading, checking and writing bilm-tf's options.json."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -12,21 +13,21 @@ from keras_elmo.atomic import atomic_write
 NUM_CHARACTERS = 261
 """Character ids of a token: 256 bytes, four boundary marks and the padding inside a word."""
 
-# What inference files call `n_characters`: the same ids and the padding of a sentence.
+# `n_characters` of inference files: the same ids and the padding of a sentence.
 _NUM_CHARACTERS_WITH_PADDING = NUM_CHARACTERS + 1
 
 MIN_CHARACTERS_PER_TOKEN = 3
 """Begin of word, one byte or sentence mark, end of word."""
 
 MIN_CODE_POINTS_PER_TOKEN = 7
-"""The same for code points: ELMoForManyLangs counts a sentence mark as five characters."""
+"""The same for code points: ELMoForManyLangs counts the five characters of a sentence mark."""
 
 MAX_OPTIONS_BYTES = 1 << 20
-"""Size of an options.json: real ones have a few hundred bytes."""
+"""Limit on the size of an options.json; real ones have a few hundred bytes."""
 
 _ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 _REQUIRED = object()
-# The fields of each section of options.json: their names here, and the value of a missing one.
+# The fields of each section of options.json: their names here, and their defaults.
 _LSTM = {
     "cell_clip": ("cell_clip", None),
     "dim": ("lstm_dim", _REQUIRED),
@@ -49,7 +50,7 @@ _LEXICON = {
     "n_words": ("vocabulary_size", None),
     "word_dim": ("word_dim", 0),
 }
-# Far beyond any real model: an options.json from elsewhere must not exhaust the machine.
+# Far beyond any real model, so that no options.json can exhaust the machine.
 _MOST_LAYERS, _MOST_UNITS, _MOST_WORDS = 64, 1 << 16, 1 << 30
 _RANGES = {
     "char_embedding_dim": (1, _MOST_UNITS),
@@ -82,27 +83,26 @@ class ElmoConfig:
         max_characters_per_token: Characters of a token, its begin and end marks included.
         num_highway: Highway layers after the convolutions; 0 for none.
         lstm_dim: Units of an LSTM cell.
-        projection_dim: Size of a token's vector in one direction. An LSTM of the same `lstm_dim`,
-            and a character encoder of as many filters, has no projection, unless `always_project`.
+        projection_dim: Size of a token's vector in one direction. Unless `always_project`, an LSTM
+            of the same `lstm_dim`, and a character encoder of as many filters, has no projection.
         num_layers: LSTM layers.
         cell_clip: Bound on the LSTM cell's values, or `None`.
         proj_clip: Bound on the projected LSTM output, or `None`.
         use_skip_connections: Whether LSTM layers after the first add their input to their output.
         bidirectional: Whether there is a backward direction too.
-        vocabulary_size: Words in the vocabulary, needed by models that read whole words; or in the
+        vocabulary_size: Words in the vocabulary, needed by models that read whole words, or in the
             lexicon.
-        training_options: The other fields of options.json, such as bilm-tf's settings of the
-            training. Kept and written back, not interpreted.
-        num_characters: Code points in the lexicon of a model that reads those; `None` for bilm-tf's
-            models, which read bytes.
-        word_dim: Size of a word's vector in the lexicon; 0 for a lexicon without words, and for
-            bilm-tf's models.
+        training_options: The other fields of options.json, such as bilm-tf's training settings;
+            kept and written back, not interpreted.
+        num_characters: Code points in the lexicon; `None` if it has none, as for bilm-tf's models,
+            which read bytes.
+        word_dim: Size of a word's vector in the lexicon; 0 if it has none.
         always_project: Whether LSTMs and character encoder have a projection whatever their sizes,
-            as those of ELMoForManyLangs have.
+            as in ELMoForManyLangs.
 
     Raises:
-        ValueError: if a field's value is invalid, contradicts another field's, or is absurd: more
-            than 64 layers of a kind, 65,536 units, filters or characters, or 2**30 words.
+        ValueError: if a field is invalid, contradicts another, or is absurd: more than 64 layers of
+            a kind, 65,536 units, filters or characters, or 2**30 words.
 
     Example:
 
@@ -143,7 +143,11 @@ class ElmoConfig:
         if self.activation not in ("relu", "tanh"):
             _fail("activation", self.activation, "'relu' or 'tanh'")
         for field in ("cell_clip", "proj_clip"):
-            object.__setattr__(self, field, _checked_clip(field, getattr(self, field)))
+            if (clip := getattr(self, field)) is not None:
+                is_number = isinstance(clip, (int, float)) and not isinstance(clip, bool)
+                if not is_number or not 0 < clip < math.inf:
+                    _fail(field, clip, "a positive number, or null for no clipping")
+                object.__setattr__(self, field, float(clip))
         for field in ("use_skip_connections", "bidirectional", "always_project"):
             if not isinstance(getattr(self, field), bool):
                 _fail(field, getattr(self, field), "true or false")
@@ -152,10 +156,8 @@ class ElmoConfig:
         if (self.widest_filter or 0) > self.max_characters_per_token:
             allowed = f"widths of at most max_characters_per_token={self.max_characters_per_token}"
             _fail("filters", list(map(list, self.filters or ())), allowed)
-        if self.has_lexicon:
-            self._check_lexicon()
-
-    def _check_lexicon(self):
+        if not self.has_lexicon:
+            return
         if (self.num_characters is None) != (self.filters is None):
             allowed = "the number of code points in a lexicon whose characters are read, else null"
             _fail("num_characters", self.num_characters, allowed)
@@ -222,16 +224,14 @@ class ElmoConfig:
             options["always_project"] = True
         if self.filters is not None:
             options["char_cnn"] = {
-                "activation": self.activation,
+                **self._section(_CHAR_CNN),
                 "embedding": {"dim": self.char_embedding_dim},
                 "filters": list(map(list, self.filters)),
-                "max_characters_per_token": self.max_characters_per_token,
                 "n_characters": _NUM_CHARACTERS_WITH_PADDING,
-                "n_highway": self.num_highway,
             }
-        options["lstm"] = {name: getattr(self, field) for name, (field, _) in _LSTM.items()}
+        options["lstm"] = self._section(_LSTM)
         if self.has_lexicon:
-            options["lexicon"] = {n: getattr(self, field) for n, (field, _) in _LEXICON.items()}
+            options["lexicon"] = self._section(_LEXICON)
             if self.filters is not None:  # the lexicon's take their place
                 del options["char_cnn"]["max_characters_per_token"]
                 del options["char_cnn"]["n_characters"]
@@ -239,8 +239,11 @@ class ElmoConfig:
             options["n_tokens_vocab"] = self.vocabulary_size
         return {**options, **self.training_options}
 
+    def _section(self, known):
+        return {name: getattr(self, field) for name, (field, _) in known.items()}
+
     def to_json(self, path: str | os.PathLike) -> None:
-        """Writes an options.json that bilm-tf and AllenNLP read, whole or not at all.
+        """Writes an options.json that bilm-tf and AllenNLP read, atomically.
 
         Args:
             path: The file to write; an existing one is replaced.
@@ -254,7 +257,7 @@ class ElmoConfig:
 
     @property
     def reads_characters(self) -> bool:
-        """Whether the model reads the characters of a token; else it reads words alone."""
+        """Whether the model reads the characters of a token, not only words."""
         return self.filters is not None
 
     @property
@@ -264,12 +267,12 @@ class ElmoConfig:
 
     @property
     def reads_text(self) -> bool:
-        """Whether a token is a row of ids, made from the token alone: `(B, T + 2, row_width)`."""
+        """Whether a token is a row of ids, `(B, T + 2, row_width)`, made from the token alone."""
         return self.reads_characters or self.has_lexicon
 
     @property
     def row_width(self) -> int:
-        """Ids of a token: of its word, where there is a lexicon of those, and of its characters."""
+        """Ids of a token: of its characters, and of its word if the lexicon has words."""
         num_characters = self.max_characters_per_token if self.reads_characters else 0
         return num_characters + (self.word_dim > 0)
 
@@ -280,8 +283,8 @@ class ElmoConfig:
 
     @property
     def projects_characters(self) -> bool:
-        """Whether the character encoder ends in a projection."""
-        needs_one = self.always_project or self.word_dim > 0  # to be added to that of the words
+        """Whether the character encoder ends in a projection; one of words is added to it."""
+        needs_one = self.always_project or self.word_dim > 0
         return needs_one or self.num_filters != self.projection_dim
 
     @property
@@ -327,7 +330,7 @@ def _character_fields(char_cnn):
 
 
 def read_json(path: str | os.PathLike) -> dict[str, Any]:
-    """The object in a JSON file. Raises ValueError if it is of another kind, or over 1 MiB."""
+    """The object in a JSON file. Raises ValueError if it is something else, or over 1 MiB."""
     path = os.fspath(path)
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or device may never end
         raise ValueError(f"{path} is not a regular file: expected an options.json.")
@@ -363,32 +366,21 @@ def _value(section, values, name, absent=_REQUIRED):
             f"The options have no field {section}.{name}; found {section} = {values!s:.200}."
         )
     value = values.get(name, absent)
-    # Options may have null for no highway layers and for no skip connections.
+    # null stands for no highway layers and no skip connections.
     return absent if value is None and absent in (0, False) else value
 
 
 def _checked_filters(filters):
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         pairs = tuple((width, number) for width, number in filters)
-    except (TypeError, ValueError):
-        pairs = ()
-    are_integers = all(_is_integer(n, 1) for pair in pairs for n in pair)
-    if not 0 < len(pairs) <= _MOST_LAYERS or not are_integers:
-        allowed = (
-            f"a list of at most {_MOST_LAYERS} [width, number] pairs of integers from 1 to "
-            f"{_MOST_UNITS:,}, such as [[1, 32], [2, 64]]"
-        )
-        _fail("filters", filters, allowed)
-    return pairs
-
-
-def _checked_clip(field, value):
-    if value is None:
-        return None
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
-        _fail(field, value, "a positive number, or null for no clipping")
-    return float(value)
+        are_integers = all(_is_integer(n, 1) for pair in pairs for n in pair)
+        if are_integers and 0 < len(pairs) <= _MOST_LAYERS:
+            return pairs
+    allowed = (
+        f"a list of at most {_MOST_LAYERS} [width, number] pairs of integers from 1 to "
+        f"{_MOST_UNITS:,}, such as [[1, 32], [2, 64]]"
+    )
+    _fail("filters", filters, allowed)
 
 
 def _is_integer(value, smallest, largest=_MOST_UNITS):

@@ -1,4 +1,4 @@
-"""Progress on the terminal: the one way of showing it."""
+"""Progress bars on the terminal."""
 
 import contextlib
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class ProgressBar:
-    """What a block of `progress_bar` reports to; does nothing where no bar is shown."""
+    """What `progress_bar` yields, to report progress to; does nothing if no bar is shown."""
 
     def __init__(self, progress=None, task=None):
         self._progress = progress
@@ -15,7 +15,7 @@ class ProgressBar:
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is a bar: where not, a text for it need not be made."""
+        """Whether there is a bar; if not, it needs no text."""
         return self._progress is not None
 
     def advance(self, count: int = 1) -> None:
@@ -24,7 +24,7 @@ class ProgressBar:
             self._progress.advance(self._task, count)
 
     def update(self, completed: int, text: str | None = None) -> None:
-        """Sets what is completed, and the text behind the bar unless it is `None`."""
+        """Sets what is completed and, unless it is `None`, the text behind the bar."""
         if self.is_shown:
             fields = {} if text is None else {"text": text}
             self._progress.update(self._task, completed=completed, **fields)
@@ -43,11 +43,11 @@ def progress_bar(
 
     Args:
         description: What is done, such as `"embedding"`.
-        total: How much there is to do; if known, the remaining time is shown.
-        unit: What is counted, such as `"sentences"`: the count is shown then.
+        total: How much there is to do; if given, the remaining time is shown.
+        unit: What is counted, such as `"sentences"`; if given, the count is shown.
         completed: How much was done before.
-        shown: Whether to show the bar; `None` shows it if standard error is a terminal, and not for
-            threads beside the main one.
+        shown: Whether to show the bar; `None` shows it in the main thread, if standard error is a
+            terminal.
     """
     if shown is None:
         shown = _is_terminal(sys.stderr) and threading.current_thread() is threading.main_thread()
@@ -65,7 +65,7 @@ def progress_bar(
         progress.TextColumn("{task.fields[text]}", markup=False),
         progress.TimeElapsedColumn() if total is None else progress.TimeRemainingColumn(),
     ]
-    # Rich prints what is written meanwhile above the bar: on standard error, so not for a file.
+    # Rich moves output above the bar, to standard error: only for a terminal, not for a file.
     redirect = _is_terminal(sys.stdout)
     console = Console(stderr=True)
     with progress.Progress(*columns, console=console, redirect_stdout=redirect) as shown_bar:

@@ -10,12 +10,12 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from collections.abc import Iterable
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
 
 from keras_elmo.config import MAX_OPTIONS_BYTES, ElmoConfig
-from keras_elmo.pretrained.weight_table import count_parameters
+from keras_elmo.pretrained.weight_table import count_parameters, most_content_bytes
 from keras_elmo.text.lexicon import CHARACTERS_FILE, MAX_LEXICON_BYTES, WORDS_FILE
 
 OPTIONS, WEIGHTS, SOFTMAX = "options.json", "weights.hdf5", "softmax.hdf5"
@@ -29,46 +29,38 @@ _WEIGHTS_NAMES = (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".
 
 # Five times what the largest published models have.
 _MOST_PICKLE_BYTES = 4 * 375_000_000
-_HARMLESS_BYTES, _MOST_COMPRESSION, _MOST_MEMBERS = 1 << 26, 100, 10_000
-_GZIP = b"\x1f\x8b"
-
-_Member = tuple[PurePosixPath, int, Callable[[], IO[bytes]]]
+_MOST_MEMBERS = 10_000
 
 
 def find_model(
     paths: Iterable[PurePosixPath], place: str | Path
 ) -> tuple[PurePosixPath, PurePosixPath]:
-    """The options and the weights of the one model among files.
+    """The options and the weights of the one model among files; `place` is for the error messages.
 
-    They are options.json and weights.hdf5, or names like these, or config.json and encoder.pkl of
-    ELMoForManyLangs.
+    They are options.json and weights.hdf5, or names like these; or config.json and encoder.pkl of
+    ELMoForManyLangs, unless there are both hdf5 weights and their options.
 
-    Args:
-        paths: The files.
-        place: Where they are, for the error messages.
-
-    Raises:
-        FileNotFoundError: if a file of the model is missing.
-        ValueError: if there are several candidates.
+    Raises FileNotFoundError if a file of the model is missing, and ValueError if there are several
+    candidates.
     """
     # A dot begins the names of what a killed export has left, and of what macOS adds to a zip file.
     paths = [path for path in paths if not path.name.startswith(".")]
-    if _is_pickled(paths):
+    options, weights = (_fitting(paths, names) for names in (_OPTIONS_NAMES, _WEIGHTS_NAMES))
+    if not (options and weights) and _is_pickled({path.name for path in paths}):
         return _pickled_model(paths, place)
-    options = _the_one(paths, OPTIONS, _OPTIONS_NAMES, "options.json", place)
-    return options, _the_one(paths, WEIGHTS, _WEIGHTS_NAMES, ".hdf5 or .h5", place)
+    return (
+        _the_one(options, paths, place, "options.json", "options.json"),
+        _the_one(weights, paths, place, "weights.hdf5", ".hdf5 or .h5"),
+    )
 
 
-def is_of_many_languages(weights: Path) -> bool:
-    """Whether the weights of `model_files` are of ELMoForManyLangs."""
-    return weights.suffix == Path(PICKLED_ENCODER).suffix
+def is_of_many_languages(weights: PurePath) -> bool:
+    """Whether the weights that `find_model` returned are of ELMoForManyLangs."""
+    return weights.suffix == ".pkl"
 
 
-def _is_pickled(paths):
-    """Whether files are of ELMoForManyLangs; hdf5 with its options decides that they are not."""
-    if _fitting(paths, _OPTIONS_NAMES) and _fitting(paths, _WEIGHTS_NAMES):
-        return False
-    names = {path.name for path in paths}
+def _is_pickled(names):
+    """Whether files of these names are of ELMoForManyLangs."""
     has_dictionary = PICKLED_OPTIONS in names and not names.isdisjoint(DICTIONARIES)
     return has_dictionary or not names.isdisjoint((PICKLED_ENCODER, PICKLED_EMBEDDER))
 
@@ -90,23 +82,22 @@ def _pickled_model(paths, place):
     return beside(PICKLED_OPTIONS), beside(PICKLED_ENCODER)
 
 
-def _the_one(paths, name, patterns, endings, place):
-    matches = _fitting(paths, patterns)
+def _fitting(paths, patterns):
+    """The files whose names fit the first pattern that any fits."""
+    for pattern in patterns:
+        if found := [path for path in paths if re.fullmatch(pattern, path.name, re.IGNORECASE)]:
+            return found
+    return []
+
+
+def _the_one(matches, paths, place, name, endings):
     if len(matches) == 1:
         return matches[0]
-    error = FileNotFoundError if not matches else ValueError
+    error = ValueError if matches else FileNotFoundError
     raise error(
         f"{place} must hold {name}, or one file whose name ends in {endings}; found "
         f"{_listing(matches or paths)}. Pass the pair (options, weights) of their paths instead."
     )
-
-
-def _fitting(paths, patterns):
-    fitting = (
-        [path for path in paths if re.fullmatch(pattern, path.name, re.IGNORECASE)]
-        for pattern in patterns
-    )
-    return next(filter(None, fitting), [])
 
 
 def _listing(paths):
@@ -128,30 +119,28 @@ def is_archive(path: Path) -> bool:
 def unpack_model(archive: Path, folder: Path) -> tuple[Path, Path]:
     """Unpacks the files of the one model in a zip or tar.gz file; nothing else, nowhere else.
 
-    Args:
-        archive: The file.
-        folder: Where the files get their usual names: options.json, weights.hdf5, softmax.hdf5,
-            word.dic and char.dic, or the files of ELMoForManyLangs and its architecture beside
-            them. Missing ones that a model can do without are left out.
+    In the folder they get their usual names: options.json, weights.hdf5, softmax.hdf5, word.dic and
+    char.dic, or the files of ELMoForManyLangs with its architecture beside them. Files that a model
+    can do without may be missing.
 
-    Returns:
-        The paths of options and weights.
-
-    Raises:
-        FileNotFoundError, ValueError: as `find_model`, or if the archive is damaged, or a file is
-            larger than that of any model, or than the options allow.
+    Returns the paths of options and weights. Raises what `find_model` raises, and ValueError if the
+    archive is damaged, or a file is larger than that of any model, or than the options allow.
     """
     try:
         paths = [path for path, *_ in _members(archive)]
         options, weights = find_model(paths, archive)
-        if weights.name == PICKLED_ENCODER:
-            return _unpack_pickled(archive, folder, paths, options)
-        pair = folder / OPTIONS, folder / WEIGHTS
+        is_pickled = is_of_many_languages(weights)
+        names = (PICKLED_OPTIONS, PICKLED_ENCODER) if is_pickled else (OPTIONS, WEIGHTS)
+        pair = folder / names[0], folder / names[1]
         _unpack(archive, {options: (pair[0], MAX_OPTIONS_BYTES)})
-        most = most_weights_bytes(pair[0])
-        sizes = {SOFTMAX: most, **dict.fromkeys(DICTIONARIES, MAX_LEXICON_BYTES)}
-        beside = {weights.with_name(name): (folder / name, sizes[name]) for name in sizes}
-        _unpack(archive, {**beside, weights: (pair[1], most)})
+        most = _MOST_PICKLE_BYTES if is_pickled else most_weights_bytes(pair[0])
+        sizes = {PICKLED_EMBEDDER if is_pickled else SOFTMAX: most}
+        sizes |= dict.fromkeys(DICTIONARIES, MAX_LEXICON_BYTES)
+        targets = {weights.with_name(name): (folder / name, size) for name, size in sizes.items()}
+        targets[weights] = pair[1], most
+        if is_pickled:
+            _add_architecture(targets, pair[0], options.parent, paths)
+        _unpack(archive, targets)
         return pair
     except (
         RuntimeError,  # of zipfile, for a password
@@ -167,27 +156,17 @@ def unpack_model(archive: Path, folder: Path) -> tuple[Path, Path]:
         ) from None
 
 
-def _unpack_pickled(archive, folder, paths, options):
-    _unpack(archive, {options: (folder / PICKLED_OPTIONS, MAX_OPTIONS_BYTES)})
-    sizes = dict.fromkeys((PICKLED_ENCODER, PICKLED_EMBEDDER), _MOST_PICKLE_BYTES)
-    sizes |= dict.fromkeys(DICTIONARIES, MAX_LEXICON_BYTES)
-    targets = {options.with_name(name): (folder / name, sizes[name]) for name in sizes}
-    for place in _architecture_places(folder / PICKLED_OPTIONS, options.parent):
-        is_plain = re.fullmatch(r"\w[\w.+-]*", place.name) and place.name != PICKLED_OPTIONS
-        if place in paths and place not in targets and is_plain:
-            targets[place] = folder / place.name, MAX_OPTIONS_BYTES
-            break
-    _unpack(archive, targets)
-    return folder / PICKLED_OPTIONS, folder / PICKLED_ENCODER
-
-
-def _architecture_places(options, folder):
-    """Where ELMoForManyLangs looks for the architecture; its reader refuses bad options."""
+def _add_architecture(targets, options, parent, paths):
+    """Adds the architecture that the options name, from where ELMoForManyLangs looks for it."""
     try:
         named = PurePosixPath(json.loads(options.read_bytes())["config_path"])
     except (ValueError, RecursionError, KeyError, TypeError):
-        return ()
-    return folder / named, folder / named.name
+        return  # their reader refuses bad options
+    for place in (parent / named, parent / named.name):
+        is_plain = re.fullmatch(r"\w[\w.+-]*", place.name) and place.name != PICKLED_OPTIONS
+        if is_plain and place in paths and place not in targets:
+            targets[place] = options.with_name(place.name), MAX_OPTIONS_BYTES
+            return
 
 
 def _unpack(archive, targets):
@@ -209,14 +188,14 @@ def _unpack(archive, targets):
                 return
 
 
-def _members(archive) -> Iterator[_Member]:
+def _members(archive):
     """Path, size and opener of every regular file in a zip or tar.gz file: no links, no devices."""
     return _tar_members(archive) if _is_gzip(archive) else _zip_members(archive)
 
 
 def _is_gzip(path):
     with open(path, "rb") as file:
-        return file.read(len(_GZIP)) == _GZIP
+        return file.read(2) == b"\x1f\x8b"
 
 
 def _zip_members(archive):
@@ -229,15 +208,14 @@ def _zip_members(archive):
 
 def _open_zipped(packed, info):
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        # zipfile unpacks a whole block of others, however large, before it looks at the size.
+        # Of other methods zipfile decompresses a whole block, however large, at once.
         raise zipfile.BadZipFile("its compression is neither stored nor deflated")
     return packed.open(info)
 
 
 def _tar_members(archive):
-    most_bytes = max(_HARMLESS_BYTES, _MOST_COMPRESSION * archive.stat().st_size)
     with gzip.open(archive) as unzipped:
-        stream = _LimitedStream(unzipped, most_bytes)
+        stream = _LimitedStream(unzipped, most_content_bytes(archive))
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_SmallHeader) as packed:
             for number, info in enumerate(packed):
                 if number == _MOST_MEMBERS:
@@ -246,11 +224,11 @@ def _tar_members(archive):
                     opener = functools.partial(packed.extractfile, info)
                     yield PurePosixPath(info.name), info.size, opener
         while stream.read(1 << 20):
-            pass  # to the checksum at the end
+            pass  # up to the checksum at the end
 
 
 class _LimitedStream:
-    """Reads a stream that may be made to have no end."""
+    """A stream that may have been made endless, read up to a limit."""
 
     def __init__(self, stream, most_bytes):
         self._stream, self._most_bytes, self._num_bytes = stream, most_bytes, 0
@@ -264,7 +242,7 @@ class _LimitedStream:
 
 
 class _SmallHeader(tarfile.TarInfo):
-    """A member's header; tarfile would read the long name before one into memory, however long."""
+    """A member's header; tarfile reads the long name before one into memory, however long it is."""
 
     def _proc_member(self, packed: Any) -> Any:
         if not self.isreg() and self.size > MAX_OPTIONS_BYTES:

@@ -84,15 +84,12 @@ EMBEDDIA_MODELS = {
 }
 """Codes and languages; an archive is named after its language."""
 
-_UDPIPE = "UDPipe"
-_WIKIPEDIA, _AVIS = "Norwegian Wikipedia", "Norwegian Wikipedia and Norsk Aviskorpus"
-_LEMMAS = "lemmas in place of words"
 NLPL_MODELS = (
     ("ru", 195, "Russian Wikipedia and the Russian National Corpus", "words, not lemmas"),
-    ("ru", 212, "lemmas of the Russian corpus Araneum", _LEMMAS),
-    ("no", 210, f"lemmas of {_WIKIPEDIA}", f"{_LEMMAS}, by {_UDPIPE}"),
-    ("no", 211, _WIKIPEDIA, _UDPIPE),
-    ("no", 217, f"{_AVIS} (NorELMo30)", _UDPIPE),
-    ("no", 218, f"{_AVIS} (NorELMo100)", _UDPIPE),
+    ("ru", 212, "lemmas of the Russian corpus Araneum", "lemmas in place of words"),
+    ("no", 210, "lemmas of Norwegian Wikipedia", "lemmas in place of words, by UDPipe"),
+    ("no", 211, "Norwegian Wikipedia", "UDPipe"),
+    ("no", 217, "Norwegian Wikipedia and Norsk Aviskorpus (NorELMo30)", "UDPipe"),
+    ("no", 218, "Norwegian Wikipedia and Norsk Aviskorpus (NorELMo100)", "UDPipe"),
 )
 """Language, number in the repository, text it was trained on, and how text is to be split."""

@@ -37,15 +37,11 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]  # on Windows, where files that are open cannot be removed
 
-MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"
-"""Environment variable: a base address to try first for the published models."""
-
 ModelSource = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
 """A model's name, its folder, zip or tar.gz file, or the paths of its options and weights."""
 
-TIMEOUT_SECONDS = 30
-"""How long a server may send nothing."""
-
+MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"  # environment variable: an address to try first
+TIMEOUT_SECONDS = 30  # how long a server may send nothing
 _FILE_ENDINGS = (".zip", ".tar.gz", ".tgz", ".hdf5", ".h5")
 _MOST_ARCHIVE_BYTES = 1 << 32  # more than twice the largest known one
 _PARTIAL, _LOCKED = ".partial-", "archive"
@@ -56,15 +52,10 @@ _log = logging.getLogger(__name__)
 def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
     """Yields the paths of a model's options and weights, downloaded or unpacked where needed.
 
-    Args:
-        model: A name of `list_models()`; a folder, zip or tar.gz file with options.json and
-            weights.hdf5, or with a model of ELMoForManyLangs, whose pair is config.json and
-            encoder.pkl, with its other files beside them; or a pair of paths `(options, weights)`.
+    Of ELMoForManyLangs they are config.json and encoder.pkl, with the other files beside them.
 
-    Raises:
-        FileNotFoundError: if a file or folder does not exist.
-        ValueError: if the name is unknown, or a folder or archive does not hold one model.
-        ConnectionError: if a download failed.
+    Raises FileNotFoundError if a file or folder does not exist, ValueError if the name is unknown
+    or a folder or archive does not hold one model, and ConnectionError if a download failed.
     """
     with contextlib.ExitStack() as stack:
         if isinstance(model, (tuple, list)):
@@ -76,8 +67,10 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
             )
         elif isinstance(model, str) and _is_name(model):
             known = get_model(model)
+            if known.local_path is None:
+                _download(known)
             is_local_archive = known.is_archive and known.local_path is not None
-            pair = _files_at(known.local_path, stack) if is_local_archive else _fetch(known)
+            pair = _files_at(known.local_path, stack) if is_local_archive else _files_of(known)
         else:
             pair = _files_at(model, stack)
         _check_sizes(*pair)
@@ -85,12 +78,9 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
 
 
 def downloaded_files(model: PretrainedModel) -> tuple[Path, Path] | None:
-    """The options and weights of a model that are on this machine already; `None` if not."""
+    """The options and weights of a model if they are on this machine already, else `None`."""
     try:
-        folder = _folder_of(model)
-        if model.is_archive:
-            return _files_in(folder)
-        return _checked_pair((folder / model.options_file, folder / model.weights_file))
+        return _files_of(model)
     except (OSError, ValueError):
         return None
 
@@ -122,22 +112,26 @@ def _files_at(place, stack):
     if path.is_file() and is_archive(path):
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         return unpack_model(path, Path(folder))
-    raise FileNotFoundError(_no_model(place, path))
-
-
-def _no_model(place, path):
     if "://" in str(place):
-        return (
+        raise FileNotFoundError(
             f"{place} is an address: give it a name with register_model(name, address), which "
             "takes http:// and https://, or download the model and pass its folder."
         )
     if path.exists():
-        return (
+        raise FileNotFoundError(
             f"{path} is neither a folder nor a whole zip or tar.gz file. Pass the folder that "
             "holds options.json and weights.hdf5 (of ELMoForManyLangs: config.json and "
             "encoder.pkl), or the pair of their paths."
         )
-    return f"There is no folder or archive {path}.{hint_at_models(str(place))}"
+    raise FileNotFoundError(f"There is no folder or archive {path}.{hint_at_models(str(place))}")
+
+
+def _files_of(model):
+    """The pair of a known model in its folder."""
+    folder = _folder_of(model)
+    if model.is_archive:
+        return _files_in(folder)
+    return _checked_pair((folder / model.options_file, folder / model.weights_file))
 
 
 def _checked_pair(pair):
@@ -153,7 +147,14 @@ def _checked_pair(pair):
 def _files_in(folder):
     """The one options file and the one weights file in a folder, or in folders inside it."""
     if (folder / "training.json").is_file():
-        folder = _model_of_training(folder)
+        if not (folder / "model").is_dir():
+            raise FileNotFoundError(
+                f"{folder} holds a training that has not ended: end it, or export its last "
+                f"checkpoint by `keras-elmo export {folder} --output FOLDER` and pass that folder."
+            )
+        folder = folder / "model"
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder}.")
     names = _names_in(folder, "*")
     try:
         pair = find_model(names, folder)
@@ -166,8 +167,6 @@ def _files_in(folder):
 
 
 def _names_in(folder, pattern):
-    if not folder.is_dir():
-        raise FileNotFoundError(f"There is no folder {folder}.")
     return [
         PurePosixPath(path.relative_to(folder).as_posix())
         for path in sorted(folder.glob(pattern))
@@ -175,18 +174,8 @@ def _names_in(folder, pattern):
     ]
 
 
-def _model_of_training(folder):
-    """The folder inside that of a training which has its model, once it has ended."""
-    if not (folder / "model").is_dir():
-        raise FileNotFoundError(
-            f"{folder} is of a training that has not ended: end it, or export its last checkpoint "
-            f"by `keras-elmo export {folder} --output FOLDER` and give that folder."
-        )
-    return folder / "model"
-
-
 def _check_sizes(options, weights):
-    """Refuses an architecture that is too large for its file before layers are built for it."""
+    """Refuses an architecture too large for its file, before layers are built for it."""
     if is_of_many_languages(weights):
         return
     config = ElmoConfig.from_json(options)
@@ -194,22 +183,8 @@ def _check_sizes(options, weights):
         check_declared_bytes(weights, 4 * count_parameters(config))
 
 
-def _fetch(model):
-    folder = _folder_of(model)
-    if model.local_path is None:
-        try:
-            (_download_unpacked if model.is_archive else _download_missing)(model, folder)
-        finally:
-            for empty in (folder, *folder.parents[: model.name.count("/") + 1]):
-                with contextlib.suppress(OSError):  # it is not there, or not empty
-                    empty.rmdir()
-    if model.is_archive:
-        return _files_in(folder)
-    return _checked_pair((folder / model.options_file, folder / model.weights_file))
-
-
 def _folder_of(model):
-    """Where a model is, or will be when it is downloaded."""
+    """Where a model is, or will be once downloaded."""
     if model.local_path is not None:
         return model.local_path
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")
@@ -220,52 +195,53 @@ def _folder_of(model):
     return Path(home).expanduser() / "keras_elmo" / name
 
 
-def _download_missing(model, folder):
-    """Downloads files that are not there, or that were put there and are not the model's."""
-    for name in (model.options_file, model.weights_file):
-        try:
-            _check(model, folder / name, name)
-        except FileNotFoundError:
-            _download(model, name, folder)
-        except ValueError as error:
-            _download(model, name, folder, f"  {folder / name} is there, but: {error}\n")
+def _download(model):
+    """Downloads a model, unless its files are there, and leaves no empty folders."""
+    folder = _folder_of(model)
+    try:
+        if model.is_archive:
+            _download_archive(model, folder)
+        else:
+            for name in (model.options_file, model.weights_file):
+                _download_file(model, folder, name)
+    finally:
+        for empty in (folder, *folder.parents[: model.name.count("/") + 1]):
+            with contextlib.suppress(OSError):  # it is not there, or not empty
+                empty.rmdir()
 
 
-def _download(model, name, folder, problems=""):
-    """Downloads one file into `folder`: it appears there complete and checked, or not at all."""
-    _make_room(folder)
-    most_bytes = MAX_OPTIONS_BYTES
-    if name == model.weights_file:
-        most_bytes = most_weights_bytes(folder / model.options_file)
+def _download_file(model, folder, name):
+    """Downloads one of a model's two files: it appears complete and checked, or not at all."""
+    options, is_weights = folder / model.options_file, name == model.weights_file
+    most_bytes = most_weights_bytes(options) if is_weights else MAX_OPTIONS_BYTES
+
+    def check(path, sha256=None):
+        if is_weights:
+            _check_size(model, os.path.getsize(path), sha256)
+        else:
+            _check_architecture(model, path)
 
     def fetch(address):
         # Opened for reading too: NFS wants it for a shared lock.
         with atomic_write(folder / name) as partial, open(partial, "wb+") as file:
-            sha256 = _transfer(address, file, most_bytes)
-            _check(model, partial, name)
-            if name == model.weights_file:
-                _check_sha256(model, sha256)
+            check(partial, _transfer(address, file, most_bytes))
+            if is_weights:
                 _check_hdf5(partial)
 
     first = model.locations[0]
-    addresses = [f"{location}/{name}" for location in _locations(model)]
     remedy = (
         f"fetch {first}/{model.options_file} and {first}/{model.weights_file} elsewhere and put "
         f"both into {folder}"
     )
-    _try_each(model, name, addresses, fetch, problems, remedy)
+    addresses = [f"{location}/{name}" for location in _locations(model)]
+    _obtain(model, name, folder / name, lambda: check(folder / name), addresses, fetch, remedy)
 
 
-def _download_unpacked(model, folder):
+def _download_archive(model, folder):
     """Downloads an archive and unpacks its model into `folder`, if there is none."""
-    problems = ""
-    try:
-        return _check_unpacked(model, *_files_in(folder))
-    except FileNotFoundError:
-        pass
-    except ValueError as error:
-        problems = f"  {folder} is there, but: {error}\n"
-    _make_room(folder)
+
+    def check():
+        _check_architecture(model, *_files_in(folder))
 
     def fetch(address):
         with (
@@ -273,15 +249,14 @@ def _download_unpacked(model, folder):
             open(os.path.join(partial, _LOCKED), "wb+") as file,
         ):
             sha256 = _transfer(address, file, model.weights_bytes or _MOST_ARCHIVE_BYTES)
-            _check_bytes(model, file.tell())
-            _check_sha256(model, sha256)
+            _check_size(model, file.tell(), sha256)
             _unpack_into(folder, model, Path(file.name))
 
     remedy = (
         f"fetch {model.locations[0]} elsewhere and unpack it into {folder}, or pass its path as "
         "the model"
     )
-    _try_each(model, "the archive", _locations(model), fetch, problems, remedy)
+    _obtain(model, "the archive", folder, check, _locations(model), fetch, remedy)
 
 
 def _unpack_into(folder, model, archive):
@@ -291,7 +266,7 @@ def _unpack_into(folder, model, archive):
     unpacked = archive.parent / "unpacked"
     unpacked.mkdir()
     options, weights = unpack_model(archive, unpacked)
-    _check_unpacked(model, options, weights)
+    _check_architecture(model, options, weights)
     if not is_of_many_languages(weights):
         _check_hdf5(weights)
     # The weights come last: without them the other files are no model.
@@ -301,21 +276,16 @@ def _unpack_into(folder, model, archive):
     sync_to_disk(str(folder))
 
 
-def _make_room(folder):
-    """Makes the folder, and removes what downloads that were killed have left in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for partial in folder.glob(f"{_PARTIAL}*"):
-        with contextlib.suppress(OSError):
-            # It may just have been made, and not be locked yet. A live download holds the lock.
-            if time.time() - partial.stat().st_mtime > 1:
-                is_folder = partial.is_dir()
-                with open(partial / _LOCKED if is_folder else partial, "ab") as file:
-                    _lock(file, "LOCK_EX")
-                    shutil.rmtree(partial) if is_folder else partial.unlink()
-
-
-def _try_each(model, name, addresses, fetch, problems, remedy):
-    """Calls `fetch` with one address after the other until one has succeeded."""
+def _obtain(model, name, place, check, addresses, fetch, remedy):
+    """Calls `fetch` with one address after another until one succeeds, unless `check` does."""
+    problems = ""
+    try:
+        return check()
+    except FileNotFoundError:
+        pass
+    except ValueError as error:
+        problems = f"  {place} is there, but: {error}\n"
+    _make_room(_folder_of(model))
     for address in addresses:
         try:
             return fetch(address)
@@ -326,6 +296,19 @@ def _try_each(model, name, addresses, fetch, problems, remedy):
         f"Could not download {name} of the model {model.name!r}:\n{problems}Without a network, "
         f"{remedy}{mirror}."
     )
+
+
+def _make_room(folder):
+    """Makes the folder, and removes what killed downloads have left in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for partial in folder.glob(f"{_PARTIAL}*"):
+        with contextlib.suppress(OSError):
+            # A live download holds the lock, unless it has only just begun.
+            if time.time() - partial.stat().st_mtime > 1:
+                is_folder = partial.is_dir()
+                with open(partial / _LOCKED if is_folder else partial, "ab") as file:
+                    _lock(file, "LOCK_EX")
+                    shutil.rmtree(partial) if is_folder else partial.unlink()
 
 
 def _published_at(model):
@@ -342,7 +325,7 @@ def _locations(model):
 
 
 def _transfer(address, file, most_bytes):
-    """Writes what an address holds to an open file, which it locks; returns its sha256."""
+    """Downloads to an open file, which it locks; returns the sha256."""
     with contextlib.suppress(OSError):  # a file system without locks
         _lock(file, "LOCK_SH")
     _log.info(f"Downloading {address}")
@@ -362,41 +345,27 @@ def _transfer(address, file, most_bytes):
     return digest.hexdigest()
 
 
-def _check(model, path, name):
-    """Raises ValueError unless a file may be the model's of that name."""
-    if name == model.options_file:
-        _check_architecture(model, path)
-    else:
-        _check_bytes(model, os.path.getsize(path))
+def _check_architecture(model, options, weights=None):
+    if weights is None or not is_of_many_languages(weights):
+        table = weight_table(ElmoConfig.from_json(options))
+        if model.config is not None and table != weight_table(model.config):
+            raise ValueError(f"its architecture is not that of {model.name!r}")
 
 
-def _check_architecture(model, options):
-    table = weight_table(ElmoConfig.from_json(options))
-    if model.config is not None and table != weight_table(model.config):
-        raise ValueError(f"its architecture is not that of {model.name!r}")
-
-
-def _check_unpacked(model, options, weights):
-    if not is_of_many_languages(weights):
-        _check_architecture(model, options)
-
-
-def _check_bytes(model, size):
+def _check_size(model, size, sha256=None):
+    """Raises ValueError if the size or, if given, the sha256 of a file is not the model's."""
     if model.weights_bytes not in (None, size):
         raise ValueError(f"expected {model.weights_bytes:,} bytes, got {size:,}")
-
-
-def _check_sha256(model, sha256):
     expected = model.weights_sha256
-    if expected is not None and expected.lower() != sha256:
+    if None not in (expected, sha256) and expected.lower() != sha256:
         raise ValueError(f"expected sha256 {expected}, got {sha256}")
 
 
 def _check_hdf5(path):
-    from keras_elmo.pretrained.hdf5 import open_arrays  # with NumPy, for which `info` is too quick
+    from keras_elmo.pretrained.hdf5 import open_arrays  # imports NumPy, which `info` does without
 
     with open_arrays(path):
-        pass  # raises ValueError: an address may answer with a page of text
+        pass  # raises ValueError: a server may answer with a page of text
 
 
 def _lock(file, kind):

@@ -33,13 +33,6 @@ def read_architecture(
 def load_weights(
     owner: Any, config: ElmoConfig, weights: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
-    """Loads the weights of a biLM, as `keras_elmo.pretrained.hdf5.load_weights` does.
-
-    Args:
-        owner: Object with the built layers `token_encoder` and `bilm`.
-        config: The model's `ElmoConfig`.
-        weights: The weights file of `model_files`.
-        without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
-    """
+    """Loads a weights file of `model_files`, as `keras_elmo.pretrained.hdf5.load_weights` does."""
     load = many_languages.load_weights if is_of_many_languages(Path(weights)) else hdf5.load_weights
     load(owner, config, weights, without_token_encoder)

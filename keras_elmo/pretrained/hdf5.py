@@ -3,7 +3,7 @@
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,31 +22,25 @@ def load_weights(
 ) -> None:
     """Loads the weights of a biLM from a bilm-tf hdf5 file of any floating-point type.
 
-    All names and shapes are checked before the first variable changes.
+    All names and shapes are checked before the first variable changes. Raises what `open_arrays`
+    raises, and ValueError if an array is missing, unknown, misshapen, not of floats or not finite.
 
     Args:
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
-        path: The weights file.
+        path: The weights file; see BILM_TF.md, "Files".
         without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
-
-    Raises:
-        ValueError: if an array is missing, unknown, misshapen, not of numbers or not finite, or as
-            for `open_arrays`.
-
-    Reference: BILM_TF.md, "Files".
     """
     with open_arrays(path) as found:
         entries = weight_table(config)
         if without_token_encoder:
-            entries = [entry for entry in entries if _is_lstm(entry.name)]
-            found = {name: array for name, array in found.items() if _is_lstm(name)}
+            entries = [entry for entry in entries if entry.name.startswith("RNN_")]
+            found = {name: array for name, array in found.items() if name.startswith("RNN_")}
         check_arrays(path, entries, found)
         for entry in entries:
-            for variable, rows in variables_and_rows(owner, entry):
-                # Each part is read by itself: a view would keep the whole array in memory on JAX.
-                part = _as_float32(found[entry.name], rows)
-                variable.assign(entry.part_of(part, variable.shape))
+            array = _as_float32(found[entry.name])
+            for variable, value in variables_and_values(owner, entry, array):
+                variable.assign(value)
 
 
 def write_model(
@@ -59,19 +53,16 @@ def write_model(
 ) -> None:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-    None of the files takes its name before all are written.
+    No file takes its name before all are written. Raises ValueError if a weight is beyond the range
+    of `dtype`.
 
     Args:
         folder: Where to; made if there is none. Files of those names are replaced.
         owner: Object with the built layers `token_encoder` and `bilm`.
         config: The model's `ElmoConfig`.
-        softmax: Kernel `(V, P)` and bias `(V,)` of a language model's softmax, for a softmax.hdf5
-            with the names of bilm-tf's checkpoints.
-        lexicon: Written too, where there is one; bilm-tf and AllenNLP cannot read such a model.
+        softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
+        lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
         dtype: `"float32"` or `"float16"`, of the stored weights.
-
-    Raises:
-        ValueError: if a weight is beyond the range of `dtype`.
     """
     os.makedirs(folder, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -91,11 +82,11 @@ def write_model(
 def _arrays(owner, config, dtype):
     most = np.finfo(dtype).max
     for entry in weight_table(config):
-        array = entry.joined(values_of(owner, entry.variables))
+        array = array_of(owner, entry)
         if (largest := np.abs(array).max(initial=0)) > most:
             raise ValueError(
                 f"{entry.name} has a weight of {largest:.4g}, beyond the range of {dtype}, "
-                f"{most:,.0f}, so that nothing was written: write float32."
+                f"{most:,.0f}. Nothing was written: write float32 instead."
             )
         yield entry.name, array.astype(dtype)
 
@@ -145,10 +136,10 @@ def _write_arrays(path, arrays):
 
 @contextlib.contextmanager
 def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
-    """Yields every `h5py.Dataset` of a file by its name, without having read its values.
+    """Yields every `h5py.Dataset` of a file by its name; no values are read yet.
 
-    Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or no
-    hdf5 file, would make HDF5 open other files, or declares arrays that it is far too small for.
+    Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or not
+    hdf5, would make HDF5 open other files, or is far too small for the arrays that it declares.
     """
     import h5py
 
@@ -164,7 +155,11 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
             items = {name: file[name] for name in links if name not in foreign}
             found = {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
             foreign += [name for name, item in found.items() if item.external or item.is_virtual]
-            declared = sum(map(_num_bytes, found.values()))
+            # HDF5 reads whole chunks, which may be larger than their array.
+            declared = sum(
+                max(math.prod(item.shape or ()), math.prod(item.chunks or ())) * item.dtype.itemsize
+                for item in found.values()
+            )
         except Exception as error:  # damage shows as errors of many types
             raise ValueError(
                 f"{path} ({os.path.getsize(path):,} bytes) is not a complete hdf5 file: it is "
@@ -172,21 +167,11 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
             ) from None
         if foreign:
             raise ValueError(
-                f"{foreign[0]} in {path} is a link, or an array kept in other files. Such a file "
-                "can read any file of this machine: only arrays within the file are loaded."
+                f"{foreign[0]} in {path} is a link, or an array kept in other files. Only arrays "
+                "within the file are loaded: a link could read any file of this machine."
             )
         check_declared_bytes(path, declared)
         yield found
-
-
-def _num_bytes(dataset):
-    """Bytes that an array declares, or its chunk if that is larger."""
-    sizes = map(math.prod, (dataset.shape or (), dataset.chunks or ()))
-    return max(sizes) * dataset.dtype.itemsize
-
-
-def _is_lstm(name):
-    return name.startswith("RNN_")
 
 
 def check_arrays(
@@ -195,13 +180,9 @@ def check_arrays(
     found: Mapping[str, Any],
     advice: str = "Pass the options.json that belongs to this file.",
 ) -> None:
-    """Raises ValueError, which lists them, if arrays are missing, unknown, misshapen or no floats.
+    """Raises ValueError, with a list, if arrays are missing, unknown, misshapen or not of floats.
 
-    Args:
-        path: Their file.
-        entries: What is expected: each has a `name` and a `shape`.
-        found: What is there, by name: each has a `shape` and a `dtype`.
-        advice: What to do about it.
+    `entries` have a `name` and a `shape`, the values of `found` a `shape` and a `dtype`.
     """
     problems = []
     for entry in entries:
@@ -214,55 +195,56 @@ def check_arrays(
             problems.append(f"{entry.name}: expected floating-point numbers, found {array.dtype}")
     unknown = found.keys() - {entry.name for entry in entries}
     problems += [f"unknown {name}: found {found[name].shape}" for name in sorted(unknown)]
-    if len(problems) > 20:
-        problems[20:] = [f"and {len(problems) - 20} more"]
     if problems:
-        shown = "\n  ".join(problems)
+        more = [f"and {len(problems) - 20} more"] if len(problems) > 20 else []
+        shown = "\n  ".join(problems[:20] + more)
         raise ValueError(
             f"The weights in {path} are not those of the architecture in the options:\n  {shown}\n"
             f"{advice}"
         )
 
 
-def _as_float32(dataset, rows=...):
+def _as_float32(dataset):
     named = f"The array {dataset.name} in {dataset.file.filename}"
     try:
-        array = dataset.astype("float32")[rows]
+        array = dataset.astype("float32")[...]
     except OSError as error:
         raise ValueError(
             f"{named} cannot be read: the file is damaged. Download or copy it again. ({error})"
         ) from None
-    if not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
-        raise ValueError(
-            f"{named} holds NaN, infinity or numbers beyond float32: no weights of a working model."
-        )
+    check_finite(array, named)
     return array
 
 
-def variables_and_rows(owner: Any, entry: WeightEntry) -> Iterator[tuple[Any, Any]]:
-    """The variables that an array is loaded into, and the indices of their rows; see `part_of`."""
-    variables = [variable_at(owner, name) for name in entry.variables]
-    if len(variables) == 1:
-        yield variables[0], ...
-        return
-    stop = 0
-    for variable in variables:
-        start, stop = stop, stop + variable.shape[1 if entry.is_transposed else 0]
-        yield variable, slice(start, stop)
+def check_finite(array: np.ndarray, named: str) -> None:
+    """Raises ValueError, which begins with `named`, if an array holds NaN or infinity."""
+    if not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
+        raise ValueError(
+            f"{named} holds NaN, infinity or numbers beyond {array.dtype}: no working model has "
+            "such weights."
+        )
 
 
-def values_of(owner: Any, paths: Iterable[str]) -> list[np.ndarray]:
-    """The float32 values of variables by their paths; see `variable_at`."""
-    return [_to_float32(variable_at(owner, path)) for path in paths]
+def variables_and_values(
+    owner: Any, entry: WeightEntry, array: np.ndarray
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """The variables that hold an array, each with its value."""
+    for path, value in zip(entry.variables, entry.split(array)):
+        variable = variable_at(owner, path)
+        yield variable, value.reshape(variable.shape)
+
+
+def array_of(owner: Any, entry: WeightEntry) -> np.ndarray:
+    """The array that variables hold, float32."""
+    values = [_to_float32(variable_at(owner, path)) for path in entry.variables]
+    return entry.join(*values).reshape(entry.shape)
 
 
 def variable_at(owner: Any, path: str) -> Any:
     """A variable by its path in the weight table, such as `"bilm.forward_lstms.0.bias"`."""
-
-    item = owner
     for name in path.split("."):
-        item = item[int(name)] if name.isdigit() else getattr(item, name)
-    return item
+        owner = owner[int(name)] if name.isdigit() else getattr(owner, name)
+    return owner
 
 
 def _to_float32(variable):

@@ -1,11 +1,9 @@
 """The model files of ELMoForManyLangs (Che et al. 2018): reading and writing them."""
 
 import contextlib
-import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -13,30 +11,29 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig, read_json
 from keras_elmo.pretrained.archive import PICKLED_EMBEDDER, PICKLED_ENCODER, PICKLED_OPTIONS
-from keras_elmo.pretrained.hdf5 import check_arrays, values_of, variable_at
+from keras_elmo.pretrained.hdf5 import array_of, check_arrays, variables_and_values
 from keras_elmo.pretrained.torch_files import open_state_dict, write_state_dict
+from keras_elmo.pretrained.weight_table import TRANSPOSED, WeightEntry
 from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
 _ARCHITECTURE_FILE = "architecture.json"
-
-_PUBLISHED = {
-    "encoder": {
-        "name": "elmo",
-        "projection_dim": 512,
-        "dim": 4096,
-        "n_layers": 2,
-        "cell_clip": 3,
-        "proj_clip": 3,
-    },
-    "token_embedder": {
-        "name": "cnn",
-        "activation": "relu",
-        "filters": ElmoConfig().filters,  # those of bilm-tf's original model
-        "n_highway": 2,
-        "word_dim": 100,
-        "char_dim": 50,
-        "max_characters_per_token": 50,
-    },
+_WORD_TABLE = "word_emb_layer.embedding.weight"
+_CHARACTER_TABLE = "char_emb_layer.embedding.weight"
+# What the files name each field of an `ElmoConfig`.
+_ENCODER = {
+    "projection_dim": "projection_dim",
+    "dim": "lstm_dim",
+    "n_layers": "num_layers",
+    "cell_clip": "cell_clip",
+    "proj_clip": "proj_clip",
+}
+_TOKEN_EMBEDDER = {
+    "activation": "activation",
+    "filters": "filters",
+    "n_highway": "num_highway",
+    "word_dim": "word_dim",
+    "char_dim": "char_embedding_dim",
+    "max_characters_per_token": "max_characters_per_token",
 }
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _OTHER_MODEL = (
@@ -46,23 +43,19 @@ _OTHER_MODEL = (
 
 
 def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
-    """The architecture and the lexicon of the model in a folder.
+    """The architecture and the lexicon of the model in the folder of a config.json.
 
-    The file of the architecture is looked for where the original does: at the `config_path` of
-    config.json, seen from the folder; in the folder; then it may be the published one.
+    The architecture's file is looked for where the original does: at the `config_path` of
+    config.json, relative to the folder; then in the folder; then it may be the published one.
 
-    Args:
-        options: The folder's config.json.
-
-    Raises:
-        FileNotFoundError: if a file is missing.
-        ValueError: if a file is damaged, or the architecture is of another kind.
+    Raises FileNotFoundError if a file is missing, and ValueError if one is damaged or the
+    architecture is of another kind.
     """
     folder = Path(options).parent
     fields = _fields(_architecture(folder, read_json(options).get("config_path")))
     lexicon = Lexicon.from_folder(
         folder,
-        words=fields["word_dim"] > 0,
+        words=bool(fields["word_dim"]),
         characters=fields["filters"] is not None,
         max_characters_per_token=fields["max_characters_per_token"],
     )
@@ -76,22 +69,20 @@ def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
 def load_weights(
     owner: Any, config: ElmoConfig, encoder: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
-    """Loads a model's weights; arguments are those of `keras_elmo.pretrained.formats.load_weights`.
+    """Loads a model's weights, as `keras_elmo.pretrained.hdf5.load_weights` does.
 
-    All names and shapes are checked before the first variable changes.
-
-    Raises:
-        FileNotFoundError: if a file is missing.
-        ValueError: if an array is missing, unknown or misshapen, or a file is damaged or unsafe.
+    Raises FileNotFoundError if a file is missing, and ValueError if an array is missing, unknown or
+    misshapen, or a file is damaged or unsafe.
     """
-    if Path(encoder).name == PICKLED_EMBEDDER:
+    encoder = Path(encoder)
+    if encoder.name == PICKLED_EMBEDDER:
         raise ValueError(
             f"{encoder} has no LSTMs: the pair of a model of ELMoForManyLangs is {PICKLED_OPTIONS} "
             f"and {PICKLED_ENCODER}, and {PICKLED_EMBEDDER} is read from beside them."
         )
-    tables = {Path(encoder): _encoder_table(config)}
+    tables = {encoder: _encoder_table(config)}
     if not without_token_encoder:
-        tables[Path(encoder).with_name(PICKLED_EMBEDDER)] = _embedder_table(config)
+        tables[encoder.with_name(PICKLED_EMBEDDER)] = _embedder_table(config)
     with contextlib.ExitStack() as stack:
         found = {path: stack.enter_context(open_state_dict(path)) for path in tables}
         for path, entries in tables.items():
@@ -99,15 +90,15 @@ def load_weights(
             check_arrays(path, entries, found[path], _OTHER_MODEL)
         for path, entries in tables.items():
             for entry in entries:
-                values = entry.split(found[path][entry.name].read().astype("float32", copy=False))
-                for path_of_variable, value in zip(entry.variables, values):
-                    variable_at(owner, path_of_variable).assign(value)
+                array = found[path][entry.name].read().astype("float32", copy=False)
+                for variable, value in variables_and_values(owner, entry, array):
+                    variable.assign(value)
 
 
 def write_model(
     folder: str | os.PathLike, owner: Any, config: ElmoConfig, lexicon: Lexicon
 ) -> None:
-    """Writes a model, one with a lexicon, as ELMoForManyLangs reads it, into an empty folder."""
+    """Writes a model that has a lexicon as ELMoForManyLangs reads it, into an empty folder."""
     folder = Path(folder)
     lexicon.to_folder(folder)
     if lexicon.words is None:  # the original's training writes one, too
@@ -119,72 +110,57 @@ def write_model(
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     tables = {PICKLED_ENCODER: _encoder_table(config), PICKLED_EMBEDDER: _embedder_table(config)}
     for name, entries in tables.items():
-        arrays = [(e.name, e.shape, functools.partial(_array, owner, e)) for e in entries]
+        arrays = [(e.name, e.shape, functools.partial(array_of, owner, e)) for e in entries]
         write_state_dict(folder / name, arrays)
-
-
-def _array(owner, entry):
-    return entry.join(values_of(owner, entry.variables))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Entry:
-    """One array of a state dict, and the paths of the layers' variables that hold it."""
-
-    name: str
-    shape: tuple[int, ...]
-    variables: tuple[str, ...]
-    split: Callable[[np.ndarray], Sequence[np.ndarray]] = lambda array: [array]
-    join: Callable[[Sequence[np.ndarray]], np.ndarray] = lambda values: values[0]
 
 
 def _embedder_table(config):
     """The arrays of token_embedder.pkl."""
-    encoder, dim, entries = "token_encoder", config.projection_dim, []
+    characters, layers, entries = "token_encoder", [], []
     if config.word_dim:
         shape = (config.vocabulary_size, config.word_dim)
-        entries.append(
-            _Entry("word_emb_layer.embedding.weight", shape, (f"{encoder}.word_embedding",))
-        )
-    layers = [f"{encoder}.word_projection"] if config.word_dim else []
+        entries.append(WeightEntry(_WORD_TABLE, shape, ("token_encoder.word_embedding",)))
+        layers.append("token_encoder.word_projection")
+        characters += ".characters"
     if config.reads_characters:
-        encoder = f"{encoder}.characters" if config.word_dim else encoder
-        layers.append(f"{encoder}.projection")
-        entries += _character_entries(config, encoder)
+        entries += _character_entries(config, characters)
+        layers.append(f"{characters}.projection")
     # Words have the first columns, characters the others.
     ends = [config.word_dim] if len(layers) == 2 else []
-    shape = (dim, config.word_dim + config.num_filters)
     return [
         *entries,
-        _Entry(
+        WeightEntry(
             "projection.weight",
-            shape,
+            (config.projection_dim, config.word_dim + config.num_filters),
             tuple(f"{layer}.kernel" for layer in layers),
             lambda array: [columns.T for columns in np.split(array, ends, axis=1)],
-            lambda values: np.concatenate([value.T for value in values], axis=1),
+            lambda *values: np.concatenate([value.T for value in values], axis=1),
         ),
-        _Entry("projection.bias", (dim,), (f"{layers[-1]}.bias",)),
+        WeightEntry("projection.bias", (config.projection_dim,), (f"{layers[-1]}.bias",)),
     ]
 
 
 def _character_entries(config, encoder):
     dim, num_filters = config.char_embedding_dim, config.num_filters
-    shape = (config.num_characters, dim)
-    yield _Entry("char_emb_layer.embedding.weight", shape, (f"{encoder}.char_embedding",))
+    yield WeightEntry(
+        _CHARACTER_TABLE, (config.num_characters, dim), (f"{encoder}.char_embedding",)
+    )
     for i, (width, number) in enumerate(config.filters):
-        name, layer = f"convolutions.{i}", f"{encoder}.convolutions.{i}"
-        shape, kernel = (number, dim, width), (f"{layer}.kernel",)
-        yield _Entry(f"{name}.weight", shape, kernel, lambda x: [x.T], lambda values: values[0].T)
-        yield _Entry(f"{name}.bias", (number,), (f"{layer}.bias",))
+        name, layer, shape = (
+            f"convolutions.{i}",
+            f"{encoder}.convolutions.{i}",
+            (number, dim, width),
+        )
+        yield WeightEntry(f"{name}.weight", shape, (f"{layer}.kernel",), *TRANSPOSED)
+        yield WeightEntry(f"{name}.bias", (number,), (f"{layer}.bias",))
     for i in range(config.num_highway):
-        layer = f"{encoder}.highways.{i}"
-        for name, attribute, shape in (
+        name, layer = f"highways._layers.{i}", f"{encoder}.highways.{i}"
+        for theirs, ours, shape in (
             ("weight", "kernel", (2 * num_filters, num_filters)),
             ("bias", "bias", (2 * num_filters,)),
         ):
-            variables = (f"{layer}.transform.{attribute}", f"{layer}.gate.{attribute}")
-            name = f"highways._layers.{i}.{name}"
-            yield _Entry(name, shape, variables, _split_highway, _join_highway)
+            variables = (f"{layer}.transform.{ours}", f"{layer}.gate.{ours}")
+            yield WeightEntry(f"{name}.{theirs}", shape, variables, _split_highway, _join_highway)
 
 
 def _encoder_table(config):
@@ -194,15 +170,15 @@ def _encoder_table(config):
     for i in range(config.num_layers):
         for direction in ("forward", "backward"):
             name, lstm = f"{direction}_layer_{i}", f"bilm.{direction}_lstms.{i}"
-            gates = (lambda x: [_swap_gates(x)], lambda values: _swap_gates(values[0]))
-            kernel, recurrent = (f"{lstm}.kernel",), (f"{lstm}.recurrent_kernel",)
-            bias, projection = (f"{lstm}.bias",), (f"{lstm}.projection_kernel",)
-            entries += [
-                _Entry(f"{name}.input_linearity.weight", (4 * units, dim), kernel, *gates),
-                _Entry(f"{name}.state_linearity.weight", (4 * units, dim), recurrent, *gates),
-                _Entry(f"{name}.state_linearity.bias", (4 * units,), bias, _split_bias, _join_bias),
-                _Entry(f"{name}.state_projection.weight", (dim, units), projection),
-            ]
+            for theirs, ours, shape, *conversions in (
+                ("input_linearity.weight", "kernel", (4 * units, dim), *_GATES),
+                ("state_linearity.weight", "recurrent_kernel", (4 * units, dim), *_GATES),
+                ("state_linearity.bias", "bias", (4 * units,), _split_bias, _join_bias),
+                ("state_projection.weight", "projection_kernel", (dim, units)),
+            ):
+                entries.append(
+                    WeightEntry(f"{name}.{theirs}", shape, (f"{lstm}.{ours}",), *conversions)
+                )
     return entries
 
 
@@ -211,42 +187,46 @@ def _swap_gates(array):
     return array.reshape(4, -1)[[0, 2, 1, 3]].reshape(array.shape)
 
 
+_GATES = (lambda array: [_swap_gates(array)]), _swap_gates
+
+
+def _forget_bias(bias):
+    """What they store in the bias, 1 for the forget gate, and this package adds when running."""
+    return np.repeat(np.float32([0, 1, 0, 0]), len(bias) // 4)
+
+
 def _split_bias(bias):
-    # They store the 1 of the forget gate; here it is added when running.
-    return [_swap_gates(bias - np.repeat(np.float32([0, 1, 0, 0]), len(bias) // 4))]
+    return [_swap_gates(bias - _forget_bias(bias))]
 
 
-def _join_bias(values):
-    bias = _swap_gates(values[0])
-    return bias + np.repeat(np.float32([0, 1, 0, 0]), len(bias) // 4)
+def _join_bias(bias):
+    return _swap_gates(bias) + _forget_bias(bias)
 
 
 def _split_highway(array):
-    """The transform, and the gate, which here lets the transform pass and there the input."""
-    size = len(array) // 2
-    return [array[:size].T, -array[size:].T]
+    """The transform and the gate, whose sign differs: there it lets the input pass."""
+    transform, gate = np.split(array, 2)
+    return [transform.T, -gate.T]
 
 
-def _join_highway(values):
-    transform, gate = values
+def _join_highway(transform, gate):
     return np.concatenate([transform.T, -gate.T])
 
 
 def _check_rows(path, entries, found):
     """Raises ValueError if a table has another number of rows than its file of the lexicon."""
-    files = {"word_emb_layer": WORDS_FILE, "char_emb_layer": CHARACTERS_FILE}
     for entry in entries:
-        name, array = files.get(entry.name.split(".")[0]), found.get(entry.name)
-        if name is None or array is None or not array.shape or array.shape[0] == entry.shape[0]:
-            continue
-        raise ValueError(
-            f"{name} in {path.parent} lists {entry.shape[0]:,} entries, but the table in "
-            f"{path.name} has {array.shape[0]:,} rows: they are of two models. {_OTHER_MODEL}"
-        )
+        file = {_WORD_TABLE: WORDS_FILE, _CHARACTER_TABLE: CHARACTERS_FILE}.get(entry.name)
+        rows = found[entry.name].shape[:1] if entry.name in found else ()
+        if file and rows not in ((), entry.shape[:1]):
+            raise ValueError(
+                f"{file} in {path.parent} lists {entry.shape[0]:,} entries, but the table in "
+                f"{path.name} has {rows[0]:,} rows: they are of two models. {_OTHER_MODEL}"
+            )
 
 
 def _architecture(folder, config_path):
-    """The content of the file of the architecture."""
+    """The content of the architecture's file."""
     if not isinstance(config_path, str) or not config_path:
         raise ValueError(
             f"{folder / PICKLED_OPTIONS} has no config_path, the file of the architecture."
@@ -256,66 +236,52 @@ def _architecture(folder, config_path):
         if os.path.isfile(path):  # unlike Path.is_file, False for a name that is too long
             return read_json(path)
     if name in _PUBLISHED_NAMES:
-        return _PUBLISHED
+        return _values(
+            ElmoConfig(char_embedding_dim=50, word_dim=100, vocabulary_size=1, num_characters=1)
+        )
     raise FileNotFoundError(
         f"There is no {name} in {folder}, the architecture that {PICKLED_OPTIONS} names: put it "
         "there."
     )
 
 
-def _fields(architecture: dict[str, Any]) -> dict[str, Any]:
-    """The fields of an `ElmoConfig`, but for the sizes of the lexicon."""
-    encoder, embedder = (_section(architecture, x) for x in ("encoder", "token_embedder"))
-    if _value(encoder, "encoder", "name") != "elmo":
-        _fail("encoder.name", encoder["name"], "'elmo', the only one of published models")
-    if str(_value(embedder, "token_embedder", "name")).lower() != "cnn":
-        _fail("token_embedder.name", embedder["name"], "'cnn', the only one that reads characters")
-    names = {"dim": "lstm_dim", "n_layers": "num_layers", "projection_dim": "projection_dim"}
-    fields = {ours: _value(encoder, "encoder", theirs) for theirs, ours in names.items()}
+def _fields(architecture):
+    """The fields of an `ElmoConfig`, except for the sizes of the lexicon."""
+    encoder = _section(architecture, "encoder", "elmo", _ENCODER)
+    embedder = _section(architecture, "token_embedder", "cnn", _TOKEN_EMBEDDER)
     for clip in ("cell_clip", "proj_clip"):
-        fields[clip] = _value(encoder, "encoder", clip) or None  # 0 is none, too
-    for name in ("activation", "max_characters_per_token", "word_dim"):
-        fields[name] = _value(embedder, "token_embedder", name)
-    num_highway, filters = (_value(embedder, "token_embedder", x) for x in ("n_highway", "filters"))
-    if (char_dim := _value(embedder, "token_embedder", "char_dim")) == 0:
-        return {**fields, "filters": None}
-    fields |= {"num_highway": num_highway, "char_embedding_dim": char_dim}
-    return {**fields, "filters": filters}
+        encoder[clip] = encoder[clip] or None  # 0 means no clipping, too
+    if embedder["char_embedding_dim"] == 0:
+        del embedder["char_embedding_dim"], embedder["num_highway"]
+        embedder["filters"] = None
+    return {**encoder, **embedder}
+
+
+def _section(architecture, section, kind, known):
+    """The fields of an `ElmoConfig` in a section of the architecture, which must be of a kind."""
+    values = architecture.get(section)
+    if not isinstance(values, dict):
+        _fail(section, values, "an object, as ELMoForManyLangs has it")
+    for name in ("name", *known):
+        if name not in values:
+            _fail(f"{section}.{name}", None, "a value: ELMoForManyLangs needs the field")
+    if str(values["name"]).lower() != kind:
+        _fail(f"{section}.name", values["name"], f"{kind!r}, the only one of published models")
+    return {field: values[name] for name, field in known.items()}
 
 
 def _values(config):
-    """The content of the file of the architecture."""
-    encoder = {
-        "name": "elmo",
-        "projection_dim": config.projection_dim,
-        "dim": config.lstm_dim,
-        "n_layers": config.num_layers,
-        "cell_clip": config.cell_clip or 0,
-        "proj_clip": config.proj_clip or 0,
+    """The content of the architecture's file."""
+    encoder = {name: getattr(config, field) or 0 for name, field in _ENCODER.items()}
+    embedder = {name: getattr(config, field) for name, field in _TOKEN_EMBEDDER.items()}
+    embedder["filters"] = list(map(list, config.filters or ()))
+    if not config.reads_characters:
+        embedder["char_dim"] = 0
+    return {
+        "encoder": {"name": "elmo", **encoder},
+        "token_embedder": {"name": "cnn", **embedder},
+        "dropout": 0.1,
     }
-    embedder = {
-        "name": "cnn",
-        "activation": config.activation,
-        "filters": list(map(list, config.filters or ())),
-        "n_highway": config.num_highway,
-        "word_dim": config.word_dim,
-        "char_dim": config.char_embedding_dim if config.reads_characters else 0,
-        "max_characters_per_token": config.max_characters_per_token,
-    }
-    return {"encoder": encoder, "token_embedder": embedder, "dropout": 0.1}
-
-
-def _section(architecture, name):
-    section = architecture.get(name)
-    if not isinstance(section, dict):
-        _fail(name, section, "an object, as ELMoForManyLangs has it")
-    return section
-
-
-def _value(section, named, key):
-    if key not in section:
-        _fail(f"{named}.{key}", None, "a value: ELMoForManyLangs needs the field")
-    return section[key]
 
 
 def _fail(field: str, value: Any, expected: str) -> NoReturn:

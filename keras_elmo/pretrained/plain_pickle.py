@@ -1,8 +1,7 @@
 """Pickles of plain values: numbers, strings, tuples, lists and dicts.
 
-A pickle is a program, which may call anything. Here nothing is unpickled: the few instructions that
-such values take are carried out one by one, and any other one is refused before its argument is
-looked at.
+A pickle is a program that may call anything, so nothing is unpickled here. The few instructions
+that such values need are interpreted one by one; any other is refused before its argument is read.
 """
 
 import pickle
@@ -18,10 +17,9 @@ class UnsafePickleError(ValueError):
 
 
 class Built:
-    """Base of the values that a pickle may complete after it has made them."""
+    """Base of the values that a pickle may complete, after it has made them, by `build(state)`."""
 
     def build(self, state: Any) -> None:
-        """Takes the rest of the value's content, of any type."""
         raise NotImplementedError
 
 
@@ -37,14 +35,13 @@ def load_pickle(
     """Reads the pickle, of protocol 2, that begins at the file's position.
 
     Args:
-        file: A file in memory, which bounds what a damaged length can ask for.
-        calls: What to call instead of the Python objects that the pickle may name, or `None` for
-            one that it may name but not call. The arguments can be of any type and number.
-        storage: What gives the objects that are kept outside of the pickle, by their key.
+        file: A file in memory, which limits how much a damaged length can ask for.
+        calls: What to call, with arguments of any type and number, in place of each Python object
+            that the pickle may name; `None` for one that it may name but not call.
+        storage: Returns the object outside the pickle that has a key.
 
-    Raises:
-        UnsafePickleError: if the pickle names another object or has another instruction.
-        Exception: of some other type if it is damaged.
+    Raises UnsafePickleError if the pickle names another object or has another instruction, and an
+    exception of any other type if it is damaged.
     """
     if file.read(1) != pickle.PROTO or file.read(1) != b"\x02":
         raise ValueError("there is no pickle where one is expected")
@@ -52,7 +49,7 @@ def load_pickle(
     for _ in range(_MAX_INSTRUCTIONS):
         code = file.read(1)
         if code == pickle.STOP:
-            return machine.pop()
+            return machine.stack.pop()
         if not code:
             raise ValueError("the pickle has no end")
         if code not in _INSTRUCTIONS:
@@ -88,9 +85,6 @@ class _Machine:
 
     def push(self, value):
         self.stack.append(value)
-
-    def pop(self):
-        return self.stack.pop()
 
     def pop_to_mark(self):
         return self.pop_last(len(self.stack) - self.marks.pop())
@@ -131,14 +125,14 @@ class _Machine:
         self.push(call(*arguments))
 
     def build(self):
-        state = self.pop()
+        state = self.stack.pop()
         if isinstance(self.stack[-1], Built):
             self.stack[-1].build(state)
         elif type(self.stack[-1]) is not dict:  # a state dict's attribute _metadata says nothing
             raise UnsafePickleError("attributes for what has none")
 
     def find_storage(self):
-        key = self.pop()
+        key = self.stack.pop()
         if self.storage is None or type(key) is not tuple:
             raise UnsafePickleError("an object outside of the pickle")
         self.push(self.storage(key))
@@ -182,7 +176,7 @@ _INSTRUCTIONS: dict[bytes, Callable[[_Machine], Any]] = {
 
 
 class Call(NamedTuple):
-    """What `dump_pickle` writes as a call of a Python object; the result is then given entries."""
+    """What `dump_pickle` writes as a call of a Python object, whose result then gets entries."""
 
     name: GlobalName
     arguments: tuple = ()
@@ -190,7 +184,7 @@ class Call(NamedTuple):
 
 
 class External(NamedTuple):
-    """What `dump_pickle` writes as an object that is kept outside of the pickle, by its key."""
+    """What `dump_pickle` writes as an object outside the pickle that has a key."""
 
     key: tuple
 

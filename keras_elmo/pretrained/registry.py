@@ -35,14 +35,10 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 @dataclasses.dataclass(frozen=True)
 class PretrainedModel:
-    """A model that `ElmoLayer` knows by name: what `register_model` was told.
+    """A model that `ElmoLayer` knows by name: the arguments of `register_model`.
 
-    Args:
-        locations: Folders that hold both files, or archives of them: local paths or http(s)
-            addresses, tried in turn.
-        language: ISO 639 code of the language, or `None`.
-        architecture: What is known of the architecture where `config` cannot say it: pairs of name
-            and value.
+    `locations` are its location and mirrors. `architecture` has pairs of name and value, where no
+    `config` can tell the architecture.
     """
 
     name: str
@@ -77,7 +73,7 @@ class PretrainedModel:
         for place in self.locations:
             if "://" in place and not _ADDRESS.match(place):
                 raise ValueError(
-                    f"{place} is no place of a model: expected a local folder, or an address that "
+                    f"{place} is no place of a model: expected a local path, or an address that "
                     "begins with http:// or https://."
                 )
 
@@ -116,11 +112,11 @@ def register_model(
             .tgz: a local path, or an http(s) address.
         description: One line on the model.
         mirrors: Further addresses of such folders or archives, tried in turn.
-        options_file: Name of the options file in the folder; in an archive it is found.
-        weights_file: Name of the weights file in the folder; in an archive it is found.
+        options_file, weights_file: Names of the two files in the folder; in an archive they are
+            found.
         config: The architecture, to show it before the files are downloaded.
-        weights_bytes: Size of the weights file or archive, which a download is checked for.
-        weights_sha256: sha256 of the weights file or archive, which a download is checked for.
+        weights_bytes, weights_sha256: Size and sha256 of the weights file or archive, to check a
+            download.
         tokenization: How text is to be split for it.
         license: Terms of the weights.
         language: ISO 639 code of its language, by which `list_models` finds it.
@@ -129,8 +125,7 @@ def register_model(
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is another model's or no plain name, or an address is of another
-            kind.
+        ValueError: if the name is taken or has other characters, or an address is not http(s).
 
     Example:
 
@@ -181,7 +176,7 @@ def list_models(language: str | None = None) -> list[str]:
 
 
 def _of_language(code):
-    """Names of the models of a language, by its code or by that of a collection, such as zht."""
+    """Names of the models of a language, by its ISO code or a collection's own, such as zht."""
     return [
         name
         for name, model in _MODELS.items()
@@ -204,7 +199,7 @@ def get_model(name: str) -> PretrainedModel:
 
 
 def hint_at_models(name: str) -> str:
-    """The end of an error message on an unknown name: what may be meant, and what there is."""
+    """The end of an error message on an unknown name: similar names, and all names."""
     collection, slash, end = name.rpartition("/")
     alike = [known for known in _MODELS if known.startswith(collection + slash)]
     by_end = {known.rpartition("/")[2]: known for known in alike}
@@ -216,19 +211,7 @@ def hint_at_models(name: str) -> str:
     return f"{hint} Known models: {', '.join(short)}, {more}."
 
 
-def _bundled():
-    installed = _PACKAGE / "weights" / "default"
-    return PretrainedModel(
-        "default",
-        "bundled: a small biLM trained on public-domain books",
-        (str(installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"),),
-        tokenization="Penn Treebank style, case kept",
-        license="Apache-2.0; trained on public-domain text",
-        language="en",
-    )
-
-
-def _allennlp(name, folder, config, description, stem=None, weights="weights", **known):
+def _allennlp(name, folder, description, stem=None, weights="weights", **known):
     stem = f"elmo_{stem or folder}"
     return PretrainedModel(
         name,
@@ -236,82 +219,82 @@ def _allennlp(name, folder, config, description, stem=None, weights="weights", *
         tuple(f"{base}/{folder}" for base in _ALLENNLP),
         options_file=f"{stem}_options.json",
         weights_file=f"{stem}_{weights}.hdf5",
-        config=config,
         license="none stated with the weights; bilm-tf's code is Apache-2.0",
         **{"language": "en", **known},
     )
 
 
-def _many_languages(number, code, language):
-    return PretrainedModel(
-        f"many-languages/{code}",
-        f"{language}, trained on 20 million words of Wikipedia and web pages",
-        (f"{_NLPL_VERSIONS[0]}/{number}.zip",),
-        tokenization="words of a segmenter (UDPipe), not characters"
-        if code in ("ja", "zht")
-        else "UDPipe, into syntactic words; case kept",
-        license="MIT, as the authors say; none stated with the weights",
-        language="zh" if code == "zht" else code,
-        architecture=MANY_LANGUAGES_ARCHITECTURE,
+def _catalog():
+    installed = _PACKAGE / "weights" / "default"
+    yield PretrainedModel(
+        "default",
+        "bundled: a small biLM trained on public-domain books",
+        (str(installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"),),
+        tokenization="Penn Treebank style, case kept",
+        license="Apache-2.0; trained on public-domain text",
+        language="en",
     )
-
-
-def _embeddia(code, language):
-    return PretrainedModel(
-        f"embeddia/{code}",
-        f"{language}, of the project EMBEDDIA",
-        (f"{EMBEDDIA}/{language.lower()}-elmo.tar.gz",),
-        language=code,
+    text = "trained on the 1 Billion Word Benchmark"
+    tokens = "tokens of the 1 Billion Word Benchmark (Penn Treebank style, case kept)"
+    small = ElmoConfig(lstm_dim=1024, projection_dim=128, num_highway=1)
+    medium = ElmoConfig(lstm_dim=2048, projection_dim=256, num_highway=1)
+    original, stem = ElmoConfig(), "2x4096_512_2048cnn_2xhighway"
+    yield _allennlp(
+        "small", "2x1024_128_2048cnn_1xhighway", text, config=small, tokenization=tokens
     )
-
-
-def _nlpl(language, number, text, tokenization):
-    return PretrainedModel(
-        f"nlpl/{language}-{number}",
-        f"trained on {text}",
-        (f"{_NLPL_VERSIONS[1]}/{number}.zip",),
-        tokenization=tokenization,
-        language=language,
+    yield _allennlp(
+        "medium", "2x2048_256_2048cnn_1xhighway", text, config=medium, tokenization=tokens
     )
-
-
-_SMALL = ElmoConfig(lstm_dim=1024, projection_dim=128, num_highway=1)
-_MEDIUM = ElmoConfig(lstm_dim=2048, projection_dim=256, num_highway=1)
-_ORIGINAL, _STEM = ElmoConfig(), "2x4096_512_2048cnn_2xhighway"
-_TEXT = "trained on the 1 Billion Word Benchmark"
-_BILLION = {
-    "tokenization": "tokens of the 1 Billion Word Benchmark (Penn Treebank style, case kept)"
-}
-_BILLION_5 = "trained on 5.5 billion tokens of Wikipedia and news"
-_PUBMED = {"stem": _STEM, "weights": "weights_PubMed_only"}
-_CONTRIBUTED = "Portuguese, contributed to AllenNLP"
-_PORTUGUESE = {"stem": "pt", "language": "pt"}
-_BYTES = 374_434_792  # of `original`, as downloads of it report
-_MODELS = {
-    model.name: model
-    for model in (
-        _bundled(),
-        _allennlp("small", "2x1024_128_2048cnn_1xhighway", _SMALL, _TEXT, **_BILLION),
-        _allennlp("medium", "2x2048_256_2048cnn_1xhighway", _MEDIUM, _TEXT, **_BILLION),
-        _allennlp(
-            "original",
-            _STEM,
-            _ORIGINAL,
-            f"the paper's model, {_TEXT}",
-            weights_bytes=_BYTES,
-            **_BILLION,
-        ),
-        _allennlp("original-5.5b", f"{_STEM}_5.5B", _ORIGINAL, _BILLION_5),
-        _allennlp("pubmed", "contributed/pubmed", _ORIGINAL, "trained on PubMed", **_PUBMED),
-        _allennlp("allennlp/pt", "contributed/pt", None, _CONTRIBUTED, **_PORTUGUESE),
-        *(_embeddia(*known) for known in EMBEDDIA_MODELS.items()),
-        *(_nlpl(*known) for known in NLPL_MODELS),
-        *(
-            _many_languages(number, *known)
-            for number, known in enumerate(MANY_LANGUAGES.items(), MANY_LANGUAGES_FIRST_NUMBER)
-        ),
+    yield _allennlp(
+        "original",
+        stem,
+        f"the paper's model, {text}",
+        config=original,
+        weights_bytes=374_434_792,  # as downloads of it report
+        tokenization=tokens,
     )
-}
+    text = "trained on 5.5 billion tokens of Wikipedia and news"
+    yield _allennlp("original-5.5b", f"{stem}_5.5B", text, config=original)
+    yield _allennlp(
+        "pubmed",
+        "contributed/pubmed",
+        "trained on PubMed",
+        stem,
+        "weights_PubMed_only",
+        config=original,
+    )
+    text = "Portuguese, contributed to AllenNLP"
+    yield _allennlp("allennlp/pt", "contributed/pt", text, "pt", language="pt")
+    for code, language in EMBEDDIA_MODELS.items():
+        yield PretrainedModel(
+            f"embeddia/{code}",
+            f"{language}, of the project EMBEDDIA",
+            (f"{EMBEDDIA}/{language.lower()}-elmo.tar.gz",),
+            language=code,
+        )
+    for code, number, text, tokenization in NLPL_MODELS:
+        yield PretrainedModel(
+            f"nlpl/{code}-{number}",
+            f"trained on {text}",
+            (f"{_NLPL_VERSIONS[1]}/{number}.zip",),
+            tokenization=tokenization,
+            language=code,
+        )
+    for number, (code, language) in enumerate(MANY_LANGUAGES.items(), MANY_LANGUAGES_FIRST_NUMBER):
+        yield PretrainedModel(
+            f"many-languages/{code}",
+            f"{language}, trained on 20 million words of Wikipedia and web pages",
+            (f"{_NLPL_VERSIONS[0]}/{number}.zip",),
+            tokenization="words of a segmenter (UDPipe), not characters"
+            if code in ("ja", "zht")
+            else "UDPipe, into syntactic words; case kept",
+            license="MIT, as the authors say; none stated with the weights",
+            language="zh" if code == "zht" else code,
+            architecture=MANY_LANGUAGES_ARCHITECTURE,
+        )
+
+
+_MODELS = {model.name: model for model in _catalog()}
 
 CATALOG = frozenset(_MODELS)
 """Names of the models of this file, which no registered model can take."""

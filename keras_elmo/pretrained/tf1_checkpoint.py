@@ -15,15 +15,14 @@ _LSTM_PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
 def find_tf1_checkpoint(path: str | os.PathLike) -> str | None:
     """The prefix of a TensorFlow 1 checkpoint, or `None` if there is none.
 
-    Args:
-        path: The prefix itself, its index file, or its folder, for the one with the most steps:
-            `"run/model.ckpt-30"`, `"run/model.ckpt-30.index"` or `"run"`.
+    `path` is the prefix, such as `"run/model.ckpt-30"`, its index file, or its folder, of which the
+    checkpoint with the most steps is taken.
     """
     path = Path(path)
     if path.is_dir():
         # The folder's own `checkpoint` file may name the place where the files were made.
         found = sorted(path.glob("*.index"), key=_step)
-        return str(found[-1])[: -len(".index")] if found else None
+        return str(found[-1]).removesuffix(".index") if found else None
     prefix = str(path).removesuffix(".index")
     return prefix if os.path.exists(f"{prefix}.index") else None
 
@@ -36,17 +35,15 @@ def _step(path):
 def read_tf1_checkpoint(
     config: ElmoConfig, path: str | os.PathLike
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
-    """Reads a training checkpoint of bilm-tf, of what `find_tf1_checkpoint` takes.
+    """Reads a training checkpoint of bilm-tf; `path` is as for `find_tf1_checkpoint`.
 
     Returns:
-        Two dicts of float32 arrays, values and Adagrad accumulators, by the names of
-        `weight_table` and `"softmax/W"` (missing where it is tied to the embedding) and
-        `"softmax/b"`; the second is empty where none were saved. And the number of steps.
+        Two dicts of float32 arrays, values and Adagrad accumulators (empty if none were saved), and
+        the number of steps. The names are those of `weight_table`, `"softmax/b"` and `"softmax/W"`
+        (missing where it is tied to the embedding).
 
-    Raises:
-        FileNotFoundError: if there is no such checkpoint.
-        ImportError: if TensorFlow is not installed.
-        ValueError: if arrays are missing or misshapen; the message lists them.
+    Raises FileNotFoundError if there is no such checkpoint, and ValueError if arrays are missing or
+    misshapen; the message lists them.
     """
     import tensorflow as tf
 

@@ -9,16 +9,16 @@ import dataclasses
 import io
 import math
 import os
-import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
+from keras_elmo.pretrained.hdf5 import check_finite
 from keras_elmo.pretrained.plain_pickle import (
     Built,
     Call,
@@ -44,73 +44,68 @@ _REBUILD_TENSOR = GlobalName("torch._utils _rebuild_tensor_v2")
 
 @dataclasses.dataclass(frozen=True)
 class TorchTensor:
-    """A tensor of an open file, whose values are read on demand.
-
-    Attributes:
-        name: Its name in the state dict.
-        shape: Its shape.
-        dtype: float16, float32 or float64.
-        path: The file.
-    """
+    """A tensor of an open file: its name in the state dict, and its values, read on demand."""
 
     name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
     path: str
-    _view: "_View" = dataclasses.field(repr=False)
-    _file: "_File" = dataclasses.field(repr=False)
+    file: BinaryIO
+    view: "_View"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.view.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float16, float32 or float64."""
+        return self.view.storage.dtype
 
     def read(self) -> np.ndarray:
-        """Reads the values into a new contiguous array, while the file is open.
-
-        Raises ValueError if they are damaged or not finite.
-        """
-        storage, offset, _, strides = self._view
-        place, itemsize = self._file.places[storage.key], self.dtype.itemsize
-        file = self._file.content
-        file.seek(place.start + offset * itemsize)
-        span = self._view.span
-        values = np.fromfile(file, self.dtype, span)
+        """The values as a new contiguous array. Raises ValueError if damaged or not finite."""
+        storage, offset, shape, strides = self.view
+        itemsize, span = self.dtype.itemsize, self.view.span
+        self.file.seek(storage.start + offset * itemsize)
+        values = np.fromfile(self.file, self.dtype, span)
         # A zip's checksum is that of a whole storage; 0 where torch.save was told to write none.
-        damaged = span == storage.size and place.checksum not in (0, zlib.crc32(values.data))
+        damaged = span == storage.size and storage.checksum not in (0, zlib.crc32(values.data))
+        named = f"The array {self.name} in {self.path}"
         if values.size != span or damaged:
             raise ValueError(
-                f"The array {self.name} in {self.path} cannot be read: the file is damaged. "
-                "Download or copy it again."
+                f"{named} cannot be read: the file is damaged. Download or copy it again."
             )
         steps = [stride * itemsize for stride in strides]
-        array = np.asarray(np.lib.stride_tricks.as_strided(values, self.shape, steps), order="C")
-        _check_finite(array, self.name, self.path)
+        array = np.asarray(np.lib.stride_tricks.as_strided(values, shape, steps), order="C")
+        check_finite(array, named)
         return array
 
 
 @contextlib.contextmanager
 def open_state_dict(path: str | os.PathLike) -> Iterator[dict[str, TorchTensor]]:
-    """Yields every tensor of a saved state dict by its name, without having read its values.
+    """Yields every tensor of a saved state dict by its name; no values are read yet.
 
-    Both formats of `torch.save` are read: pickles followed by raw numbers (the only one before
-    PyTorch 1.6), and a zip file.
+    Reads both formats of `torch.save`: a zip file, and pickles followed by raw numbers, the only
+    one before PyTorch 1.6.
 
     Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or of
-    another kind, if its tensors are not of floats, or if it would have Python run something.
+    another kind, if its tensors are not of floats, or if unpickling it would run anything else.
     """
-    with _open(path, {}) as file:
-        views = file.value
+    path = os.fspath(path)
+    with _open(path, {}) as (views, file):
         if type(views) is not dict or any(type(view) is not _View for view in views.values()):
             raise ValueError(f"{path} holds no state dict: expected names with a tensor for each.")
-        yield {name: _tensor(name, view, file) for name, view in views.items()}
+        yield {name: TorchTensor(name, path, file, view) for name, view in views.items()}
 
 
 def read_matrix(path: str | os.PathLike) -> np.ndarray:
     """Reads a square matrix, float32 `(D, D)`, that `torch.save` wrote as a tensor or NumPy array.
 
-    Such are the alignments of the cross-lingual models of Schuster et al. (2019). Raises as
+    Schuster et al. (2019) publish the alignments of their cross-lingual models so. Raises what
     `open_state_dict` does, and ValueError if the matrix is not square or not finite.
     """
-    with _open(path, _numpy_calls()) as file:
-        array = file.value
+    path = os.fspath(path)
+    with _open(path, _numpy_calls()) as (array, file):
         if type(array) is _View:
-            array = _tensor("matrix", array, file).read()
+            array = TorchTensor("matrix", path, file, array).read()
         elif type(array) is _SavedArray:
             array = array.values
         shape = array.shape if isinstance(array, np.ndarray) else None
@@ -119,24 +114,20 @@ def read_matrix(path: str | os.PathLike) -> np.ndarray:
             raise ValueError(f"{path} holds {found}: expected one square matrix of floats.")
         with np.errstate(over="ignore"):
             matrix = np.array(array, "float32", order="C")
-        _check_finite(matrix, "matrix", path)
+        check_finite(matrix, f"The array matrix in {path}")
         return matrix
 
 
 def write_state_dict(
     path: str | os.PathLike,
-    tensors: Iterable[tuple[str, tuple[int, ...], Callable[[], Any]]],
+    tensors: Sequence[tuple[str, tuple[int, ...], Callable[[], Any]]],
 ) -> None:
     """Writes float32 tensors as a state dict, in the format that every version of PyTorch reads.
 
-    Args:
-        path: The file. It is replaced once all is written.
-        tensors: Of each its name, its shape and a function that returns its values. The functions
-            are called one after the other, when the values are written.
+    Each tensor is its name, its shape and a function that returns its values when they are written.
     """
-    tensors = list(tensors)
     sizes = {"short": 2, "int": 4, "long": 4}
-    system = {"protocol_version": 1001, "little_endian": True, "type_sizes": sizes}
+    system = {"protocol_version": _PROTOCOL_VERSION, "little_endian": True, "type_sizes": sizes}
     state = {name: _tensor_call(str(key), shape) for key, (name, shape, _) in enumerate(tensors)}
     keys = [str(key) for key in range(len(tensors))]
     pickles = (_MAGIC_NUMBER, _PROTOCOL_VERSION, system, Call(_ORDERED_DICT, (), state), keys)
@@ -151,21 +142,26 @@ def write_state_dict(
 
 
 def _tensor_call(key, shape):
-    """What builds a contiguous tensor of a storage of its own."""
+    """The call that builds a contiguous tensor with a storage of its own."""
     strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
     storage = External(("storage", _FLOAT_STORAGE, key, "cpu", math.prod(shape), None))
     arguments = (storage, 0, tuple(shape), strides, False, Call(_ORDERED_DICT))
     return Call(_REBUILD_TENSOR, arguments)
 
 
-class _Storage(NamedTuple):
+@dataclasses.dataclass
+class _Storage:
+    """Elements that tensors share: where they begin in the file, and their checksum in a zip."""
+
     key: str
     dtype: np.dtype
     size: int
+    start: int = -1
+    checksum: int = 0
 
 
 class _View(NamedTuple):
-    """A tensor: the elements of a storage that it shows."""
+    """A tensor, as a view of a storage."""
 
     storage: _Storage
     offset: int
@@ -174,41 +170,27 @@ class _View(NamedTuple):
 
     @property
     def span(self):
-        """How many elements there are from its first to its last."""
+        """Number of elements from the first to the last."""
         if 0 in self.shape:
             return 0
         return 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides))
 
 
-class _Place(NamedTuple):
-    """Where a storage begins in the file, and its checksum in a zip."""
-
-    start: int
-    checksum: int = 0
-
-
-class _File(NamedTuple):
-    path: str
-    content: BinaryIO
-    value: Any
-    places: dict[str, _Place]
-
-
 class _UnsupportedError(ValueError):
-    """A whole file of a kind that is not read."""
+    """An intact file of a kind that is not read."""
 
 
 @contextlib.contextmanager
 def _open(path, calls):
-    path = os.fspath(path)
+    """Yields the pickled value in a file, with a `_View` for each tensor, and the open file."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path}.")
     if not os.path.isfile(path):
         raise ValueError(f"{path} is a folder or a device: expected a file of torch.save.")
-    with open(path, "rb") as content:
+    with open(path, "rb") as file:
         try:
-            read = _read_zip if content.read(4) == b"PK\x03\x04" else _read_legacy
-            value, places = read(content, calls)
+            read = _read_zip if file.read(4) == b"PK\x03\x04" else _read_legacy
+            value = read(file, calls)
         except UnsafePickleError as error:
             raise ValueError(
                 f"{path} holds more than tensors of floats: {error}. Nothing of it was run. Do not "
@@ -221,11 +203,11 @@ def _open(path, calls):
                 f"{path} ({os.path.getsize(path):,} bytes) is not a complete file of torch.save: "
                 f"it is truncated, damaged or of another kind. Download or copy it again. ({error})"
             ) from None
-        yield _File(path, content, value, places)
+        yield value, file
 
 
 def _read_legacy(file, calls):
-    """Reads five pickles; behind them, the number of elements and the elements of each storage."""
+    """Reads five pickles; after them come the element count and the elements of each storage."""
     file.seek(0)
     pickles = io.BytesIO(file.read(MAX_PICKLE_BYTES))
     if load_pickle(pickles, {}) != _MAGIC_NUMBER or load_pickle(pickles, {}) != _PROTOCOL_VERSION:
@@ -233,52 +215,44 @@ def _read_legacy(file, calls):
     _check_byte_order(load_pickle(pickles, {})["little_endian"])
     value, storages = _load_value(pickles, calls)
     keys = load_pickle(pickles, {})
-    places = {}
     start = pickles.tell()
     for key in keys:
         if type(key) is not str or key not in storages:
             raise ValueError("a storage that no tensor is in")
         file.seek(start)
-        storage, (count,) = storages[key], struct.unpack("<q", file.read(8))
-        places[key] = _Place(start + 8)
-        start += 8 + count * storage.dtype.itemsize
-        _check_storage(storage, count, start, file)
-    if places.keys() != storages.keys():
+        (count,) = struct.unpack("<q", file.read(8))
+        start = _place(storages[key], start + 8, count, file)
+    if any(storage.start < 0 for storage in storages.values()):
         raise ValueError("storages are missing")
-    return value, places
+    return value
 
 
 def _read_zip(file, calls):
     with zipfile.ZipFile(file) as members:
         names = members.namelist()
-        folders = [
-            name.removesuffix("data.pkl")
-            for name in names
-            if re.fullmatch(r"[^/]+/data\.pkl", name)
-        ]
+        folders = [name.split("/")[0] for name in names if name.partition("/")[2] == "data.pkl"]
         if len(folders) != 1:
             raise ValueError(f"a zip with {len(folders)} files data.pkl, expected one")
         folder = folders[0]
-        if f"{folder}byteorder" in names:
-            place, size = _locate(file, members.getinfo(f"{folder}byteorder"))
-            file.seek(place.start)
-            _check_byte_order(file.read(min(size, 6)) == b"little")
-        place, size = _locate(file, members.getinfo(f"{folder}data.pkl"))
-        file.seek(place.start)
-        content = file.read(min(size, MAX_PICKLE_BYTES))
-        if place.checksum not in (0, zlib.crc32(content)):
+        if f"{folder}/byteorder" in names:
+            _seek(file, members.getinfo(f"{folder}/byteorder"))
+            _check_byte_order(file.read(6) == b"little")
+        member = members.getinfo(f"{folder}/data.pkl")
+        _seek(file, member)
+        content = file.read(min(member.file_size, MAX_PICKLE_BYTES))
+        if member.CRC not in (0, zlib.crc32(content)):
             raise ValueError("the checksum of data.pkl is wrong")
         value, storages = _load_value(io.BytesIO(content), calls)
-        places = {}
         for key, storage in storages.items():
-            place, size = _locate(file, members.getinfo(f"{folder}data/{key}"))
-            places[key] = place
-            _check_storage(storage, size / storage.dtype.itemsize, place.start + size, file)
-        return value, places
+            member = members.getinfo(f"{folder}/data/{key}")
+            storage.checksum = member.CRC
+            count = member.file_size / storage.dtype.itemsize
+            _place(storage, _seek(file, member), count, file)
+        return value
 
 
-def _locate(file, member):
-    """The place and the bytes of a zip's member."""
+def _seek(file, member):
+    """Moves to the content of a zip's member; returns where it begins."""
     if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
         raise _UnsupportedError(
             f"{member.filename} in it is compressed, which torch.save never does"
@@ -287,8 +261,7 @@ def _locate(file, member):
     signature, *_, name, extra = struct.unpack("<4s5H3I2H", file.read(30))
     if signature != b"PK\x03\x04":
         raise ValueError(f"{member.filename} is not where the zip's directory says")
-    start = member.header_offset + 30 + name + extra
-    return _Place(start, member.CRC), member.file_size
+    return file.seek(name + extra, os.SEEK_CUR)
 
 
 def _check_byte_order(is_little):
@@ -296,11 +269,15 @@ def _check_byte_order(is_little):
         raise _UnsupportedError("its numbers are of a big-endian machine. Save it on another one")
 
 
-def _check_storage(storage, count, stop, file):
+def _place(storage, start, count, file):
+    """Notes where a storage begins, and checks that the file has all of it; returns its end."""
+    stop = start + count * storage.dtype.itemsize
     if count != storage.size:
         raise ValueError(f"storage {storage.key[:50]} has {count} elements, not {storage.size}")
     if stop > os.fstat(file.fileno()).st_size:
         raise ValueError(f"it ends within storage {storage.key[:50]}")
+    storage.start = start
+    return stop
 
 
 def _load_value(file, calls):
@@ -315,9 +292,15 @@ def _load_value(file, calls):
         found = _Storage(name, _DTYPES[dtype], count)
         if storages.setdefault(name, found) != found:
             raise ValueError(f"storage {name[:50]} is of two kinds")
-        return found
+        return storages[name]
 
-    calls = {**dict.fromkeys(_DTYPES), **_TORCH_CALLS, **calls}
+    calls = {
+        **dict.fromkeys(_DTYPES),
+        _ORDERED_DICT: lambda: {},
+        GlobalName("torch._utils _rebuild_tensor"): _view,
+        _REBUILD_TENSOR: _view,
+        **calls,
+    }
     return load_pickle(file, calls, storage), storages
 
 
@@ -340,13 +323,6 @@ def _are_sizes(values):
     return all(type(value) is int and 0 <= value < 1 << 48 for value in values)
 
 
-_TORCH_CALLS: dict[str, Callable | None] = {
-    _ORDERED_DICT: lambda: {},
-    GlobalName("torch._utils _rebuild_tensor"): _view,
-    _REBUILD_TENSOR: _view,
-}
-
-
 class _SavedDtype(Built):
     def __init__(self, code, *_):
         if type(code) is not str or code not in ("f2", "f4", "f8"):
@@ -360,9 +336,6 @@ class _SavedDtype(Built):
 class _SavedArray(Built):
     values: np.ndarray | None = None
 
-    def __init__(self, *_):
-        pass
-
     def build(self, state):
         _, shape, dtype, is_fortran, data = state
         if type(shape) is not tuple or not _are_sizes(shape) or type(dtype) is not _SavedDtype:
@@ -374,33 +347,21 @@ class _SavedArray(Built):
 
 
 def _numpy_calls():
-    """What stands for the names in a pickled NumPy array."""
+    """Stand-ins for the functions that a pickled NumPy array calls."""
     remaining = MAX_PICKLE_BYTES
 
     def encode(text, encoding):
         nonlocal remaining
         remaining -= len(text)
-        # One long text, encoded again and again, would fill the memory.
+        # One long text, encoded again and again, would exhaust the memory.
         if type(encoding) is not str or encoding != "latin1" or remaining < 0:
             raise ValueError("an array of an unknown form")
         return text.encode("latin1")
 
     return {
-        "numpy.core.multiarray _reconstruct": _SavedArray,
-        "numpy._core.multiarray _reconstruct": _SavedArray,
+        "numpy.core.multiarray _reconstruct": lambda *_: _SavedArray(),
+        "numpy._core.multiarray _reconstruct": lambda *_: _SavedArray(),
         "numpy ndarray": None,
         "numpy dtype": _SavedDtype,
         "_codecs encode": encode,
     }
-
-
-def _tensor(name, view, file):
-    return TorchTensor(name, view.shape, view.storage.dtype, file.path, view, file)
-
-
-def _check_finite(array, name, path):
-    if not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
-        raise ValueError(
-            f"The array {name} in {path} holds NaN, infinity or numbers beyond {array.dtype}: no "
-            "weights of a working model."
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
@@ -13,41 +13,33 @@ from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 if TYPE_CHECKING:
     import numpy as np  # not needed to count parameters, which quick commands do
 
-_HARMLESS_BYTES, _MOST_COMPRESSION = 1 << 26, 100
-
 
 @dataclasses.dataclass(frozen=True)
 class WeightEntry:
     """One array of a weights file.
 
     Args:
-        name: The array's name in a bilm-tf hdf5 file.
-        shape: Its shape there.
+        name, shape: Those of the array in the file.
         variables: Paths of the layers' variables that hold it, from the owner of `token_encoder`
-            and `bilm`. Joined along their first axis and reshaped to `shape`, they are the array.
-        is_transposed: Whether each variable is transposed before that.
+            and `bilm`.
+        split: Makes the values of these variables, to be reshaped, from the array.
+        join: Makes the array, to be reshaped, from the values.
     """
 
     name: str
     shape: tuple[int, ...]
     variables: tuple[str, ...]
-    is_transposed: bool = False
+    split: Callable[[np.ndarray], list[np.ndarray]] = lambda array: [array]
+    join: Callable[..., np.ndarray] = lambda value: value
 
     @property
     def size(self) -> int:
         """Number of elements of the array."""
         return math.prod(self.shape)
 
-    def part_of(self, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """A variable's value of that shape, from its rows of the array."""
-        return (rows.T if self.is_transposed else rows).reshape(shape)
 
-    def joined(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """The array, from the values of its variables."""
-        import numpy as np
-
-        rows = [value.T if self.is_transposed else value for value in values]
-        return (np.concatenate(rows) if len(rows) > 1 else rows[0]).reshape(self.shape)
+TRANSPOSED = (lambda array: [array.T]), (lambda value: value.T)
+"""`split` and `join` of an array that is the transpose of its variable."""
 
 
 def weight_table(config: ElmoConfig) -> list[WeightEntry]:
@@ -67,15 +59,17 @@ def count_parameters(config: ElmoConfig) -> int:
 
 
 def check_declared_bytes(path: str | os.PathLike, declared: int) -> None:
-    """Raises ValueError if a weights file is far too small for the arrays that it declares.
-
-    Weights hardly compress: a file that claims otherwise is made to exhaust the memory.
-    """
-    if declared > max(_HARMLESS_BYTES, _MOST_COMPRESSION * os.path.getsize(path)):
+    """Raises ValueError if a weights file is far too small for the arrays that it declares."""
+    if declared > most_content_bytes(path):
         raise ValueError(
             f"{path} has {os.path.getsize(path):,} bytes, too few for the arrays of {declared:,} "
             "bytes that it or its options declare. It is damaged, or made to exhaust the memory."
         )
+
+
+def most_content_bytes(path: str | os.PathLike) -> int:
+    """Size that a file's content may have decompressed. Weights hardly compress, attacks do."""
+    return max(1 << 26, 100 * os.path.getsize(path))
 
 
 def _character_entries(config, encoder):
@@ -99,7 +93,7 @@ def _character_entries(config, encoder):
 
 
 def _lexicon_entries(config):
-    """Those of words, and of characters if they are read. The names are this package's own."""
+    """Arrays of words, and of characters if they are read. The names are this package's own."""
     shape, layer = (config.vocabulary_size, config.word_dim), "token_encoder.word_projection"
     words = [WeightEntry("word_embed", shape, ("token_encoder.word_embedding",))]
     projection = _dense_entries("word_proj", "proj", (shape[1], config.projection_dim), layer)
@@ -126,6 +120,18 @@ def _word_entry(config):
     return WeightEntry("embedding", shape, ("token_encoder.embedding",))
 
 
+def _split_kernels(array):
+    """The kernels of input and h, which the file joins; gates are in the same order, i j f o."""
+    dim = len(array) // 2
+    return [array[:dim].T.copy(), array[dim:].T.copy()]  # a view would keep the array in memory
+
+
+def _join_kernels(kernel, recurrent_kernel):
+    import numpy as np
+
+    return np.concatenate([kernel.T, recurrent_kernel.T])
+
+
 def _lstm_entries(config):
     units, dim = config.lstm_dim, config.projection_dim
     entries = []
@@ -133,13 +139,14 @@ def _lstm_entries(config):
         for i in range(config.num_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
             lstm = f"bilm.{direction}_lstms.{i}"
-            # The file joins the kernels of input and h; gates are in the same order, i j f o.
-            kernels = (f"{lstm}.kernel", f"{lstm}.recurrent_kernel")
+            both = (f"{lstm}.kernel", f"{lstm}.recurrent_kernel")
             entries += [
-                WeightEntry(f"{cell}/W_0", (2 * dim, 4 * units), kernels, is_transposed=True),
+                WeightEntry(
+                    f"{cell}/W_0", (2 * dim, 4 * units), both, _split_kernels, _join_kernels
+                ),
                 WeightEntry(f"{cell}/B", (4 * units,), (f"{lstm}.bias",)),
             ]
             if config.projects_cells:
-                kernel = (f"{lstm}.projection_kernel",)
-                entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), kernel, True))
+                projection = (f"{lstm}.projection_kernel",)
+                entries.append(WeightEntry(f"{cell}/W_P_0", (units, dim), projection, *TRANSPOSED))
     return entries

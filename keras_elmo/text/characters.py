@@ -21,22 +21,15 @@ WORD_PADDING = 261
 class DistinctWords(NamedTuple):
     """A batch of sentences; `rows[index]` is what `encode_sentences` returns."""
 
-    rows: Any  # int32 `(U + 3, C)`: of padding, a sentence's begin and end, and U distinct words
+    rows: Any  # int32 `(U + 3, C)`: the special rows, and those of U distinct words
     index: Any  # int32 `(B, T + 2)`
 
 
 class TokenRules(abc.ABC):
     """How a model turns a token into a row of ids."""
 
-    @property
-    @abc.abstractmethod
-    def width(self) -> int:
-        """Ids of a row."""
-
-    @property
-    @abc.abstractmethod
-    def padding(self) -> int:
-        """Id that pads the characters of a token; 0 where none are read."""
+    width: int  # ids of a row
+    padding: int  # id that pads the characters of a token; 0 where none are read
 
     @abc.abstractmethod
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
@@ -44,11 +37,11 @@ class TokenRules(abc.ABC):
 
     @abc.abstractmethod
     def key(self, word: bytes) -> bytes:
-        """The beginning of a word's UTF-8 that its row depends on, or some more of it."""
+        """A prefix of a word's UTF-8 that determines its row."""
 
     @abc.abstractmethod
     def special_rows(self) -> np.ndarray:
-        """The rows of padding, and of a sentence's begin and end, int32 `(3, width)`."""
+        """The rows of padding, and of the begin and end of a sentence, int32 `(3, width)`."""
 
     def encode_distinct(self, sentences: Iterable[Iterable[str | bytes]]) -> "DistinctWords":
         """Encodes sentences as `encode_sentences` does, but each distinct word once."""
@@ -74,26 +67,29 @@ class TokenRules(abc.ABC):
 class ByteRules(TokenRules):
     """The rules of bilm-tf: UTF-8 bytes; see `encode_sentences`."""
 
+    padding = WORD_PADDING
+
     def __init__(self, max_characters_per_token: int = 50) -> None:
-        self._width = max_characters_per_token
-
-    @property
-    def width(self) -> int:
-        return self._width
-
-    @property
-    def padding(self) -> int:
-        return WORD_PADDING
+        self.width = max_characters_per_token
 
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
-        return encode_words(words, self.width)
+        if self.width < MIN_CHARACTERS_PER_TOKEN:
+            raise ValueError(
+                f"max_characters_per_token = {self.width} is too small: a token needs at least "
+                f"{MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
+            )
+        texts = [token_bytes(word)[: self.width - 2] for word in checked_tokens(words)]
+        ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
+        lengths = list(map(len, texts))
+        return delimited_rows(lengths, ids, BEGIN_WORD, END_WORD, WORD_PADDING, self.width)
 
     def key(self, word: bytes) -> bytes:
-        # A row has two bytes less than its width; a truncated character loses up to three.
+        # A row has two bytes less than its width; a character that is cut loses up to three.
         return word if len(word) <= self.width else token_bytes(word[: self.width + 1])
 
     def special_rows(self) -> np.ndarray:
-        return special_rows(self.width)
+        begin, end = (boundary_row(mark, self.width) for mark in (BEGIN_SENTENCE, END_SENTENCE))
+        return np.stack([np.zeros_like(begin), begin, end])
 
 
 def encode_sentences(
@@ -101,9 +97,9 @@ def encode_sentences(
 ) -> np.ndarray:
     """Turns tokenized sentences into the character ids that ELMo reads.
 
-    A token is its UTF-8 bytes between a begin and an end mark, truncated to fit, at a byte. Lone
-    surrogates, which UTF-8 cannot hold, are dropped. A token `"<S>"` is ordinary text: boundaries
-    come from position alone.
+    A token is its UTF-8 bytes, truncated to fit, between a begin and an end mark. Lone surrogates,
+    which UTF-8 cannot encode, are dropped. A token `"<S>"` is ordinary text: boundaries come from
+    position alone.
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
@@ -127,20 +123,6 @@ def encode_sentences(
     return ByteRules(max_characters_per_token).encode_sentences(sentences)
 
 
-def encode_words(words: Iterable[str | bytes], max_characters_per_token: int = 50) -> np.ndarray:
-    """Turns words, without a sentence around them, into character ids, int32 `(N, C)`."""
-    width = max_characters_per_token
-    if width < MIN_CHARACTERS_PER_TOKEN:
-        raise ValueError(
-            f"max_characters_per_token = {width} is too small: a token needs at least "
-            f"{MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
-        )
-    texts = [token_bytes(word)[: width - 2] for word in checked_tokens(words)]
-    ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
-    lengths = list(map(len, texts))
-    return delimited_rows(lengths, ids, BEGIN_WORD, END_WORD, padding=WORD_PADDING, width=width)
-
-
 def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     """The distinct items in the order of their first occurrence, and each item's place in them."""
     places: dict[Hashable, int] = {}
@@ -156,7 +138,7 @@ def delimited_rows(
     padding: int = 0,
     width: int | None = None,
 ) -> np.ndarray:
-    """Lays sequences, given joined, out as rows: a begin mark, the sequence, an end mark, padding.
+    """Rows of a begin mark, a sequence, an end mark and padding; the sequences are given joined.
 
     >>> delimited_rows([2, 1], np.array([7, 8, 9]), begin=1, end=2)
     array([[1, 7, 8, 2],
@@ -171,24 +153,22 @@ def delimited_rows(
     return rows
 
 
-def trim_characters(
-    ids: np.ndarray, widest_filter: int, multiple: int = 8, padding: int = WORD_PADDING
-) -> np.ndarray:
+def trim_characters(ids: np.ndarray, widest_filter: int, padding: int = WORD_PADDING) -> np.ndarray:
     """Truncates the padding after the longest word as far as no output of the encoder changes.
 
-    Windows of padding alone are all alike and the encoder takes the maximum: one is enough. The new
-    C is a `multiple`, unless all are needed: compiled models are recompiled for each C.
+    The encoder takes the maximum over windows, so one window of padding alone is enough. The new C
+    is a multiple of 8, if there are as many, since compiled models are recompiled for each C.
     """
     inside = (ids != padding) & (ids != 0)
     longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
     needed = (longest[-1] + 1 if len(longest) else 0) + widest_filter
-    return ids[..., : -(-needed // multiple) * multiple]
+    return ids[..., : -(-needed // 8) * 8]
 
 
 def pad_words(rows: np.ndarray, num_positions: int) -> np.ndarray:
-    """Pads the rows `(U, C)` of distinct words to few different U: models are recompiled for each.
+    """Pads the rows `(U, C)` of distinct words, since compiled models are recompiled for each U.
 
-    At most 15 rows, or 1/32 of the positions, are added.
+    Adds at most 15 rows, or 1/32 of the positions.
     """
     step = max(16, -(-num_positions // 32))
     return np.pad(rows, ((0, -len(rows) % step), (0, 0)))
@@ -200,17 +180,11 @@ def boundary_row(mark: int, max_characters_per_token: int) -> np.ndarray:
     return delimited_rows([1], ids, BEGIN_WORD, END_WORD, WORD_PADDING, max_characters_per_token)[0]
 
 
-def special_rows(max_characters_per_token: int) -> np.ndarray:
-    """The first rows of `DistinctWords`: padding, begin and end of a sentence, int32 `(3, C)`."""
-    begin, end = (boundary_row(m, max_characters_per_token) for m in (BEGIN_SENTENCE, END_SENTENCE))
-    return np.stack([np.zeros_like(begin), begin, end])
-
-
 def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
     """Splits a sentence at ASCII white space; other white space stays inside its token."""
     if isinstance(sentence, bytes):
         return sentence.split()
-    # bytes.split() knows ASCII white space only; str.split() would split at any Unicode space.
+    # Unlike bytes.split, str.split would split at any Unicode space.
     tokens = sentence.encode("utf-8", "surrogatepass").split()
     return [token.decode("utf-8", "surrogatepass") for token in tokens]
 

@@ -20,7 +20,6 @@ WORDS_FILE, CHARACTERS_FILE = "word.dic", "char.dic"
 # How the files name the marks. The original begins a word with `<eow>` and ends it with `<bow>`.
 BEGIN, END, UNKNOWN, PADDING = "<bos>", "<eos>", "<oov>", "<pad>"
 BEGIN_WORD, END_WORD = "<eow>", "<bow>"
-_WORD_MARKS = (UNKNOWN,)
 _CHARACTER_MARKS = (BEGIN, END, UNKNOWN, PADDING, BEGIN_WORD, END_WORD)
 _IDEOGRAPHIC_SPACE = "\u3000"
 _FIELDS = ("words", "characters", "max_characters_per_token")
@@ -31,8 +30,8 @@ class Lexicon(TokenRules):
 
     A row has the token's place among the words plus 1, if there are words; then, if there are
     characters, the places of its code points plus 1, between two marks and padded. Longer tokens
-    are truncated first, at a code point. Case, digits and Unicode normal forms stay as they are.
-    A token `"<bos>"` or `"<eos>"` is a boundary, wherever it stands.
+    are truncated first. Case, digits and Unicode normal forms are kept. A token `"<bos>"` or
+    `"<eos>"` is a boundary wherever it stands.
 
     Args:
         words: The words in the order of their ids, `<oov>` among them; `None` for a model that
@@ -45,8 +44,8 @@ class Lexicon(TokenRules):
         words, characters: Lists of `str`, or `None`.
 
     Raises:
-        ValueError: if a mark is missing, an entry is none that a line of the files can hold, there
-            are neither words nor characters, or too few characters per token.
+        ValueError: if a mark is missing, a line of the files could not hold an entry, there are
+            neither words nor characters, or `max_characters_per_token` is too small.
 
     Example:
 
@@ -74,8 +73,12 @@ class Lexicon(TokenRules):
                 f"max_characters_per_token must be an integer of at least {least}, got "
                 f"{max_characters_per_token!r}."
             )
-        self.word_ids = _ids(self.words, _WORD_MARKS, WORDS_FILE)
+        self.word_ids = _ids(self.words, (UNKNOWN,), WORDS_FILE)
         self.character_ids = _ids(self.characters, _CHARACTER_MARKS, CHARACTERS_FILE)
+        self.width, self.padding = int(self.words is not None), 0
+        if self.character_ids is not None:
+            self.width += max_characters_per_token
+            self.padding = self.character_ids[PADDING] + 1
 
     @classmethod
     def from_folder(
@@ -95,7 +98,7 @@ class Lexicon(TokenRules):
 
         Raises:
             FileNotFoundError: if a file is missing.
-            ValueError: if a line or the ids of a file are not as they should be.
+            ValueError: if a line or the ids of a file are invalid.
 
         Example:
 
@@ -110,18 +113,18 @@ class Lexicon(TokenRules):
 
     @property
     def files(self) -> dict[str, list[str]]:
-        """The entries of each file of `from_folder`, by its name."""
+        """The entries of the files of `from_folder`, by file name."""
         files = {WORDS_FILE: self.words, CHARACTERS_FILE: self.characters}
         return {name: entries for name, entries in files.items() if entries is not None}
 
     def to_folder(self, folder: str | os.PathLike) -> None:
-        """Writes what `from_folder` reads. Files of those names are replaced."""
+        """Writes what `from_folder` reads; existing files are replaced."""
         for name in self.files:
             with atomic_write(Path(folder) / name) as partial:
                 self.write(name, partial)
 
     def write(self, name: str, path: str | os.PathLike) -> None:
-        """Writes that one of the `files` to a path."""
+        """Writes one of the `files` to a path."""
         lines = (f"{entry}\t{i}\n" for i, entry in enumerate(self.files[name]))
         Path(path).write_bytes("".join(lines).encode())
 
@@ -133,22 +136,21 @@ class Lexicon(TokenRules):
                 f"Expected what Lexicon.to_dict makes, a dict of {', '.join(_FIELDS)}; got "
                 f"{values!r:.200}."
             )
-        for name in _FIELDS[:2]:
-            if not isinstance(values[name], str | None):
+        *texts, width = (values[name] for name in _FIELDS)
+        for name, text in zip(_FIELDS, texts):
+            if not isinstance(text, str | None):
                 raise ValueError(
                     f"The {name} of a lexicon's dict must be one string, an entry a line, or None; "
-                    f"got {values[name]!r:.200}."
+                    f"got {text!r:.200}."
                 )
-        words, characters, width = (values[name] for name in _FIELDS)
-        return cls(words and words.split("\n"), characters and characters.split("\n"), width)
+        words, characters = (text and text.split("\n") for text in texts)
+        return cls(words, characters, width)
 
     def to_dict(self) -> dict[str, Any]:
-        """The lexicon as strings and numbers, for JSON. No entry has a line break in it."""
-        return {
-            "words": None if self.words is None else "\n".join(self.words),
-            "characters": None if self.characters is None else "\n".join(self.characters),
-            "max_characters_per_token": self.max_characters_per_token,
-        }
+        """The lexicon as strings and numbers, for JSON; an entry has no line break in it."""
+        lists = (self.words, self.characters)
+        texts = (None if entries is None else "\n".join(entries) for entries in lists)
+        return dict(zip(_FIELDS, (*texts, self.max_characters_per_token)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Lexicon) and self.to_dict() == other.to_dict()
@@ -159,18 +161,8 @@ class Lexicon(TokenRules):
         num_words, num_characters = (len(x or ()) for x in (self.words, self.characters))
         return f"<Lexicon of {num_words:,} words and {num_characters:,} characters>"
 
-    @property
-    def padding(self) -> int:
-        return self.character_ids[PADDING] + 1 if self.character_ids else 0
-
-    @property
-    def width(self) -> int:
-        num_characters = self.max_characters_per_token if self.character_ids else 0
-        return num_characters + (self.words is not None)
-
     def key(self, word: bytes) -> bytes:
-        most = self.max_characters_per_token - 2
-        return word if len(word) <= most else word.decode()[:most].encode()
+        return word.decode()[: self.max_characters_per_token - 2].encode()
 
     def special_rows(self) -> np.ndarray:
         rows = self._rows([BEGIN, END])
@@ -183,8 +175,7 @@ class Lexicon(TokenRules):
     def _rows(self, texts):
         columns = []
         if self.words is not None:
-            unknown = self.word_ids[UNKNOWN]
-            ids = [self.word_ids.get(text, unknown) for text in texts]
+            ids = [self.word_ids.get(text, self.word_ids[UNKNOWN]) for text in texts]
             columns.append(np.array(ids, np.int32).reshape(-1, 1) + 1)
         if self.characters is not None:
             columns.append(self._character_rows(texts))
@@ -200,7 +191,7 @@ class Lexicon(TokenRules):
 
 
 def _ids(entries, marks, name):
-    """The id of each entry; of one that is listed twice, the last, as the original has it."""
+    """The id of each entry; of one listed twice the last, as in the original."""
     if entries is None:
         return None
     for i, entry in enumerate(entries):
@@ -216,11 +207,10 @@ def _ids(entries, marks, name):
 
 
 def _is_entry(entry):
-    """Whether an entry comes back from the line of a file that it is written to."""
-    if entry == _IDEOGRAPHIC_SPACE:
-        return True
-    begins_well = isinstance(entry, str) and entry != "" and not entry[0].isspace()
-    return begins_well and not any(mark in entry for mark in "\t\n\r")
+    """Whether reading a line of a file gives the entry that was written to it."""
+    if not isinstance(entry, str) or not entry or not {"\t", "\n", "\r"}.isdisjoint(entry):
+        return False
+    return entry == _IDEOGRAPHIC_SPACE or not entry[0].isspace()
 
 
 def _read(path):
@@ -235,7 +225,7 @@ def _read(path):
     lines = lines[:-1] if not lines[-1] else lines
     entries: list[str | None] = [None] * len(lines)
     for number, line in enumerate(lines, start=1):
-        # A token of white space is stripped away; the original takes it for this one.
+        # An entry of white space is stripped away; the original takes it for this one.
         *entry, place = line.strip().split("\t")
         is_number = place.isdecimal() and len(place) < 10
         is_new = is_number and int(place) < len(lines) and entries[int(place)] is None

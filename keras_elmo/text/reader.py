@@ -22,7 +22,7 @@ _OPENED_BY: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things in words, such as "1 file" or "2,000 files"."""
+    """A number of things, such as "1 file" or "2,000 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -43,18 +43,14 @@ class TextReport:
         return self.tokens + self.sentences
 
     def oddities(self) -> list[str]:
-        """Phrases about what a user may not expect in the corpus."""
-        found = []
-        if self.blank_lines:
-            found.append(f"{counted(self.blank_lines, 'blank line')} (skipped)")
-        if self.invalid_lines:
-            lines = counted(self.invalid_lines, "line")
-            found.append(f"{lines} with invalid UTF-8 (those bytes dropped)")
-        if self.empty_files:
-            names = ", ".join(self.empty_files[:3]) + ", ..." * (len(self.empty_files) > 3)
-            files = counted(len(self.empty_files), "file")
-            found.append(f"{files} without a sentence ({names})")
-        return found
+        """Phrases about what may be unexpected in the corpus."""
+        names = ", ".join(self.empty_files[:3]) + ", ..." * (len(self.empty_files) > 3)
+        found = (
+            (self.blank_lines, "blank line", "(skipped)"),
+            (self.invalid_lines, "line", "with invalid UTF-8 (those bytes dropped)"),
+            (len(self.empty_files), "file", f"without a sentence ({names})"),
+        )
+        return [f"{counted(number, noun)} {oddity}" for number, noun, oddity in found if number]
 
 
 def read_sentences(
@@ -62,8 +58,8 @@ def read_sentences(
 ) -> Iterator[list[bytes]]:
     """Streams the sentences of a plain, .gz or .xz file as non-empty lists of tokens, valid UTF-8.
 
-    Tokens are separated by ASCII white space. What was read is added to the report. Raises
-    ValueError as `open_text`.
+    Tokens are separated by ASCII white space. The report counts what is read. Raises ValueError as
+    `open_text` does.
     """
     report = TextReport() if report is None else report
     report.files += 1
@@ -91,7 +87,7 @@ def _valid_utf8(line, report):
 
 
 class Record(NamedTuple):
-    """A line of a text that is to be embedded."""
+    """A line of a text to embed."""
 
     tokens: list[str] | list[bytes]  # none where the line could not be read
     error: str | None  # why it could not be read
@@ -104,17 +100,15 @@ def read_records(
     field: str | None = None,
     max_line_tokens: int | None = None,
 ) -> Iterator[Record]:
-    """Streams a `Record` for every line of a text, also those that are empty or cannot be read.
+    """Streams a `Record` for every line of a text, including those that are empty or unreadable.
+
+    Raises ValueError as `open_text` does.
 
     Args:
         source: A path, whose suffix may be `.gz` or `.xz`, or an open binary file. `.jsonl`,
-            `.jsonl.gz` or `.jsonl.xz` is read as JSON lines.
-        field: Field of JSON lines with the sentence; `None` for `"text"`. If given, any text is
-            read as JSON lines.
+            `.jsonl.gz` or `.jsonl.xz` is read as JSON lines, of the field `"text"`.
+        field: The field with the sentence, of a text that is read as JSON lines whatever its name.
         max_line_tokens: A longer line gets an error instead of its tokens.
-
-    Raises:
-        ValueError: as `open_text`.
     """
     if not isinstance(source, (str, os.PathLike)):
         yield from _records(_lines(source, "The text"), None, field, max_line_tokens)
@@ -139,7 +133,7 @@ def _records(lines, raw, field, max_line_tokens):
 
 
 def _json_tokens(line, field):
-    """The tokens of a JSON line, and why it has none."""
+    """The tokens of a JSON line, or why it has none."""
     try:
         row = json.loads(line.decode("utf-8", "ignore"))
     except (ValueError, RecursionError) as error:
@@ -155,13 +149,12 @@ def _json_tokens(line, field):
 
 
 def find_files(files: Files) -> list[str]:
-    """Lists the files of a path, a glob pattern such as `"shards/*.gz"`, or a list of either.
+    """The files of a path, a glob pattern or a list of these; sorted within each, without repeats.
 
-    They are sorted within each pattern, without duplicates. Raises FileNotFoundError if a pattern
-    matches none.
+    Raises FileNotFoundError if a pattern matches none.
     """
-    patterns = [files] if isinstance(files, (str, os.PathLike)) else list(files)
-    found = {}
+    patterns = [files] if isinstance(files, (str, os.PathLike)) else files
+    found: dict[str, None] = {}
     for pattern in [os.fspath(pattern) for pattern in patterns]:
         # A name with brackets may be that of a file.
         matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern))
@@ -178,7 +171,7 @@ def find_files(files: Files) -> list[str]:
 
 @contextlib.contextmanager
 def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator[bytes]]]:
-    """Yields a plain, .gz or .xz file, open, and its lines, decompressed, without a UTF-8 BOM.
+    """Yields a plain, .gz or .xz file, open, and its decompressed lines without a UTF-8 BOM.
 
     Raises ValueError if it is damaged or truncated, UTF-16, or its lines end in CR alone.
     """

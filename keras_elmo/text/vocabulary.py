@@ -21,8 +21,10 @@ from keras_elmo.text.characters import (
 from keras_elmo.text.reader import Files, TextReport, find_files, open_text, read_sentences
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
-"""A sentence's boundaries and unknown words, as the files spell them. As a dict's keys words are
-UTF-8 `bytes` and boundaries these `str`: so no word of a text is taken for one."""
+"""The boundaries of a sentence and unknown words, as the files spell them.
+
+In dicts, words are UTF-8 `bytes` and boundaries these `str`, so that no word is taken for one.
+"""
 
 UNKNOWN_KEY = UNKNOWN.encode()
 BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
@@ -31,8 +33,8 @@ BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for
 class Vocabulary:
     """The words that a language model predicts, by descending count.
 
-    The file of bilm-tf: one word a line, `<S>`, `</S>` and `<UNK>` first. Sampled softmax draws its
-    negatives by rank, so the order matters.
+    The order matters, since sampled softmax draws its negatives by rank. bilm-tf's files have one
+    word a line, `<S>`, `</S>` and `<UNK>` first.
 
     Args:
         words: The words in order, the three specials among them.
@@ -42,7 +44,7 @@ class Vocabulary:
         begin_id, end_id, unknown_id: Ids of `<S>`, `</S>` and `<UNK>`.
 
     Raises:
-        ValueError: if a special is missing, or a word is repeated, empty or has white space in it.
+        ValueError: if a special is missing, or a word is repeated, empty or contains white space.
 
     Example:
 
@@ -58,8 +60,8 @@ class Vocabulary:
         _check_lines(self.words)
         if empty := [i for i, word in enumerate(self.words, start=1) if not word.encode().split()]:
             raise ValueError(f"Blank lines: {_listing(empty)}. Remove them.")
-        repeated = [word for word, count in collections.Counter(self.words).items() if count > 1]
-        if repeated:
+        counts = collections.Counter(self.words)
+        if repeated := [word for word, count in counts.items() if count > 1]:
             raise ValueError(
                 f"Words that occur twice: {_listing(repeated)}. Remove the later ones."
             )
@@ -106,11 +108,11 @@ class Vocabulary:
     def from_counts(
         cls, counts: Mapping[str | bytes, int], *, min_count: int = 1, size: int | None = None
     ) -> "Vocabulary":
-        """Makes a vocabulary of counted words.
+        """Makes a vocabulary from counted words.
 
         Args:
-            counts: Mapping from words (`str` or UTF-8 `bytes`) to how often they occur. Words of
-                the same count are put in the order of their bytes.
+            counts: Mapping from words (`str` or UTF-8 `bytes`) to their counts. Words of the same
+                count are sorted by their bytes.
             min_count: Leave out words that occur less often.
             size: Maximum number of words, the three specials included; `None` for all.
 
@@ -124,20 +126,19 @@ class Vocabulary:
         """
         if size is not None and size <= len(SPECIALS):
             raise ValueError(f"A vocabulary of size {size} has no word besides its 3 specials.")
-        special = {word.encode() for word in SPECIALS}
-        words = [
+        ranked = sorted(
             (-count, word if isinstance(word, bytes) else word.encode())
             for word, count in counts.items()
             if count >= min_count
-        ]
-        words = [word.decode() for _, word in sorted(words) if word not in special]
+        )
+        words = [word for word in (key.decode() for _, key in ranked) if word not in SPECIALS]
         if not words:
             found = f"No word occurs {min_count} times or more" if counts else "No word was counted"
             raise ValueError(f"{found}: is the text empty?")
         return cls([*SPECIALS, *words][:size])
 
     def write(self, path: str | os.PathLike) -> None:
-        """Writes the file that `from_file` and bilm-tf read, atomically, in place of an old one.
+        """Writes the file that `from_file` and bilm-tf read, atomically, replacing an existing one.
 
         Raises:
             FileNotFoundError: if its folder does not exist.
@@ -172,7 +173,7 @@ class Vocabulary:
     def counts(self, word_counts: "WordCounts") -> np.ndarray:
         """How often each word is predicted in a counted corpus, int64 `(len(vocabulary),)`.
 
-        Both boundaries are as frequent as sentences, and `<UNK>` stands for all other words.
+        Each boundary occurs once a sentence; `<UNK>` stands for all other words.
         """
         counts = np.zeros(len(self), np.int64)
         for key, i in self._ids.items():
@@ -184,7 +185,7 @@ class Vocabulary:
         return counts
 
     def check_order(self, word_counts: "WordCounts") -> None:
-        """Warns if count and rank of the words are hardly correlated in a counted corpus."""
+        """Warns if the ranks of the words hardly correlate with their counts in a corpus."""
         special_ids = [self.begin_id, self.end_id, self.unknown_id]
         ordinary = np.delete(self.counts(word_counts), special_ids)
         if len(ordinary) < 10 or ordinary.min() == ordinary.max():
@@ -199,20 +200,17 @@ class Vocabulary:
 
 @dataclasses.dataclass
 class WordCounts:
-    """How often each word, in UTF-8 `bytes`, occurs in a corpus, and what was read."""
+    """How often each word, as UTF-8 `bytes`, occurs in a corpus, and what was read."""
 
     counts: collections.Counter
     report: TextReport
 
 
-def count_words(
-    files: Files,
-    progress: Callable[[str], None] | None = None,
-) -> WordCounts:
-    """Counts the words of a corpus in a stream.
+def count_words(files: Files, progress: Callable[[str], None] | None = None) -> WordCounts:
+    """Counts the words of a corpus, which is streamed.
 
     Args:
-        files: A path, a glob pattern or a list of such; plain, .gz or .xz.
+        files: A path, a glob pattern or a list of these; plain, .gz or .xz.
         progress: Called with each path when it has been read.
 
     Returns:
@@ -250,12 +248,12 @@ def encode_token_ids(
             sequence, or the path of a file of one word a line.
 
     Returns:
-        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, `<UNK>`'s for words
-        that are not there, with the sentence's boundaries added and 0 for padding.
+        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, that of `<UNK>` for
+        unknown words, with boundaries added and 0 for padding.
 
     Raises:
-        ValueError: if the vocabulary lacks one of the three special words or is not UTF-8, a
-            sentence is a plain string, or a token is neither `str` nor `bytes`.
+        ValueError: if the vocabulary lacks a special word or is not UTF-8, a sentence is a plain
+            string, or a token is neither `str` nor `bytes`.
 
     Example:
 
@@ -271,7 +269,7 @@ def encode_token_ids(
 def rows_of_ids(
     sentences: Iterable[Iterable[str | bytes]], ids: Mapping[bytes | str, int]
 ) -> np.ndarray:
-    """What `encode_token_ids` returns, by a table of `id_table`."""
+    """What `encode_token_ids` returns, given an `id_table`."""
     lists = list(map(checked_tokens, sentences))
     unknown = ids[UNKNOWN_KEY]
     places = [ids.get(token_bytes(token), unknown) for tokens in lists for token in tokens]
@@ -280,7 +278,7 @@ def rows_of_ids(
 
 
 def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.ndarray:
-    """Rows of ids of words among which `BEGIN` and `END` are the boundaries, int32 `(N, width)`."""
+    """Rows of ids of words, of which `BEGIN` and `END` are boundaries, int32 `(N, width)`."""
     rows, (_, *boundaries) = rules.encode_words(words), rules.special_rows()
     for mark, boundary in zip((BEGIN, END), boundaries):
         rows[[i for i, word in enumerate(words) if word == mark]] = boundary
@@ -288,12 +286,12 @@ def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.nda
 
 
 def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
-    """The place, from 0 on, of each word of a vocabulary by its UTF-8; of boundaries by `str`."""
+    """The place of each word of a vocabulary, by its UTF-8; of boundaries, by their `str`."""
     ids: dict[bytes | str, int] = {token_bytes(word): i for i, word in enumerate(words)}
     if missing := [special for special in SPECIALS if special.encode() not in ids]:
         raise ValueError(
-            f"The vocabulary has no {' and no '.join(missing)}: it begins with <S>, </S>, <UNK> or "
-            "has them where their rows stand in the table of a model of whole words."
+            f"The vocabulary has no {' and no '.join(missing)}: it must begin with <S>, </S>, "
+            "<UNK>, or have them in the order of the table of a model that reads whole words."
         )
     for boundary in (BEGIN, END):
         ids[boundary] = ids.pop(boundary.encode())
@@ -321,10 +319,10 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
 def _check_lines(words):
     if not any(words):
         raise ValueError("It is empty: expected a word on each line.")
-    spaced = [i for i, word in enumerate(words, start=1) if len(word.encode().split()) > 1]
-    if spaced:
-        lines = _listing(spaced)
-        raise ValueError(f"More than one word on the lines {lines}: give one each, and no counts.")
+    if spaced := [i for i, word in enumerate(words, start=1) if len(word.encode().split()) > 1]:
+        raise ValueError(
+            f"More than one word on the lines {_listing(spaced)}: give one each, and no counts."
+        )
 
 
 def _listing(items):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_elmo.text.characters import distinct, encode_words, pad_words, trim_characters
+from keras_elmo.text.characters import ByteRules, distinct, pad_words, trim_characters
 from keras_elmo.text.reader import Files, TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import Vocabulary
 
@@ -275,7 +275,7 @@ class ShardWords(dict):
     @functools.cached_property
     def unknown_characters(self) -> np.ndarray:
         """Character ids of the unknown words, int16 `(len(unknown), C)`, once all are read."""
-        return encode_words(self.unknown, self._width or 0).astype(np.int16)
+        return ByteRules(self._width or 0).encode_words(self.unknown).astype(np.int16)
 
 
 class ShardSentences(Sequence):

@@ -16,7 +16,7 @@ from keras_elmo.layers.builders import make_bilm, make_token_encoder
 from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
 from keras_elmo.pretrained.download import model_files
-from keras_elmo.pretrained.hdf5 import load_weights, read_softmax, variables_and_rows, write_model
+from keras_elmo.pretrained.hdf5 import load_weights, read_softmax, variables_and_values, write_model
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.text.vocabulary import Vocabulary
@@ -537,8 +537,7 @@ class BidirectionalLanguageModel(keras.Model):
     def _by_variable(self, arrays):
         """Pairs of a variable and its part of the arrays, which are named as in `weight_table`."""
         for entry in weight_table(self.config):
-            for variable, rows in variables_and_rows(self, entry):
-                yield variable, entry.part_of(arrays[entry.name][rows], variable.shape)
+            yield from variables_and_values(self, entry, arrays[entry.name])
         if not self.share_embedding_softmax:
             yield self.softmax.kernel, arrays["softmax/W"]
         yield self.softmax.bias, arrays["softmax/b"]

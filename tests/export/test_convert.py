@@ -122,8 +122,8 @@ def test_an_interruption_leaves_what_was_there(format, name, tmp_path, monkeypat
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hdf5, "values_of", interrupted)
-    monkeypatch.setattr(many_languages, "values_of", interrupted)
+    monkeypatch.setattr(hdf5, "array_of", interrupted)
+    monkeypatch.setattr(many_languages, "array_of", interrupted)
     for overwrite, output in ((False, f"b{name}"), (True, name)):
         with pytest.raises(KeyboardInterrupt):
             convert(

@@ -13,7 +13,6 @@ from keras_elmo.text.characters import (
     ByteRules,
     delimited_rows,
     distinct,
-    encode_words,
     pad_words,
     split_tokens,
     trim_characters,
@@ -70,8 +69,9 @@ def test_bytes_and_str_are_the_same_tokens(tokens):
 
 def test_words_alone_have_the_rows_they_have_in_a_sentence():
     words = ["a", b"b", "\u00e9" * 30, "", "a", "<S>"]
-    np.testing.assert_array_equal(encode_words(words, 12), encode_sentences([words], 12)[0, 1:-1])
-    assert encode_words([], 12).shape == (0, 12)
+    encode_words = ByteRules(12).encode_words
+    np.testing.assert_array_equal(encode_words(words), encode_sentences([words], 12)[0, 1:-1])
+    assert encode_words([]).shape == (0, 12)
     with pytest.raises(ValueError, match="found 3 of type int"):
         encode_words(["a", 3])
 

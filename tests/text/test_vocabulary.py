@@ -42,7 +42,7 @@ def test_write_and_read(tmp_path):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        (["the", "</S>", "cat"], "has no <S> and no <UNK>: it begins with"),
+        (["the", "</S>", "cat"], "has no <S> and no <UNK>: it must begin with"),
         ([*WORDS, "the", "cat"], "occur twice: the, cat. Remove the later ones"),
         ([*WORDS[:4], "", "", "cat"], "Blank lines: 5, 6. Remove them"),
         ([*WORDS, "dog 17"], "More than one word on the lines 7: .* no counts"),

@@ -49,7 +49,7 @@ def grouped_variables(model):
     groups = {
         tf1_name(entry.name): (
             [variable_at(model, path) for path in entry.variables],
-            entry.is_transposed,
+            "/LSTMCell/W_" in entry.name,
         )
         for entry in weight_table(model.config)
     }
