@@ -198,8 +198,8 @@ def test_a_full_disk_keeps_the_parts_before(path, small_parts, monkeypatch, func
         write_blocks(writer, 2)
         original = getattr(type(writer), function)
 
-        def half(self, target, *args):
-            original(self, target, *args)
+        def half(self, *args):
+            original(self, *args)
             full()
 
         patch.setattr(type(writer), function, half)
