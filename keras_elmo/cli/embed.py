@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import os
+import re
 import sys
 
 from keras_elmo.cli.common import MODEL_HELP, check_model, print_table
@@ -99,9 +100,8 @@ def _check(arguments, parser):
         )
     elif files:
         (arguments.source,) = files
-    elif len(sentences) == 1 and len(sentences[0].split()) == 1:
-        if os.path.splitext(sentences[0])[1] not in ("", "."):
-            parser.error(f"there is no file {sentences[0]}. If that is a sentence, use --input -")
+    elif len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):
+        parser.error(f"there is no file {sentences[0]}. If that is a sentence, use --input -")
     if arguments.actors and not is_on_ray:
         parser.error("--actors needs --ray")
     if is_on_ray and arguments.source is None:

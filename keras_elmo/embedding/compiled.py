@@ -19,7 +19,9 @@ class CompiledWords:
     def __init__(self, layer: ElmoLayer):
         encoder = layer.token_encoder
         ids = (None, None) if layer.config.reads_text else (None,), "int32"
-        self._vectors = _compiled(lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, ids)
+        self._vectors = _compiled(
+            lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, ids
+        )
 
     def run(self, ids: np.ndarray) -> np.ndarray:
         """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""

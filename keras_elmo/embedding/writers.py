@@ -266,7 +266,7 @@ class VectorWriter(abc.ABC):
 
     @abc.abstractmethod
     def _write_part(self, path, rows, part):
-        """Writes a part of rows `(number, record, vectors)` to a file."""
+        """Writes the rows `(number, record, vectors)` of a part, as many as it has, to a file."""
 
     @abc.abstractmethod
     def _join(self):
@@ -347,7 +347,7 @@ def _table(rows):
 
 
 def _nested(arrays):
-    """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as lists of D numbers, of T of those, of L of those."""
+    """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as a column of lists, nested alike."""
     import pyarrow as pa
 
     *outer, width = arrays[0].shape
