@@ -128,8 +128,8 @@ def plane(vectors: np.ndarray) -> Plane:
         vectors: float `(N, D)`.
 
     Returns:
-        A `Plane`. Axes along which nothing varies are 0. The first large coordinate of each is
-        positive, so that a rounding error does not turn a picture around.
+        A `Plane`. Axes along which nothing varies are 0. The first large coordinate of each axis
+        is positive, so that a rounding error does not mirror a picture.
 
     Raises:
         ValueError: if there is no vector.
@@ -162,7 +162,7 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
         count: How many; all others where there are fewer.
 
     Returns:
-        For each vector, pairs of another one's place and their cosine, the greatest first.
+        For each vector the pairs (index of another, cosine), the greatest cosine first.
 
     Example:
 

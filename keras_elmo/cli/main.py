@@ -27,11 +27,7 @@ _COMMANDS = (embed, explore, dump_words, info, models, vocab, train, evaluate, e
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `keras-elmo` with the given arguments, or those of the process.
 
-    Returns:
-        The exit code: 0, or 1 after an error that was reported in one line.
-
-    Raises:
-        SystemExit: with code 2 after wrong usage.
+    Returns the exit code: 0, or 1 after an error, told in one line. Wrong usage exits with code 2.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)

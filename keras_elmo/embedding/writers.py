@@ -36,14 +36,11 @@ def open_writer(
     Until then its parts are in a folder beside it (`.vectors.h5.parts` for `vectors.h5`).
 
     Args:
-        path: The file; its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a
-            dataset for each line, named "0", "1", ...; `.parquet` is a folder of files with the
-            columns `line`, `tokens`, `vectors` and `error`.
-        settings: JSON values that the vectors depend on. They are stored in the file.
-        dtype, compression, resume, overwrite: As for `Embedder.embed_file`.
-
-    Raises:
-        FileExistsError, FileNotFoundError, ValueError: As for `Embedder.embed_file`.
+        path: Its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a dataset for
+            each line, named "0", "1", ...; `.parquet` is a folder of files with the columns
+            `line`, `tokens`, `vectors` and `error`.
+        settings: JSON values that the vectors depend on, stored in the file.
+        dtype, compression, resume, overwrite: As for `Embedder.embed_file`, as are the errors.
     """
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
@@ -56,7 +53,7 @@ def open_writer(
 
 
 def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool = False) -> None:
-    """Raises what `open_writer` does if a file cannot be written; needs no backend."""
+    """Raises an error if `open_writer` would refuse the file; needs no backend."""
     if _suffix(path) not in _WRITERS:
         raise ValueError(
             f"Cannot write vectors to {os.fspath(path)!r}: the name must end in .h5, .hdf5 "
@@ -79,10 +76,7 @@ def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool 
 
 
 def stored_lines(path: str | os.PathLike, begun_only: bool = False) -> int:
-    """How many lines are stored, after which `resume` would continue.
-
-    With `begun_only`, none if they are those of a complete file.
-    """
+    """After how many lines `resume` would continue; 0 if complete and `begun_only`."""
     path = os.path.abspath(path)
     parts, is_complete = _WRITERS[_suffix(path)].stored_parts(path)
     return parts[-1].stop if parts and not (begun_only and is_complete) else 0
@@ -100,7 +94,7 @@ class Part:
 
     @property
     def end(self) -> tuple[int, str | None, dict]:
-        """What two files that end with the same line, of the same settings, have in common."""
+        """What it has in common with another file that ends with the same line."""
         return self.stop, self.digest, self.settings
 
     @property

@@ -381,6 +381,12 @@ def test_errors(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_missing_pyarrow_is_named_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="Parquet files need pyarrow: pip install pyarrow"):
+        writers.check_target(tmp_path / "v.parquet")
+
+
 @pytest.mark.parametrize("is_complete", [False, True])
 def test_other_settings_are_refused(path, small_parts, is_complete):
     writer = open_writer(path, SETTINGS)
