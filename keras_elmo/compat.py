@@ -307,7 +307,7 @@ def weight_layers(
         adds to the loss by itself; `layer`, the `WeightedLayerSum`.
 
     Raises:
-        ValueError: if `reuse` is no such layer, or the embeddings have another shape.
+        ValueError: if `reuse` is not such a layer, or the embeddings have another shape.
 
     Example:
 

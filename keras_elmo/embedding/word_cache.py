@@ -1,4 +1,4 @@
-"""Token vectors of words met before, so that their characters are read only once."""
+"""Token vectors of words seen before, so that their characters are encoded only once."""
 
 import collections
 import itertools
@@ -116,11 +116,11 @@ class WordCache:
             write_token_embeddings(embeddings, vectors)
 
     def fetch(self, keys: list[Key], encode: Callable[[list[Key]], np.ndarray]) -> np.ndarray:
-        """Vectors of distinct words, at least one: float32 `(len(keys), P)`, not to be changed.
+        """The vectors, read-only float32 `(len(keys), P)`, of one or more distinct words.
 
         Args:
             keys: The words.
-            encode: Makes the vectors of those that are not in the cache, to be stored.
+            encode: Makes the vectors of words that are not in the cache; they are added to it.
         """
         with self.lock:
             known = [key for key in keys if key in self._vectors]

@@ -184,7 +184,7 @@ def show_language_model(model: str) -> None:
     _picture(charts.probability_bars(data), "language_model")
     unknown = [word for word in words if vocabulary.count_unknown([word])]
     if unknown:
-        st.caption(_plain(f"Not in the vocabulary, predicted as <UNK>: {', '.join(unknown)}"))
+        st.caption(_plain(f"Not in the vocabulary, so predicted as <UNK>: {', '.join(unknown)}"))
     st.caption(f"Perplexity of the sentence: {score.perplexity:.1f}")
     _table(data, "probabilities")
 
