@@ -128,8 +128,8 @@ def plane(vectors: np.ndarray) -> Plane:
         vectors: float `(N, D)`.
 
     Returns:
-        A `Plane`. Axes along which nothing varies are 0. The first large coordinate of each is
-        positive, so that a rounding error does not turn a picture around.
+        A `Plane`. Axes along which nothing varies are 0. The first large coordinate of each axis
+        is positive, so that a rounding error does not mirror a picture.
 
     Raises:
         ValueError: if there is no vector.
@@ -142,20 +142,16 @@ def plane(vectors: np.ndarray) -> Plane:
     vectors = np.asarray(vectors, np.float64)
     if vectors.ndim != 2 or not len(vectors):
         raise ValueError(f"plane expects vectors (N, D) with N > 0, got shape {vectors.shape}.")
-    centered = vectors - vectors.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
-    # float32 vectors of one word without its context differ by no more than their rounding
+    left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    # Vectors of one word without its context differ by the rounding of float32 alone.
     sizes[sizes <= np.finfo(np.float32).eps * np.linalg.norm(vectors)] = 0
-    points = np.zeros((len(vectors), 2))
-    count = min(2, len(sizes))
-    points[:, :count] = left[:, :count] * sizes[:count]
-    sizes_of_points = np.abs(points)
-    first_large = (sizes_of_points >= sizes_of_points.max(axis=0) / 2).argmax(axis=0)
-    signs = np.sign(np.take_along_axis(points, first_large[None], 0))
-    variances = np.zeros(2)
-    variances[:count] = sizes[:count] ** 2
-    explained = variances / max(np.sum(sizes**2), np.finfo(np.float64).tiny)
-    return Plane((points * signs).astype(np.float32), explained.astype(np.float32))
+    points = np.pad(left * sizes, ((0, 0), (0, 2)))[:, :2]
+    lengths = np.abs(points)
+    first_large = (lengths >= lengths.max(axis=0) / 2).argmax(axis=0)
+    points *= np.sign(points[first_large, [0, 1]])
+    variances = sizes**2
+    explained = np.pad(variances, (0, 2))[:2] / max(variances.sum(), np.finfo(np.float64).tiny)
+    return Plane(points.astype(np.float32), explained.astype(np.float32))
 
 
 def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]]:
@@ -166,7 +162,7 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
         count: How many; all others where there are fewer.
 
     Returns:
-        For each vector, pairs of another one's place and their cosine, the greatest first.
+        For each vector the pairs (index of another, cosine), the greatest cosine first.
 
     Example:
 

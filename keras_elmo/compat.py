@@ -46,11 +46,9 @@ def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
 
     Reference: AllenNLP 0.9, `allennlp.modules.elmo.batch_to_ids`.
     """
-    batch = list(map(checked_tokens, batch))
-    ids = encode_sentences(batch).astype(np.int64)
-    for row, sentence in zip(ids, batch):
-        row[len(sentence) + 1] = 0
-    return _with_marks(ids, batch, BOUNDARY_MARKS)[:, 1:-1]
+    ids = _character_ids(batch, 50, BOUNDARY_MARKS)
+    ids[np.arange(len(ids)), ids.any(axis=2).sum(axis=1) - 1] = 0  # the rows of ends of sentences
+    return ids[:, 1:-1]
 
 
 def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
@@ -73,9 +71,9 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
 class ElmoEmbedder:
     """AllenNLP's embedder: every layer's vectors of tokenized sentences.
 
-    In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike in AllenNLP, the
-    LSTM state starts from zero in each sentence; to carry it, make an
-    `ElmoLayer(..., output="layers", stateful=True)`. And a token `"<S>"` is ordinary text.
+    In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike in AllenNLP, each
+    sentence starts from a zero state (to carry it, make an `ElmoLayer(..., output="layers",
+    stateful=True)`), and a token `"<S>"` is ordinary text.
 
     Args:
         options_file, weight_file: The model's options.json and weights.hdf5. Without both, the
@@ -103,10 +101,8 @@ class ElmoEmbedder:
     ):
         if (options_file is None) != (weight_file is None):
             raise ValueError("Give both options_file and weight_file, or neither.")
-        if options_file is None or weight_file is None:
-            self.embedder = embedder.Embedder("original", progress=False)
-        else:
-            self.embedder = embedder.Embedder((options_file, weight_file), progress=False)
+        model: Any = "original" if options_file is None else (options_file, weight_file)
+        self.embedder = embedder.Embedder(model, progress=False)
 
     def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
         """All layers of a list of T tokens, float32 `(L + 1, T, 2 * P)`."""
@@ -119,7 +115,7 @@ class ElmoEmbedder:
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = 64
     ) -> Iterator[np.ndarray]:
-        """Streams all layers of sentences, of which `batch_size` are read and embedded at once."""
+        """Yields all layers of each sentence; `batch_size` sentences are read and run at once."""
         sentences = iter(sentences)
         while batch := list(itertools.islice(sentences, batch_size)):
             yield from self.embed_batch(batch)
@@ -139,8 +135,8 @@ class ElmoEmbedder:
 
         Args:
             input_file: The lines, such as an open text file.
-            output_file_path: The file to write. An existing one is replaced. It has a dataset for
-                each sentence, "0", "1", ..., and `sentence_to_index`, their names as JSON.
+            output_file_path: The file to write or replace: a dataset for each sentence, "0", "1",
+                ..., and `sentence_to_index`, their names as JSON.
             output_format: `"all"` layers, the `"top"` one, or their `"average"`.
             batch_size: Not used: the `Embedder` batches by tokens.
             forget_sentences: Whether to leave `sentence_to_index` out.
@@ -170,10 +166,9 @@ class ElmoEmbedder:
 class Embedder:
     """The class of elmoformanylangs.
 
-    In new code use `keras_elmo.Embedder`. Each sentence begins with a zero state, so that its
-    vectors are its own: elmoformanylangs carries the state on over sentences, batches in random
-    order and calls, and gives these vectors only in the first batch of a fresh Embedder. What it
-    would carry, `ElmoLayer(model_dir, stateful=True)` carries.
+    In new code use `keras_elmo.Embedder`. Here each sentence begins with a zero state;
+    elmoformanylangs carries the state from batch to batch, in random order, and gives these vectors
+    only in the first batch of a fresh Embedder. `ElmoLayer(model_dir, stateful=True)` carries it.
 
     Args:
         model_dir: A model: a folder or zip of ELMoForManyLangs, or anything that `ElmoLayer` takes.
@@ -207,7 +202,7 @@ class Embedder:
                 an LSTM layer. Other negative numbers index the layers from the end.
 
         Returns:
-            List of float32 arrays: for a sentence of T tokens `(L + 1, T, 2 * P)` for -2, else
+            A float32 array for each sentence of T tokens: `(L + 1, T, 2 * P)` for -2, else
             `(T, 2 * P)`.
 
         Raises:
@@ -228,8 +223,8 @@ class Batcher:
     """bilm-tf's character ids, with rows for the boundaries of sentences.
 
     In new code use `encode_sentences(sentences, max_token_length)`. Here a token `"<S>"` or
-    `"</S>"` has a boundary's row where the vocabulary lists it. (Without them bilm-tf encodes the
-    vocabulary's last word as `</S>`; that is not done here.)
+    `"</S>"` has a boundary's row if the vocabulary lists it. (If not, bilm-tf encodes the
+    vocabulary's last word as `</S>`; this class does not.)
 
     Args:
         lm_vocab_file: The vocabulary, one word a line.
@@ -253,9 +248,7 @@ class Batcher:
 
     def batch_sentences(self, sentences: Iterable[Iterable[str]]) -> np.ndarray:
         """Character ids, int64 `(B, T + 2, C)`, of a list of lists of tokens."""
-        sentences = list(map(checked_tokens, sentences))
-        ids = encode_sentences(sentences, self._max_token_length).astype(np.int64)
-        return _with_marks(ids, sentences, self._marks)
+        return _character_ids(sentences, self._max_token_length, self._marks)
 
 
 class TokenBatcher:
@@ -310,12 +303,11 @@ def weight_layers(
         reuse: To share weights, the `layer` of an earlier result.
 
     Returns:
-        A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, for
-        training loops of your own (`fit` adds it to the loss by itself); `layer`, the
-        `WeightedLayerSum`.
+        A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, which `fit`
+        adds to the loss by itself; `layer`, the `WeightedLayerSum`.
 
     Raises:
-        ValueError: if `reuse` is no such layer, or the embeddings have another shape.
+        ValueError: if `reuse` is not such a layer, or the embeddings have another shape.
 
     Example:
 
@@ -334,10 +326,12 @@ def weight_layers(
     return {"weighted_op": mixed, "regularization_op": sum(layer.losses), "layer": layer}
 
 
-def _with_marks(ids, sentences, marks):
-    """Gives tokens that are marks the rows of boundaries."""
+def _character_ids(sentences, width, marks):
+    """The ids of `encode_sentences`, int64; tokens among the marks have the rows of boundaries."""
+    sentences = list(map(checked_tokens, sentences))
+    ids = encode_sentences(sentences, width).astype(np.int64)
     for row, sentence in zip(ids, sentences):
         for position, token in enumerate(sentence, start=1):
             if token in marks:
-                row[position] = boundary_row(marks[token], ids.shape[2])
+                row[position] = boundary_row(marks[token], width)
     return ids

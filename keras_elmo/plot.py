@@ -37,12 +37,11 @@ def similarity(
     """Draws the cosines between the words of two sentences, in each layer side by side.
 
     Args:
-        first, second: Sentences: lists of tokens, or strings to be split at white space. Without
-            the second, the first is compared with itself.
+        first, second: Lists of tokens, or strings to be split at white space. Without the second,
+            the first is compared with itself.
         model: As for `Embedder`, or an `Embedder`.
-        weights: L + 1 weights, before their softmax, of a weighted sum of the layers, to draw that
-            too.
-        gamma: The factor of the weighted sum. Cosines do not depend on it, but for its sign.
+        weights: L + 1 weights, before their softmax, of a weighted sum of the layers to draw too.
+        gamma: The factor of the weighted sum, of which cosines depend on the sign alone.
 
     Returns:
         A matplotlib `Figure`: `figure.savefig("similarity.svg")`.
@@ -68,10 +67,8 @@ def similarity(
     names = [[_shortened(word, 24) for word in sentence] for sentence in words]
     longest = [max(map(len, sentence)) for sentence in names]
     height, width = (max(cell * len(sentence), least) for sentence in words)
-    figure = _figure(
-        width=1.2 + letter * longest[0] + (width + 0.2) * len(pictures),
-        height=0.5 + letter * longest[1] + height,
-    )
+    width = 1.2 + letter * longest[0] + (width + 0.2) * len(pictures)
+    figure = _Picture(width, 0.5 + letter * longest[1] + height)
     all_axes = figure.subplots(1, len(pictures), sharey=True, squeeze=False)[0]
     for axes, (title, values) in zip(all_axes, pictures):
         image = axes.imshow(values, cmap=COLORS, vmin=0.0, vmax=1.0, aspect="auto")
@@ -95,15 +92,14 @@ def uses_of_word(
         word: The word, capital letters or not.
         sentences: Lists of tokens, or strings to be split at white space.
         model: As for `Embedder`, or an `Embedder`.
-        labels: What a use is called in the legend, one for each sentence, such as its sense:
-            sentences of one label have one color and marker. `None` for the sentence itself.
+        labels: A label for each sentence, such as the word's sense, which decides on color and
+            marker; `None` for the sentence itself.
 
     Returns:
         A matplotlib `Figure`. Each axis names the fraction of the variance along it.
 
     Raises:
-        ValueError: if the word is in none of the sentences, or there are more or fewer labels than
-            sentences.
+        ValueError: if the word is in none of the sentences, or there is not one label a sentence.
 
     Example:
 
@@ -119,9 +115,9 @@ def uses_of_word(
     layers = _embedder(model).embed([analysis.tokens(s) for s in sentences], output="layers")
     vectors = np.stack([layers[use.sentence][:, use.position] for use in found], axis=1)
     names = list(dict.fromkeys(labels[use.sentence] for use in found))
-    figure = _figure(width=3.2 * len(vectors), height=3.4 + 0.2 * len(names))
+    figure = _Picture(3.2 * len(vectors), 3.4 + 0.2 * len(names))
     all_axes = figure.subplots(1, len(vectors), squeeze=False)[0]
-    colors = _colormap(np.linspace(0.0, 0.9, len(names)))
+    colors = matplotlib.colormaps[COLORS](np.linspace(0.0, 0.9, len(names)))
     for axes, title, values in zip(all_axes, layer_names(len(vectors)), vectors):
         points, explained = analysis.plane(values)
         for i, name in enumerate(names):
@@ -146,8 +142,7 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
         A matplotlib `Figure`: a group of bars for each mix, with its gamma.
 
     Raises:
-        ValueError: if the layer has no weights: it does not mix, is not built or takes the top
-            layer only.
+        ValueError: if the layer does not mix, is not built or takes the top layer only.
 
     Example:
 
@@ -162,10 +157,10 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
             "without use_top_only."
         )
     rows = [mix.normalized_weights for mix in mixes]
-    figure = _figure(width=1.5 + 1.3 * len(rows[0]), height=3.2)
+    figure = _Picture(1.5 + 1.3 * len(rows[0]), 3.2)
     axes = figure.subplots()
     places, width = np.arange(len(rows[0])), 0.8 / len(rows)
-    colors = _colormap(np.linspace(0.2, 0.8, len(rows)))
+    colors = matplotlib.colormaps[COLORS](np.linspace(0.2, 0.8, len(rows)))
     for i, (mix, row) in enumerate(zip(mixes, rows)):
         offset = (i - (len(rows) - 1) / 2) * width
         gamma = float(ops.convert_to_numpy(mix.gamma)[0])
@@ -188,17 +183,12 @@ def _shortened(text, length=60):
 
 
 class _Picture(Figure):
-    """A figure that notebooks show, and that pyplot does not keep."""
+    """A figure that notebooks show, and that pyplot does not keep; its size is in inches."""
+
+    def __init__(self, width, height):
+        super().__init__(figsize=(width, height), layout="constrained")
 
     def _repr_png_(self):
         png = io.BytesIO()
         self.savefig(png, format="png")
         return png.getvalue()
-
-
-def _figure(width, height):
-    return _Picture(figsize=(width, height), layout="constrained")
-
-
-def _colormap(values):
-    return matplotlib.colormaps[COLORS](values)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import list_models
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ def printed_log() -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
+
+
+def check_model(model: str) -> None:
+    """Raises what is wrong with the name or the files of a model; fetches nothing."""
+    if model not in list_models():
+        with model_files(os.path.expanduser(model)):
+            pass
 
 
 def check_exists(model: str) -> None:

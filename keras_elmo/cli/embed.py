@@ -4,9 +4,10 @@ import contextlib
 import io
 import itertools
 import os
+import re
 import sys
 
-from keras_elmo.cli.common import MODEL_HELP, print_table
+from keras_elmo.cli.common import MODEL_HELP, check_model, print_table
 from keras_elmo.cli.numbers import add_number
 from keras_elmo.text.reader import counted
 
@@ -46,7 +47,25 @@ def add_command(commands, common):
     add("--compute-dtype", choices=("float32", "bfloat16", "int8"), help="default: float32")
     add_number(command, "--batch-tokens", 2048, "tokens embedded together")
     add_number(command, "--neighbors", 3, "nearest words to show for each word")
-    _add_output_options(command.add_argument_group("writing vectors to a file"))
+    group = command.add_argument_group("writing vectors to a file")
+    add = group.add_argument
+    add(
+        "--output",
+        metavar="FILE",
+        help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
+        "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
+    )
+    of_vectors = "of the stored vectors (default: float32)"
+    add("--dtype", choices=("float32", "float16"), help=of_vectors)
+    add("--compression", choices=("gzip",), help="of the stored vectors")
+    add_number(group, "--max-line-tokens", 100_000, "a longer line is reported, without vectors")
+    exclusive = group.add_mutually_exclusive_group()
+    exclusive.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue FILE after a kill, or after the text has grown; --ray always does",
+    )
+    exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     group = command.add_argument_group("on a Ray cluster")
     group.add_argument(
         "--ray",
@@ -60,28 +79,55 @@ def add_command(commands, common):
     command.set_defaults(run=_embed, check=_check)
 
 
-def _add_output_options(group):
-    group.add_argument(
-        "--output",
-        metavar="FILE",
-        help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
-        "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
-    )
-    of_vectors = "of the stored vectors (default: float32)"
-    group.add_argument("--dtype", choices=("float32", "float16"), help=of_vectors)
-    group.add_argument("--compression", choices=("gzip",), help="of the stored vectors")
-    add_number(group, "--max-line-tokens", 100_000, "a longer line is reported, without vectors")
-    exclusive = group.add_mutually_exclusive_group()
-    exclusive.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue FILE after a kill, or after the text has grown; --ray always does",
-    )
-    exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+def _check(arguments, parser):
+    sentences, is_on_ray = arguments.sentences, arguments.ray is not None
+    files = list(filter(os.path.isfile, sentences))
+    if sentences and arguments.input:
+        parser.error("give sentences or --input, not both")
+    arguments.source = None if arguments.input == "-" else arguments.input
+    if arguments.output is None:
+        for option in ("pooling", "ray", "dtype", "compression", "resume", "overwrite"):
+            if getattr(arguments, option) not in (None, False):
+                parser.error(f"--{option} needs --output")
+        if arguments.vectors == "layers":
+            parser.error("--vectors layers needs --output: a table shows one vector for each word")
+        if files == sentences and len(files) == 1:
+            parser.error(f"{files[0]} is a file: read it with --input {files[0]}")
+    elif len(sentences) > 1 and files:
+        parser.error(
+            f"{files[0]} is a file, of which --output takes one: --input {files[0]}; or many with "
+            "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
+        )
+    elif files:
+        (arguments.source,) = files
+    elif len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):
+        parser.error(f"there is no file {sentences[0]}. If that is a sentence, use --input -")
+    if arguments.actors and not is_on_ray:
+        parser.error("--actors needs --ray")
+    if is_on_ray and arguments.source is None:
+        parser.error("--ray needs text files: --input 'shards/*'")
+    if is_on_ray and arguments.overwrite:
+        parser.error("--ray does not overwrite: remove the folder, or choose another --output")
+    if not is_on_ray:
+        is_piped = sys.stdin is not None and (arguments.input == "-" or not sys.stdin.isatty())
+        if not sentences and arguments.source is None and not is_piped:
+            parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
+        _check_files(arguments)
 
 
-def _embed(arguments, parser):
-    del parser
+def _check_files(arguments):
+    """Raises what would go wrong after the seconds that loading the backend takes."""
+    if arguments.source is not None:
+        os.stat(arguments.source)  # not opened: a pipe can be read once
+    if not os.path.exists(os.path.expanduser(arguments.model)):
+        check_model(arguments.model)
+    if arguments.output is not None:
+        from keras_elmo.embedding.writers import check_target
+
+        check_target(arguments.output, arguments.resume, arguments.overwrite)
+
+
+def _embed(arguments, _):
     if arguments.ray is not None:
         _embed_on_ray(arguments)
     elif arguments.output is not None:
@@ -90,84 +136,18 @@ def _embed(arguments, parser):
         _embed_to_terminal(arguments)
 
 
-def _check(arguments, parser):
-    output, sentences, is_on_ray = arguments.output, arguments.sentences, arguments.ray is not None
-    if output is None:
-        for option in ("pooling", "ray", "dtype", "compression", "resume", "overwrite"):
-            if getattr(arguments, option) not in (None, False):
-                parser.error(f"--{option} needs --output")
-        if arguments.vectors == "layers":
-            parser.error("--vectors layers needs --output: a table shows one vector for each word")
-        if len(sentences) == 1 and os.path.isfile(sentences[0]):
-            parser.error(f"{sentences[0]} is a file: read it with --input {sentences[0]}")
-    else:
-        _check_names(sentences, parser)
-    if sentences and arguments.input:
-        parser.error("give sentences or --input, not both")
-    if is_on_ray and not _file_argument(arguments):
-        parser.error("--ray needs text files: --input 'shards/*'")
-    if is_on_ray and arguments.overwrite:
-        parser.error("--ray does not overwrite: remove the folder, or choose another --output")
-    if arguments.actors and not is_on_ray:
-        parser.error("--actors needs --ray")
-    if not is_on_ray:
-        is_piped = sys.stdin is not None and (arguments.input == "-" or not sys.stdin.isatty())
-        if not sentences and not _file_argument(arguments) and not is_piped:
-            parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
-        _check_files(arguments)
-
-
-def _check_files(arguments):
-    """Raises what would go wrong after the seconds that loading the backend takes."""
-    from keras_elmo.embedding.writers import check_target
-    from keras_elmo.pretrained.download import model_files
-    from keras_elmo.pretrained.registry import list_models
-
-    if source := _file_argument(arguments):
-        os.stat(source)  # not opened: a pipe can be read once
-    model = os.path.expanduser(arguments.model)
-    if model not in list_models() and not os.path.exists(model):
-        with model_files(model):
-            pass  # raises what is wrong with it, and fetches nothing
-    if arguments.output is not None:
-        check_target(arguments.output, arguments.resume, arguments.overwrite)
-
-
-def _check_names(sentences, parser):
-    """Checks that no sentence is meant to be a file to read."""
-    files = list(filter(os.path.isfile, sentences))
-    if len(sentences) == 1 and not files:
-        (text,) = sentences
-        if len(text.split()) == 1 and os.path.splitext(text)[1] not in ("", "."):
-            parser.error(f"there is no file {text}. If that is a sentence, use --input -")
-    if len(sentences) > 1 and files:
-        parser.error(
-            f"{files[0]} is a file, of which --output takes one: --input {files[0]}; or many with "
-            "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
-        )
-
-
-def _file_argument(arguments):
-    """The text file to embed to a file, if one is named."""
-    if arguments.input not in (None, "-"):
-        return arguments.input
-    names_file = len(arguments.sentences) == 1 and os.path.isfile(arguments.sentences[0])
-    return arguments.sentences[0] if names_file else None
-
-
 def _embed_to_file(arguments):
-    source = _file_argument(arguments) or _given_text(arguments)
+    embedder = _embedder(arguments)
     try:
-        report = _embedder(arguments).embed_file(
-            source,
+        report = embedder.embed_file(
+            _source(arguments),
             arguments.output,
             resume=arguments.resume,
             overwrite=arguments.overwrite,
             **_file_options(arguments),
         )
-    except (KeyboardInterrupt, OSError, MemoryError) as error:
-        if not isinstance(error, (FileExistsError, FileNotFoundError)):
-            _tell_what_is_kept(arguments.output)
+    except (KeyboardInterrupt, OSError, MemoryError):
+        _tell_what_is_kept(arguments.output)
         raise
     _print_reasons(report.reasons)
     if report.failed > len(report.reasons):
@@ -182,12 +162,10 @@ def _embed_to_file(arguments):
 def _tell_what_is_kept(path):
     from keras_elmo.embedding.writers import stored_lines
 
-    num_lines = 0
     with contextlib.suppress(OSError, ValueError):  # what went wrong first is reported
-        num_lines = stored_lines(path, begun_only=True)
-    if num_lines:
-        kept = f"the vectors of {counted(num_lines, 'line')} are kept; the same command with"
-        print(f"keras-elmo: {kept} --resume continues after them", file=sys.stderr)
+        if num_lines := stored_lines(path, begun_only=True):
+            kept = f"the vectors of {counted(num_lines, 'line')} are kept; the same command with"
+            print(f"keras-elmo: {kept} --resume continues after them", file=sys.stderr)
 
 
 def _embed_to_terminal(arguments):
@@ -195,9 +173,7 @@ def _embed_to_terminal(arguments):
 
     from keras_elmo.text.reader import read_records
 
-    is_file = arguments.input not in (None, "-")
-    source = arguments.input if is_file else _given_text(arguments)
-    records = read_records(source, arguments.field, arguments.max_line_tokens)
+    records = read_records(_source(arguments), arguments.field, arguments.max_line_tokens)
     shown = list(itertools.islice(records, _MAX_SHOWN))
     _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
     if not shown:
@@ -218,7 +194,7 @@ def _embed_on_ray(arguments):
     from keras_elmo.embedding.distributed import embed_shards
 
     report = embed_shards(
-        _file_argument(arguments),
+        arguments.source,
         arguments.output,
         model=arguments.model,
         address=arguments.ray or None,
@@ -235,14 +211,14 @@ def _embed_on_ray(arguments):
     )
 
 
-def _given_text(arguments):
-    """The sentences given, or the standard input: an open text of one sentence a line."""
-    from keras_elmo.text.characters import split_tokens
-
-    if arguments.sentences:
-        lines = [b" ".join(split_tokens(os.fsencode(text))) for text in arguments.sentences]
-        return io.BytesIO(b"".join(line + b"\n" for line in lines))
-    return sys.stdin.buffer
+def _source(arguments):
+    """The text file, or an open text: the sentences given, one a line, or the standard input."""
+    if arguments.source is not None:
+        return arguments.source
+    if not arguments.sentences:
+        return sys.stdin.buffer
+    lines = (b" ".join(os.fsencode(text).split()) + b"\n" for text in arguments.sentences)
+    return io.BytesIO(b"".join(lines))
 
 
 def _embedder(arguments):

@@ -1,8 +1,6 @@
 """The command `keras-elmo explore`."""
 
-import os
-
-from keras_elmo.cli.common import MODEL_HELP
+from keras_elmo.cli.common import MODEL_HELP, check_model
 from keras_elmo.cli.numbers import add_number
 
 
@@ -19,16 +17,11 @@ def add_command(commands, common):
     command.add_argument("--model", default="default", help=MODEL_HELP)
     add_number(command, "--port", 8501, "port of the page, http://127.0.0.1:PORT")
     command.add_argument("--no-browser", action="store_true", help="do not open the page")
-    command.set_defaults(run=_explore, check=_check, needs_keras=False)
-
-
-def _check(arguments, parser):
-    from keras_elmo.pretrained.download import model_files
-    from keras_elmo.pretrained.registry import list_models
-
-    if arguments.model not in list_models():
-        with model_files(os.path.expanduser(arguments.model)):
-            pass  # raises what is wrong with it, and fetches nothing
+    command.set_defaults(
+        run=_explore,
+        check=lambda arguments, _: check_model(arguments.model),
+        needs_keras=False,
+    )
 
 
 def _explore(arguments, _):

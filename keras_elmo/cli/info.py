@@ -35,38 +35,31 @@ def _model_facts(model):
     facts = [("model", model)]
     if model in list_models():
         known = get_model(model)
-        facts += [
-            (name, getattr(known, name))
-            for name in ("description", "language", "tokenization", "license")
-            if getattr(known, name)
-        ]
+        for name in ("description", "language", "tokenization", "license"):
+            if value := getattr(known, name):
+                facts.append((name, value))
         if known.local_path is None:
-            config = _config_of(known)
-            facts += _places(known)
-            return config, facts if config else [*facts, *known.architecture]
+            return _facts_of_published(known, facts)
     with model_files(model) as (options, weights):
         size = f"{Path(weights).stat().st_size / 1e6:.1f} MB"
         facts += [("options file", options), ("weights file", f"{weights} ({size})")]
         return read_architecture(options, weights)[0], facts
 
 
-def _places(known):
+def _facts_of_published(known, facts):
     address = known.locations[0]
     if known.is_archive:
-        yield "archive", address
+        facts.append(("archive", address))
     else:
-        yield "options file", f"{address}/{known.options_file}"
-        yield "weights file", f"{address}/{known.weights_file}"
-    if known.config is None and not known.architecture and _config_of(known) is None:
-        yield "architecture", f"known from its files: load it once with ElmoLayer({known.name!r})"
-
-
-def _config_of(known):
-    """The config of a model of the catalog: as known, or from files that were downloaded before."""
-    if known.config is not None:
-        return known.config
-    files = downloaded_files(known)
-    return read_architecture(*files)[0] if files else None
+        facts.append(("options file", f"{address}/{known.options_file}"))
+        facts.append(("weights file", f"{address}/{known.weights_file}"))
+    config, files = known.config, downloaded_files(known)
+    if config is None and files:
+        config, _ = read_architecture(*files)
+    if config is None:
+        hint = f"known from its files: load it once with ElmoLayer({known.name!r})"
+        facts += known.architecture or [("architecture", hint)]
+    return config, facts
 
 
 def _architecture(config):
@@ -84,10 +77,8 @@ def _architecture(config):
     lstm = f"{config.num_layers} layers of {config.lstm_dim} units"
     directions = "forward and backward" if config.bidirectional else "forward"
     yield "LSTM", f"{lstm}, projected to {config.projection_dim}, {directions}"
-    cell, projection = (
-        "none" if clip is None else f"{clip:g}" for clip in (config.cell_clip, config.proj_clip)
-    )
-    yield "clips", f"cell {cell}, projection {projection}"
+    clips = zip(("cell", "projection"), (config.cell_clip, config.proj_clip))
+    yield "clips", ", ".join(f"{x} {'none' if clip is None else f'{clip:g}'}" for x, clip in clips)
     skip = config.use_skip_connections
     yield "skip", "layers after the first add their input" if skip else "none"
     parameters = count_parameters(config)

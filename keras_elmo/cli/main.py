@@ -27,11 +27,7 @@ _COMMANDS = (embed, explore, dump_words, info, models, vocab, train, evaluate, e
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `keras-elmo` with the given arguments, or those of the process.
 
-    Returns:
-        The exit code: 0, or 1 after an error that was reported in one line.
-
-    Raises:
-        SystemExit: with code 2 after wrong usage.
+    Returns the exit code: 0, or 1 after an error, reported in one line. Wrong usage exits with 2.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
@@ -43,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.run(arguments, parser)
         return 0
     except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing may be written to it any more.
+        # The reader of our output has closed it: anything more written there would fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

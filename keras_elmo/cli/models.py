@@ -23,47 +23,36 @@ def add_command(commands, common):
 
 
 def _models(arguments, _):
-    names, many = list_models(arguments.language), []
-    if arguments.language is None:
-        many = [f"{code} {language}" for code, language in MANY_LANGUAGES.items()]
-        names = [name for name in names if not name.startswith("many-languages/")]
-    _show_table(names)
-    if many:
-        _show_languages(many)
-    print("Tokenization, license, addresses and layers of one: keras-elmo info MODEL")
-
-
-def _show_table(names):
+    from rich.columns import Columns
     from rich.table import Table
 
+    is_complete = arguments.language is None
     table = Table()
     table.add_column("model", no_wrap=True)
     table.add_column("parameters", justify="right", no_wrap=True)
     table.add_column("download", justify="right", no_wrap=True)
     table.add_column("description", overflow="fold")
-    for name in names:
-        model = get_model(name)
-        table.add_row(name, *_sizes(model), model.description)
+    for name in list_models(arguments.language):
+        if not (is_complete and name.startswith("many-languages/")):
+            model = get_model(name)
+            table.add_row(name, *_sizes(model), model.description)
     print_table(table)
-
-
-def _show_languages(languages):
-    from rich.columns import Columns
-
-    print(f"many-languages/CODE is ELMoForManyLangs, for the code of {len(languages)} languages:")
-    print_table(Columns(languages, padding=(0, 2), column_first=True))
+    if is_complete:
+        codes = [f"{code} {language}" for code, language in MANY_LANGUAGES.items()]
+        print(f"many-languages/CODE is ELMoForManyLangs, for the code of {len(codes)} languages:")
+        print_table(Columns(codes, padding=(0, 2), column_first=True))
+    print("Tokenization, license, addresses and layers of one: keras-elmo info MODEL")
 
 
 def _sizes(model):
     """The number of parameters of a model and the size of its download, as text."""
-    config, num_bytes = model.config, model.weights_bytes
+    config, num_bytes, download = model.config, model.weights_bytes, "unknown"
     if model.local_path is not None:
         with model_files(model.name) as (options, _):
             config = ElmoConfig.from_json(options)
-    num_parameters = count_parameters(config) if config else None
-    if num_bytes is None and config:
-        num_bytes = num_parameters * BYTES_PER_PARAMETER
-    download = f"{num_bytes / 1e6:.0f} MB" if num_bytes else "unknown"
+    num_parameters = count_parameters(config) if config else 0
+    if num_bytes := num_bytes or num_parameters * BYTES_PER_PARAMETER:
+        download = f"{num_bytes / 1e6:.0f} MB"
     return (
         f"{num_parameters:,}" if config else "unknown",
         "none" if model.local_path is not None else download,

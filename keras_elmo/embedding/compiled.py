@@ -9,7 +9,6 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.layers.elmo_layer import ElmoLayer, aligned
-from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 
 _FEWEST_WORDS = 8
 
@@ -19,9 +18,9 @@ class CompiledWords:
 
     def __init__(self, layer: ElmoLayer):
         encoder = layer.token_encoder
-        shape = (None, None) if layer.config.reads_text else (None,)
+        ids = (None, None) if layer.config.reads_text else (None,), "int32"
         self._vectors = _compiled(
-            lambda ids: ops.cast(encoder(ids), "float32"), [encoder], (shape, "int32")
+            lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, ids
         )
 
     def run(self, ids: np.ndarray) -> np.ndarray:
@@ -36,22 +35,21 @@ class CompiledWords:
 class CompiledSentences:
     """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or `QuantizedBiLM`."""
 
-    def __init__(self, bilm: Any, mix: WeightedLayerSum | None, output: str, alignment: Any = None):
-        self._bilm, self._mix, self._output, self._alignment = bilm, mix, output, alignment
-        tokens, lengths = ((None, None, bilm.projection_dim), "float32"), ((None,), "int32")
+    def __init__(self, layer: ElmoLayer, bilm: Any, output: str):
+        self._layer, self._bilm, self._output = layer, bilm, output
         # On TensorFlow a `QuantizedBiLM` compiles itself.
-        layers = None if getattr(bilm, "is_compiled", False) else [bilm, mix]
-        self._of_whole = _compiled(self._vectors, layers, tokens)
-        self._of_padded = _compiled(self._vectors, layers, tokens, lengths)
+        variables = None if getattr(bilm, "is_compiled", False) else layer.variables
+        tokens, lengths = ((None, None, bilm.projection_dim), "float32"), ((None,), "int32")
+        self._call = _compiled(self._vectors, variables, tokens, lengths)
 
     def _vectors(self, tokens, lengths=None):
         mask = None
         if lengths is not None:
             mask = ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
         layers = self._bilm(ops.cast(tokens, self._bilm.compute_dtype), mask=mask)[:, :, 1:-1]
-        layers = aligned(layers, self._alignment)
+        layers = aligned(layers, self._layer.alignment)
         if self._output == "mix":
-            layers = self._mix(layers, training=False)
+            layers = self._layer.mixes[0](layers, training=False)
         elif self._output == "top":
             layers = layers[:, -1]
         elif self._output == "average":
@@ -68,8 +66,8 @@ class CompiledSentences:
             tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
             lengths = np.pad(lengths, (0, rows - num_rows))
         if (lengths == steps).all():  # it is faster without a mask
-            return self._of_whole(tokens)[:num_rows]
-        return self._of_padded(tokens, lengths)[:num_rows]
+            return self._call(tokens)[:num_rows]
+        return self._call(tokens, lengths)[:num_rows]
 
 
 def padded(count: int, up: bool = True) -> int:
@@ -84,30 +82,28 @@ def padded(count: int, up: bool = True) -> int:
     return -(-count // step) * step if up else max(count // step * step, min(count, step))
 
 
-def _compiled(function: Callable, layers: list | None, *signature: tuple) -> Callable:
+def _compiled(function: Callable, variables: list | None, *signature: tuple) -> Callable:
     """A function of tensors as one of NumPy arrays. (Keras' own `predict` is not for threads.)
 
     Args:
-        function: Function of tensors that returns one tensor.
-        layers: Those that it calls, or `None`; `None` for a function that compiles itself.
+        function: Function of tensors, of which it may be called without the last ones.
+        variables: Those that it reads; `None` for a function that compiles itself.
         *signature: Shape and dtype of each argument.
     """
     backend, call = keras.backend.backend(), function
-    if backend == "tensorflow" and layers is not None:
+    if backend == "tensorflow" and variables is not None:
         import tensorflow as tf
 
         specs = [tf.TensorSpec(*argument) for argument in signature]
-        graph = tf.function(function, input_signature=specs, autograph=False)
+        graph = tf.function(function, autograph=False)
         # Called directly, TensorFlow would warn of many functions.
-        trace = functools.cache(graph.get_concrete_function)
+        traced = functools.cache(lambda count: graph.get_concrete_function(*specs[:count]))
 
         def call(*tensors):
-            return trace()(*tensors)
+            return traced(len(tensors))(*tensors)
 
     elif backend == "jax":
         import jax
-
-        variables = [v for layer in layers or () if layer is not None for v in layer.variables]
 
         @jax.jit
         def on_values(values, *tensors):

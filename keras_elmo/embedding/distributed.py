@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable
 
@@ -46,17 +47,17 @@ def embed_shards(
 ) -> EmbeddedShards:
     """Embeds text shards on a Ray cluster, to a Parquet folder for each.
 
-    Each actor holds one model and embeds a shard at a time. If it dies, another resumes its shard
-    after the last part that was written. The same call resumes a job that was killed, and skips
-    shards that are complete and of this text, model and settings.
+    Each actor holds one model and embeds one shard at a time. If it dies, another resumes its
+    shard. The same call resumes a job that was killed, and skips shards that are complete and of
+    this text, model and settings.
 
     Args:
         files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
             a file system that all machines see under the same names.
         folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
         model: A name or path, as for `ElmoLayer`.
-        address: Of the cluster, as for `ray.init`; `None` for this machine, or the cluster that
-            this program is connected to or runs on.
+        address: The cluster's, as for `ray.init`; `None` for this machine, or the cluster that this
+            program runs on or is connected to.
         num_actors: Processes; `None` for as many as the cluster has cores for.
         cores_an_actor: Cores, and threads, of each.
         embedder: Further arguments of `Embedder`.
@@ -123,31 +124,30 @@ class _Actor:
     """A process with one model, which embeds a shard at each call."""
 
     def __init__(self, *arguments):
-        self._model, self._embedder_arguments, self._file_arguments = arguments
-        self._embedder = None
+        self._arguments = arguments
+
+    @functools.cached_property
+    def _embedder(self):
+        from keras_elmo.embedding.embedder import Embedder
+
+        # Not in the constructor, where Ray would retry after an error such as a missing model.
+        model, options, _ = self._arguments
+        return Embedder(model, progress=False, **options)
 
     def __call__(self, batch):
         source, target = str(batch["source"][0]), str(batch["target"][0])
         row = {"source": source, "skipped": False, "error_type": "", "error": ""}
         report = EmbeddedFile()
         try:
-            row["skipped"], report = self._embed(source, target)
+            lines_before = stored_lines(target) if os.path.exists(target) else None
+            report = self._embedder.embed_file(source, target, resume=True, **self._arguments[-1])
+            row["skipped"] = report.lines == lines_before
         except Exception as error:  # Ray would show it inside the traceback of a worker
             row |= {"error_type": type(error).__name__, "error": str(error)}
         row |= {"lines": report.lines, "tokens": report.tokens, "failed": report.failed}
         row["reason_lines"] = [line for line, _ in report.reasons]
         row["reasons"] = [reason for _, reason in report.reasons]
         return {name: [value] for name, value in row.items()}
-
-    def _embed(self, source, target):
-        from keras_elmo.embedding.embedder import Embedder
-
-        # Not in the constructor, where Ray would retry after an error such as a missing model.
-        if self._embedder is None:
-            self._embedder = Embedder(self._model, progress=False, **self._embedder_arguments)
-        lines_before = stored_lines(target) if os.path.exists(target) else None
-        report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
-        return report.lines == lines_before, report
 
 
 def _shards(files, folder):

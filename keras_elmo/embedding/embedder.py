@@ -54,12 +54,12 @@ _OUT_OF_MEMORY = re.compile(
 class Embedder:
     """Sentences in, word vectors out, as fast as the machine allows.
 
-    Each distinct word is encoded from its characters once and then cached; sentences are sorted by
-    length and run in batches of about the same number of tokens. Vectors do not depend on what else
-    is embedded: they are those of `ElmoLayer`, to a few units in the last place.
+    Each distinct word is encoded from its characters once and cached; sentences are sorted by
+    length and batched by tokens. Vectors do not depend on what else is embedded: they are those of
+    `ElmoLayer`, to a few units in the last place.
 
-    Threads can share an Embedder. It can be pickled, with its weights and cached words, for other
-    processes. Those must be spawned, not forked: `multiprocessing.set_start_method("spawn")`.
+    Threads can share an Embedder. Other processes must be spawned, not forked, by
+    `multiprocessing.set_start_method("spawn")`; it is pickled with its weights and cached words.
 
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
@@ -67,12 +67,11 @@ class Embedder:
             exhausted.
         word_cache: How many words' vectors to cache, or a `WordCache`; 0 for none.
         max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
-        overlap: Tokens that two pieces share. Each takes the vectors of the half nearer to it.
+        overlap: Tokens that two pieces share: each piece provides the half nearer to its middle.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            quantizes the LSTMs' products (see `QuantizedBiLM`). An `ElmoLayer` has a dtype of its
-            own and allows only `"int8"`.
-        vocabulary: For models that read whole words: the words in the order of their table's rows,
-            as a list or a path; `None` for the vocabulary.txt beside the model's files.
+            quantizes the LSTMs (see `QuantizedBiLM`). With an `ElmoLayer` only `"int8"`.
+        vocabulary: For models of whole words: the words in the order of the table's rows, as a list
+            or a path; `None` for the vocabulary.txt beside the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
@@ -127,7 +126,9 @@ class Embedder:
         self._ids = {} if self.config.reads_text else id_table(self.vocabulary or ())
         self._words = CompiledWords(self.layer)
         self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
-        self._sentences: dict[str, CompiledSentences] = {}
+        self._sentences = {
+            output: CompiledSentences(self.layer, self._bilm, output) for output in _OUTPUTS
+        }
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache
@@ -135,17 +136,15 @@ class Embedder:
         if word_cache:
             word_cache.rename(self._vocabulary_key)
             self._check_cache()
-            self._shares_cache = True
 
     def __repr__(self) -> str:
         return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
 
     def __reduce__(self):
-        names = ("batch_tokens", "max_tokens", "overlap", "vocabulary", "progress")
+        names = ("batch_tokens", "word_cache", "max_tokens", "overlap", "vocabulary", "progress")
         arguments = {name: getattr(self, name) for name in names}
-        arguments["word_cache"] = 0 if self.word_cache is None else self.word_cache
-        arguments["dtype"] = "int8" if self.dtype == "int8" else None
-        return functools.partial(type(self), **arguments), (self.layer,)
+        dtype = "int8" if self.dtype == "int8" else None  # otherwise the layer's own
+        return functools.partial(type(self), dtype=dtype, **arguments), (self.layer,)
 
     @property
     def dim(self) -> int:
@@ -167,15 +166,15 @@ class Embedder:
             output: `"mix"` for the `ElmoLayer`'s weighted sum, in a fresh one the mean of all
                 layers; `"average"` for that mean in any case, `"top"` for the last layer,
                 `"layers"` for all of them.
-            pooling: `None` for a vector for each word; `"mean"` or `"max"` over the words for one
-                for each sentence, of zeros for an empty one.
+            pooling: `None` for a vector per word; `"mean"` or `"max"` over the words for one per
+                sentence, zeros for an empty one.
 
         Returns:
-            List of float32 arrays: for a sentence of T tokens `(T, 2 * P)`, or `(L + 1, T, 2 * P)`
-            for `"layers"`; without T if pooled.
+            A float32 array for each sentence of T tokens: `(T, 2 * P)`, or `(L + 1, T, 2 * P)` for
+            `"layers"`; without T if pooled.
 
         Raises:
-            ValueError: if an argument is invalid, or what is given is not a sentence.
+            ValueError: if an argument is invalid, or an item is not a sentence.
             MemoryError: if even one sentence does not fit.
 
         Example:
@@ -198,7 +197,7 @@ class Embedder:
 
         Args:
             sentences, output, pooling: As for `embed`.
-            num_sentences: Their number, for the progress bar, if it is known.
+            num_sentences: Their number, if known, for the progress bar.
         """
         self._check_request(sentences, output, pooling)
         return self._arrays(sentences, output, pooling, num_sentences)
@@ -208,24 +207,16 @@ class Embedder:
     ) -> list[np.ndarray]:
         """As `embed`, of about `block_tokens` tokens at once and without a progress bar."""
         self._check_request(sentences, output, pooling)
-        return self._embed_block(list(map(_tokens, sentences)), output, pooling)
-
-    def _arrays(self, sentences, output, pooling, num_sentences):
-        blocks = in_blocks(map(_tokens, sentences), lambda s: len(s) + 2, self.block_tokens)
-        with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
-            for block in blocks:
-                yield from self._embed_block(block, output, pooling)
-                bar.advance(len(block))
-
-    def _embed_block(self, block, output, pooling):
-        """Arrays of sentences, in their order."""
+        block = list(map(_tokens, sentences))
         if not block:
             return []
-        table, sentences = self._word_table(block)
+        table, sentence_rows = self._word_table(block)
         step = self.max_tokens - self.overlap
-        starts = [range(0, max(len(rows) - self.overlap, 1), step) for rows in sentences]
+        starts = [range(0, max(len(rows) - self.overlap, 1), step) for rows in sentence_rows]
         pieces = [
-            rows[i : i + self.max_tokens] for rows, places in zip(sentences, starts) for i in places
+            rows[i : i + self.max_tokens]
+            for rows, places in zip(sentence_rows, starts)
+            for i in places
         ]
         vectors = [None] * len(pieces)
         order = sorted(range(len(pieces)), key=lambda i: len(pieces[i]))
@@ -235,9 +226,19 @@ class Embedder:
             batch, order = order[-count:], order[:-count]
             for i, array in zip(batch, self._run([pieces[i] for i in batch], table, output)):
                 vectors[i] = array
-        in_order = iter(vectors)
-        arrays = [_joined([next(in_order) for _ in places], self.overlap) for places in starts]
+        ends = np.cumsum(list(map(len, starts)))
+        arrays = [
+            _joined(vectors[end - len(places) : end], self.overlap)
+            for end, places in zip(ends, starts)
+        ]
         return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
+
+    def _arrays(self, sentences, output, pooling, num_sentences):
+        blocks = in_blocks(map(_tokens, sentences), lambda s: len(s) + 2, self.block_tokens)
+        with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
+            for block in blocks:
+                yield from self.embed_block(block, output, pooling)
+                bar.advance(len(block))
 
     def _word_table(self, block):
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
@@ -253,7 +254,7 @@ class Embedder:
         # The first rows of the table are the boundaries; what pads is masked, whatever it is.
         index = delimited_rows(lengths, np.concatenate(batch), begin=0, end=1)
         try:
-            vectors = self._compiled(output).run(table[index], lengths + 2)
+            vectors = self._sentences[output].run(table[index], lengths + 2)
         except Exception as error:
             if not _is_out_of_memory(error):
                 raise
@@ -267,14 +268,6 @@ class Embedder:
             return self._run(batch[:half], table, output) + self._run(batch[half:], table, output)
         # Copies: a view would keep the whole batch in memory.
         return [array[..., : len(rows), :].copy() for array, rows in zip(vectors, batch)]
-
-    def _compiled(self, output):
-        if output not in self._sentences:
-            mix = self.layer.mixes[0] if output == "mix" else None
-            self._sentences[output] = CompiledSentences(
-                self._bilm, mix, output, self.layer.alignment
-            )
-        return self._sentences[output]
 
     def embed_file(
         self,
@@ -296,16 +289,15 @@ class Embedder:
         folder beside it: after a kill, the same call with `resume` continues after the last one.
 
         Args:
-            source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open file of
-                bytes.
+            source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open binary
+                file.
             target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
                 ...; or .parquet, a folder, which needs pyarrow.
             output, pooling: As for `embed`.
-            field: Field of JSON lines that holds the sentence, a string or a list of tokens;
-                `None` for `"text"`. If given, any text is read as JSON lines.
-            max_line_tokens: A longer line, and one that is not the JSON it should be, has an array
-                without tokens (pooled: of zeros), with the reason in the attribute (Parquet:
-                column) `error`.
+            field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
+                `"text"`. If given, any text is read as JSON lines.
+            max_line_tokens: A longer line, or one of bad JSON, has an array without tokens (pooled:
+                of zeros) and the reason in the attribute (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was begun, or one whose text has grown.
@@ -315,8 +307,7 @@ class Embedder:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
 
         Raises:
-            FileExistsError: if the target exists or was begun, and neither `resume` nor `overwrite`
-                is set.
+            FileExistsError: if the target exists or was begun, without `resume` or `overwrite`.
             FileNotFoundError: if there is no such file or folder.
             OSError: if the disk is full. What was embedded is kept for `resume`.
             ValueError: if an argument is invalid, the text or a part is damaged, or what is to be
@@ -339,8 +330,8 @@ class Embedder:
         """Encodes and caches words in advance, such as those of a vocabulary.
 
         Args:
-            words: List, or the path of a file with one a line; `<S>` and `</S>` are a sentence's
-                boundaries.
+            words: List, or path of a file with one a line; `<S>` and `</S>` are boundaries of
+                sentences.
 
         Raises:
             ValueError: if the cache is too small for that many words.
@@ -382,10 +373,10 @@ class Embedder:
         if self.word_cache is None or not keys:
             return self._encode(keys)
         with self.word_cache.lock:
-            if self.word_cache and not self._shares_cache:
+            if self.word_cache:
                 self._check_cache()
             vectors = self.word_cache.fetch(keys, self._encode)
-            self._shares_cache = True
+            self._shares_cache = True  # a new cache belongs to the first model that has filled it
             return vectors
 
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
@@ -422,7 +413,9 @@ class Embedder:
             )
 
     def _check_cache(self):
-        """Raises ValueError unless the cache's vectors are this model's."""
+        """Once: raises ValueError unless the cache's vectors are this model's."""
+        if self._shares_cache:
+            return
         keys, known = self.word_cache.latest(_WORDS_TO_COMPARE)
         width = self.config.projection_dim
         if known.shape[1] != width:
@@ -438,6 +431,7 @@ class Embedder:
                 f"The word cache is of another model: its vectors of {words} are not those of this "
                 "model's token encoder. Give each model a WordCache of its own."
             )
+        self._shares_cache = True
 
 
 def _joined(pieces, overlap):
@@ -473,5 +467,6 @@ def _check_arguments(batch_tokens, max_tokens, overlap):
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
     if not isinstance(overlap, int) or not 0 <= overlap < max_tokens:
-        limits = f"of at least 0 and below max_tokens={max_tokens}"
-        raise ValueError(f"overlap must be an integer {limits}, got {overlap!r}.")
+        raise ValueError(
+            f"overlap must be an integer from 0 to below max_tokens={max_tokens}, got {overlap!r}."
+        )

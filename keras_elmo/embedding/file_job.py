@@ -1,4 +1,4 @@
-"""A text file to a file of vectors: in constant memory, and resumable after a kill."""
+"""A text file to a file of vectors, in constant memory; a killed job can be resumed."""
 
 import contextlib
 import ctypes
@@ -18,7 +18,7 @@ from keras_elmo.text.reader import Record, read_records
 if TYPE_CHECKING:
     from keras_elmo.embedding.embedder import Embedder
 
-MAX_REASONS = 20  # how many of the lines that could not be read a report lists
+MAX_REASONS = 20  # the most unreadable lines that a report lists
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class EmbeddedFile:
 
     lines: int = 0  # in the file of vectors, those of earlier runs included
     tokens: int = 0  # embedded by this run
-    seconds: float = 0.0  # of this run, without loading the model
+    seconds: float = 0.0  # of this run, excluding loading the model
     failed: int = 0  # lines of this run that could not be read; their arrays have no tokens
     reasons: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     """For the first of those, the line's number from 0 and the reason."""
@@ -107,7 +107,7 @@ def _skip(records: Iterator[Record], writer: VectorWriter, source):
 
 
 def _release_memory():
-    """Returns freed memory to the system: glibc keeps ever more of it, fragmented."""
+    """Returns freed memory to the system: glibc would keep more and more, fragmented."""
     # Other C libraries, and Windows, have no such function.
     with contextlib.suppress(AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

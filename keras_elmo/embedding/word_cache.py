@@ -1,4 +1,4 @@
-"""Token vectors of words met before, so that their characters are read only once."""
+"""Token vectors of words seen before, so that their characters are encoded only once."""
 
 import collections
 import itertools
@@ -19,9 +19,9 @@ _SPECIAL_KEYS = [BEGIN, END, UNKNOWN_KEY]
 class WordCache:
     """Token vectors by word: a least-recently-used cache.
 
-    An `Embedder` fills it as it meets words, a file of bilm-tf's `dump_token_embeddings` at once.
-    Threads, and several Embedders of the same model, can share one; with its first word it belongs
-    to a model, and the `Embedder` of another one refuses it.
+    An `Embedder` fills it as it meets words; a file of bilm-tf's `dump_token_embeddings` fills it
+    at once. Threads and Embedders of the same model can share one. From its first word on it
+    belongs to one model: an `Embedder` of another refuses it.
 
     Args:
         max_words: Maximum number of words to keep.
@@ -70,8 +70,8 @@ class WordCache:
 
         Args:
             embeddings: The hdf5 file, with the array `embedding` `(num_words, P)`.
-            vocabulary: The words in the order of its rows, one a line; `<S>` and `</S>` are a
-                sentence's boundaries. The first count as the most recently used.
+            vocabulary: The words in the order of its rows, one a line; `<S>` and `</S>` are
+                boundaries of sentences. The first count as the most recently used.
             max_words: As for the class; by default twice the words in the file.
 
         Raises:
@@ -89,14 +89,14 @@ class WordCache:
         if twice is not None:
             raise ValueError(f"{vocabulary}: {twice!r} is listed twice: each word has one row.")
         keys = [word if word in (BEGIN, END) else word.encode() for word in words]
-        cache = cls(max_words or 2 * max(len(keys), 1))
+        cache = cls(max_words or 2 * len(keys))
         cache.store(keys[: cache.max_words][::-1], vectors[: cache.max_words][::-1])
         return cache
 
     def save(self, embeddings: str | os.PathLike, vocabulary: str | os.PathLike) -> None:
         """Writes the words and their vectors as bilm-tf's `dump_token_embeddings` does.
 
-        The most recently used words come first, without those that a line of a file cannot hold.
+        The most recently used words come first; those that a line cannot hold are left out.
 
         Args:
             embeddings, vocabulary: The hdf5 file and the text file to write.
@@ -116,20 +116,20 @@ class WordCache:
             write_token_embeddings(embeddings, vectors)
 
     def fetch(self, keys: list[Key], encode: Callable[[list[Key]], np.ndarray]) -> np.ndarray:
-        """Vectors of distinct words, at least one: float32 `(len(keys), P)`, not to be changed.
+        """The vectors, read-only float32 `(len(keys), P)`, of one or more distinct words.
 
         Args:
             keys: The words.
-            encode: Makes the vectors of those that are not in the cache, to be stored.
+            encode: Makes the vectors of words that are not in the cache; they are added to it.
         """
         with self.lock:
-            missing = [key for key in keys if key not in self._vectors]
-            self.hits += len(keys) - len(missing)
-            self.misses += len(missing)
-            for key in keys:
-                if key in self._vectors:
-                    self._vectors.move_to_end(key)
-            if missing:
+            known = [key for key in keys if key in self._vectors]
+            for key in known:
+                self._vectors.move_to_end(key)
+            self.hits += len(known)
+            self.misses += len(keys) - len(known)
+            if len(known) < len(keys):
+                missing = [key for key in keys if key not in self._vectors]
                 self._add(missing, encode(missing))
             vectors = self._rows(keys)
             self._drop_oldest()
@@ -157,9 +157,8 @@ class WordCache:
             self._vectors = renamed
 
     def _add(self, keys, vectors):
-        self._vectors.update(
-            zip(keys, (vector.tobytes() for vector in np.asarray(vectors, np.float32)))
-        )
+        rows = np.asarray(vectors, np.float32)
+        self._vectors.update((key, row.tobytes()) for key, row in zip(keys, rows))
 
     def _drop_oldest(self):
         while len(self._vectors) > self.max_words:

@@ -1,7 +1,9 @@
 """Files of word vectors, one row for each line of a text, written in parts that survive a kill."""
 
+import abc
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 import shutil
@@ -34,14 +36,11 @@ def open_writer(
     Until then its parts are in a folder beside it (`.vectors.h5.parts` for `vectors.h5`).
 
     Args:
-        path: The file; its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a
-            dataset for each line, named "0", "1", ...; `.parquet` is a folder of files with the
-            columns `line`, `tokens`, `vectors` and `error`.
-        settings: JSON values that the vectors depend on. They are stored in the file.
-        dtype, compression, resume, overwrite: As for `Embedder.embed_file`.
-
-    Raises:
-        FileExistsError, FileNotFoundError, ValueError: As for `Embedder.embed_file`.
+        path: Its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a dataset for
+            each line, named "0", "1", ...; `.parquet` is a folder of files with the columns
+            `line`, `tokens`, `vectors` and `error`.
+        settings: JSON values that the vectors depend on, stored in the file.
+        dtype, compression, resume, overwrite: As for `Embedder.embed_file`, as are the errors.
     """
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
@@ -54,12 +53,14 @@ def open_writer(
 
 
 def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool = False) -> None:
-    """Raises what `open_writer` does if a file cannot be written; needs no backend."""
+    """Raises an error if `open_writer` would refuse the file; needs no backend."""
     if _suffix(path) not in _WRITERS:
         raise ValueError(
             f"Cannot write vectors to {os.fspath(path)!r}: the name must end in .h5, .hdf5 "
             "or .parquet."
         )
+    if _suffix(path) == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow")
     if resume and overwrite:
         raise ValueError("resume and overwrite exclude each other: choose one.")
     path = os.path.abspath(path)
@@ -75,10 +76,7 @@ def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool 
 
 
 def stored_lines(path: str | os.PathLike, begun_only: bool = False) -> int:
-    """How many lines are stored, after which `resume` would continue.
-
-    With `begun_only`, none if they are those of a complete file.
-    """
+    """After how many lines `resume` would continue; 0 if complete and `begun_only`."""
     path = os.path.abspath(path)
     parts, is_complete = _WRITERS[_suffix(path)].stored_parts(path)
     return parts[-1].stop if parts and not (begun_only and is_complete) else 0
@@ -96,7 +94,7 @@ class Part:
 
     @property
     def end(self) -> tuple[int, str | None, dict]:
-        """What two files that end with the same line, of the same settings, have in common."""
+        """What it has in common with another file that ends with the same line."""
         return self.stop, self.digest, self.settings
 
     @property
@@ -107,11 +105,11 @@ class Part:
         return json.dumps(fields)
 
 
-class VectorWriter:
-    """Writes blocks of vectors to parts, and makes a file of them in the end.
+class VectorWriter(abc.ABC):
+    """Writes blocks of vectors to parts, and makes one output of them in the end.
 
     A part holds some 64 MB of vectors and gets its name when it is complete. An error in the `with`
-    statement leaves the blocks before it for a run that resumes; a kill leaves the complete parts.
+    statement keeps the blocks before it for a run that resumes; a kill keeps the complete parts.
 
     Attributes:
         num_lines: Lines written, those of earlier runs included.
@@ -126,10 +124,10 @@ class VectorWriter:
         self._rows: list[tuple[int, Record, np.ndarray]] = []  # of the next part
         self._num_bytes = 0
         self._parts, self._is_finished = self.stored_parts(path) if resume else ([], False)
+        self._is_clean = False
         if self._parts:
             self.num_lines, self.digest, stored_settings = self._parts[-1].end
             self._check_settings(stored_settings)
-        self._is_clean = False
         os.makedirs(self._folder, exist_ok=True)
 
     def __enter__(self):
@@ -154,7 +152,10 @@ class VectorWriter:
             self._end_part()
 
     def write_no_lines(self, vectors: np.ndarray) -> None:
-        """Describes the rows of a file that is to have none, by an array such as they would be."""
+        """Writes a part without rows; `vectors`, as a row would have them, determine its schema."""
+        if not self._parts:
+            vectors = vectors.astype(self._settings["dtype"])
+            self._add_part([(0, Record([], None, "", 0), vectors)], stop=0, digest=None)
 
     def finish(self) -> None:
         """Makes the file from the parts, and removes them."""
@@ -166,7 +167,7 @@ class VectorWriter:
                     f"The parts in {self._folder} were changed meanwhile, perhaps by another "
                     f"process that writes {self.path}."
                 )
-            self._publish()
+            replace(self._join(), self.path)
         remove(self._folder)
         remove_replaced(self.path)
 
@@ -175,7 +176,7 @@ class VectorWriter:
         """The parts that a run can continue, and whether they are those of the complete file."""
         begun = cls._read_chain(_part_paths(_parts_folder(path)))
         try:
-            finished = cls._read_chain(cls._finished_paths(path))
+            finished = cls._read_chain(_finished_paths(path))
         except ValueError:
             if not begun:
                 raise
@@ -252,30 +253,18 @@ class VectorWriter:
                 self._parts[number] = dataclasses.replace(part, path=path)
         self._is_clean, self._is_finished = True, False
 
-    def _publish(self):
-        """Joins the parts, and puts the file in its place."""
-        joined = os.path.join(self._folder, f"joined{_suffix(self.path)}")
-        self._join(Part(joined, 0, self.num_lines, self.digest, self._settings))
-        sync_to_disk(joined)
-        replace(joined, self.path)
-
     @staticmethod
-    def _finished_paths(path):
-        """The files of a complete output, in the order of their lines."""
-        return [path] if os.path.exists(path) else []
-
-    @staticmethod
+    @abc.abstractmethod
     def _read_state(path):
-        """What the part in a file stores of itself."""
-        raise NotImplementedError
+        """Reads what the part in a file stores of itself."""
 
+    @abc.abstractmethod
     def _write_part(self, path, rows, part):
-        """Writes a part of rows `(number, record, vectors)` to a file."""
-        raise NotImplementedError
+        """Writes the rows `(number, record, vectors)` of a part, as many as it has, to a file."""
 
-    def _join(self, whole):
-        """Writes the rows of all parts to a file, described as one part."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _join(self):
+        """Joins the parts to the output, and returns its path inside their folder."""
 
 
 class Hdf5Writer(VectorWriter):
@@ -289,88 +278,82 @@ class Hdf5Writer(VectorWriter):
     def _write_part(self, path, rows, part):
         with _open_hdf5(path, "w") as file:
             file.attrs[_STATE] = part.state
-            for number, record, vectors in rows:
+            for number, record, vectors in rows[: part.stop - part.start]:
                 # HDF5 cannot compress an array without elements.
                 compression = self._settings["compression"] if vectors.size else None
                 dataset = file.create_dataset(str(number), data=vectors, compression=compression)
                 if record.error is not None:
                     dataset.attrs["error"] = record.error
 
-    def _join(self, whole):
+    def _join(self):
         from h5py import h5o
 
-        with _open_hdf5(whole.path, "w") as file:
-            file.attrs[_STATE] = whole.state
+        path = os.path.join(self._folder, f"joined{_suffix(self.path)}")
+        with _open_hdf5(path, "w") as file:
+            file.attrs[_STATE] = Part(path, 0, self.num_lines, self.digest, self._settings).state
         for part in self._parts:
             # Opened for each part: HDF5's memory for an open file grows with the datasets in it.
-            with _open_hdf5(part.path, "r") as source, _open_hdf5(whole.path, "r+") as target:
+            with _open_hdf5(part.path, "r") as source, _open_hdf5(path, "r+") as target:
                 for number in range(part.start, part.stop):
                     name = str(number).encode()
-                    # A third of the time of `source.copy`. Compressed data are copied as they are.
+                    # Three times as fast as `source.copy`; compressed data are copied as they are.
                     h5o.copy(source.id, name, target.id, name)
+        sync_to_disk(path)
+        return path
 
 
 class ParquetWriter(VectorWriter):
     """Writes a folder of Parquet files, which are the parts."""
 
-    def __init__(self, path: str, settings: dict, resume: bool):
-        self._pyarrow = _pyarrow()
-        super().__init__(path, settings, resume)
-
-    @staticmethod
-    def _finished_paths(path):
-        paths = _part_paths(path)
-        if not paths and os.path.exists(path):
-            raise ValueError(f"{path} is not a folder that keras_elmo wrote: it cannot be resumed.")
-        return paths
-
     @staticmethod
     def _read_state(path):
-        metadata = _pyarrow().parquet.read_metadata(path).metadata or {}
-        return metadata[_STATE.encode()]
+        import pyarrow.parquet as parquet
 
-    def write_no_lines(self, vectors):
-        if not self._parts:
-            vectors = vectors.astype(self._settings["dtype"])
-            self._add_part([(0, Record([], None, "", 0), vectors)], stop=0, digest=None)
+        return (parquet.read_metadata(path).metadata or {})[_STATE.encode()]
 
     def _write_part(self, path, rows, part):
-        schema = self._table(rows[:1]).schema
+        import pyarrow.parquet as parquet
+
+        schema = _table(rows[:1]).schema
         compression = self._settings["compression"] or "none"
-        with self._pyarrow.parquet.ParquetWriter(path, schema, compression=compression) as file:
+        with parquet.ParquetWriter(path, schema, compression=compression) as file:
             for group in in_blocks(rows, lambda row: row[-1].nbytes, _ROW_GROUP_BYTES):
-                # Cut, since a part without lines is given a row to know its columns by.
-                file.write_table(self._table(group).slice(0, part.stop - part.start))
+                file.write_table(_table(group).slice(0, part.stop - part.start))
             file.add_key_value_metadata({_STATE: part.state})
 
-    def _publish(self):
-        replace(self._folder, self.path)
+    def _join(self):
+        return self._folder
 
-    def _table(self, rows):
-        pa = self._pyarrow
-        numbers, records, vectors = zip(*rows)
-        tokens = [[token_bytes(token).decode() for token in record.tokens] for record in records]
-        columns = {
-            "line": pa.array(numbers, pa.int64()),
-            "tokens": pa.array(tokens, pa.list_(pa.string())),
-            "vectors": self._nested(vectors),
-            "error": pa.array([record.error for record in records], pa.string()),
-        }
-        return pa.table(columns)
 
-    def _nested(self, arrays):
-        """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as lists of D numbers, of T of those, of L."""
-        pa = self._pyarrow
-        values = pa.array(np.concatenate([array.reshape(-1) for array in arrays]))
-        *outer, width = arrays[0].shape
-        column = pa.FixedSizeListArray.from_arrays(values, width)
-        if not outer:
-            return column
-        num_layers = outer[0] if len(outer) == 2 else 1
-        counts = np.repeat([array.shape[-2] for array in arrays], num_layers)
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype("int32")
-        column = pa.ListArray.from_arrays(pa.array(offsets), column)
-        return pa.FixedSizeListArray.from_arrays(column, num_layers) if len(outer) == 2 else column
+def _table(rows):
+    """Rows of a part as a table of pyarrow."""
+    import pyarrow as pa
+
+    numbers, records, vectors = zip(*rows)
+    tokens = [[token_bytes(token).decode() for token in record.tokens] for record in records]
+    columns = {
+        "line": pa.array(numbers, pa.int64()),
+        "tokens": pa.array(tokens, pa.list_(pa.string())),
+        "vectors": _nested(vectors),
+        "error": pa.array([record.error for record in records], pa.string()),
+    }
+    return pa.table(columns)
+
+
+def _nested(arrays):
+    """Arrays `(D,)`, `(T, D)` or `(L, T, D)` as a column of lists, nested alike."""
+    import pyarrow as pa
+
+    *outer, width = arrays[0].shape
+    numbers = np.concatenate([array.reshape(-1) for array in arrays])
+    column = pa.FixedSizeListArray.from_arrays(pa.array(numbers), width)
+    if not outer:
+        return column
+    num_layers = outer[0] if len(outer) == 2 else 1
+    counts = np.repeat([array.shape[-2] for array in arrays], num_layers)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype("int32")
+    column = pa.ListArray.from_arrays(pa.array(offsets), column)
+    return pa.FixedSizeListArray.from_arrays(column, num_layers) if len(outer) == 2 else column
 
 
 _WRITERS = {".h5": Hdf5Writer, ".hdf5": Hdf5Writer, ".parquet": ParquetWriter}
@@ -384,6 +367,11 @@ def _parts_folder(path):
     """The folder beside a file for its parts."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.parts")
+
+
+def _finished_paths(path):
+    """The files of a complete output, in the order of their lines."""
+    return _part_paths(path) or ([path] if os.path.exists(path) else [])
 
 
 def _part_paths(folder):
@@ -413,12 +401,3 @@ def _open_hdf5(path, mode):
             yield file
     except RuntimeError as error:  # what h5py raises where the disk is full
         raise OSError(f"Cannot read or write {path}: {error}") from error
-
-
-def _pyarrow():
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow") from None
-    return pyarrow

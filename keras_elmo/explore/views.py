@@ -1,9 +1,10 @@
 """What the explorer shows. Streamlit calls `show` again at each change of an input."""
 
 import io
-import os
+import itertools
 import re
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -64,32 +65,28 @@ def show_characters(model: str) -> None:
         if not layer.config.has_lexicon
         else "A word is spelled by its code points, each by its place in the lexicon plus 1."
     )
-    _table(
-        pd.DataFrame(
-            {
-                "word": words,
-                "UTF-8": [" ".join(f"{byte:02x}" for byte in word.encode()) for word in words],
-                "ids": [" ".join(map(str, row)) for row in rows],
-            }
-        ),
-        "characters",
-    )
+    spelled = {
+        "word": words,
+        "UTF-8": [word.encode().hex(" ") for word in words],
+        "ids": [" ".join(map(str, row)) for row in rows],
+    }
+    _table(pd.DataFrame(spelled), "characters")
     if layer.config.word_dim:
         encoder, rows = encoder.characters, rows[:, 1:]
     activations = ops.convert_to_numpy(encoder.filter_activations(ops.convert_to_tensor(rows)))
-    edges = np.cumsum([number for _, number in encoder.filters])[:-1]
-    means = [abs(part).mean(axis=1) for part in np.split(activations, edges, axis=1)]
+    widths, numbers = zip(*encoder.filters)
+    parts = np.split(activations, np.cumsum(numbers)[:-1], axis=1)
+    means = np.stack([abs(part).mean(axis=1) for part in parts], axis=1).astype(float)
     data = pd.DataFrame(
-        [
-            (f"{i} {word}", width, float(mean[i - 1]))
-            for i, word in enumerate(words, 1)
-            for (width, _), mean in zip(encoder.filters, means)
-        ],
-        columns=["word", "width", "activation"],
+        {
+            "word": np.repeat(charts.numbered(words), len(widths)),
+            "width": np.tile(widths, len(words)),
+            "activation": means.ravel(),
+        }
     )
     st.subheader("Which widths fire")
     _picture(charts.filter_bars(data), "filters")
-    _table(data.assign(word=np.repeat(words, len(encoder.filters))), "filters")
+    _table(data.assign(word=np.repeat(words, len(widths))), "filters")
 
 
 def show_similarity(model: str) -> None:
@@ -101,31 +98,23 @@ def show_similarity(model: str) -> None:
     names = layer_names(len(first))
     with st.expander("Weights of the sum", expanded=True):
         st.latex(r"\gamma \sum_j \mathrm{softmax}(s)_j \, h_j")
-        columns = st.columns(len(names) + 1)
-        raw = [
-            column.slider(f"s of {name}", -5.0, 5.0, 0.0, 0.1)
-            for column, name in zip(columns, names)
-        ]
-        gamma = columns[-1].slider("gamma", -2.0, 2.0, 1.0, 0.1)
+        *columns, last = st.columns(len(names) + 1)
+        sliders = zip(columns, names)
+        raw = [column.slider(f"s of {name}", -5.0, 5.0, 0.0, 0.1) for column, name in sliders]
+        gamma = last.slider("gamma", -2.0, 2.0, 1.0, 0.1)
         shares = zip(names, analysis.softmax(raw))
         st.caption(
-            "Shares: "
-            + ", ".join(f"{name} {share:.2f}" for name, share in shares)
-            + ". The factor "
+            f"Shares: {', '.join(f'{name} {share:.2f}' for name, share in shares)}. The factor "
             "gamma scales all vectors alike: cosines do not depend on it, only on its sign."
         )
-    cosines = dict(zip(names, analysis.cosines(first, second)))
+    cosines = dict(zip(names, analysis.cosines(first, second).astype(float)))
     mixes = [analysis.mixed(layers, raw, gamma) for layers in (first, second)]
-    cosines["weighted sum"] = analysis.cosines(*mixes)
-    _picture(charts.heat_map(words, cosines), "similarity")
+    cosines["weighted sum"] = analysis.cosines(*mixes).astype(float)
+    data = pd.DataFrame(itertools.product(cosines, *words), columns=["layer", "first", "second"])
+    data["cosine"] = np.concatenate([values.ravel() for values in cosines.values()])
+    _picture(charts.heat_map(words, data), "similarity")
     st.caption("Colors go from 0 to 1; cosines below 0 have the color of 0.")
-    rows = [
-        (layer, a, b, float(values[i, j]))
-        for layer, values in cosines.items()
-        for i, a in enumerate(words[0])
-        for j, b in enumerate(words[1])
-    ]
-    _table(pd.DataFrame(rows, columns=["layer", "first", "second", "cosine"]), "similarity")
+    _table(data, "similarity")
 
 
 def show_uses(model: str) -> None:
@@ -162,13 +151,8 @@ def show_uses(model: str) -> None:
     names = layer_names(len(vectors))
     layer = st.selectbox("Layer", names, index=len(names) - 1)
     near = analysis.nearest(vectors[names.index(layer)], count=1)
-    _table(
-        pd.DataFrame(
-            [(contexts[i], contexts[j], cosine) for i, [(j, cosine)] in enumerate(near)],
-            columns=["use", "nearest use", "cosine"],
-        ),
-        "nearest_uses",
-    )
+    rows = [(contexts[i], contexts[j], cosine) for i, [(j, cosine)] in enumerate(near)]
+    _table(pd.DataFrame(rows, columns=["use", "nearest use", "cosine"]), "nearest_uses")
 
 
 def show_language_model(model: str) -> None:
@@ -179,33 +163,28 @@ def show_language_model(model: str) -> None:
     except FileNotFoundError:
         st.info(
             f"{_plain(model)} has no softmax, which predicts words: published models come without. "
-            "Train a model by `keras-elmo train --output run ...`, and look at it by `keras-elmo "
-            "explore --model run`."
+            "Train a model with `keras-elmo train --output run ...` and look at it with "
+            "`keras-elmo explore --model run`."
         )
         return
     scores: list[SentenceScore] = []
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "sentence.txt")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(" ".join(words) + "\n")
+        path = Path(folder, "sentence.txt")
+        path.write_text(" ".join(words) + "\n", encoding="utf-8")
         scoring.perplexity(path, vocabulary, on_sentence=scores.append)
     (score,) = scores
     # Forward predicts the words and the end, backward the words and the begin.
     losses = {"forward": score.forward[: len(words)]}
     if score.backward is not None:
         losses["backward"] = score.backward[-len(words) :]
-    data = pd.DataFrame(
-        [
-            (f"{i} {word}", direction, loss[i - 1] / np.log(2), np.exp(-loss[i - 1]))
-            for i, word in enumerate(words, 1)
-            for direction, loss in losses.items()
-        ],
-        columns=["word", "direction", "bits", "probability"],
-    )
+    places = itertools.product(charts.numbered(words), losses)
+    data = pd.DataFrame(places, columns=["word", "direction"])
+    nats = np.stack(list(losses.values()), axis=1).ravel()
+    data["bits"], data["probability"] = nats / np.log(2), np.exp(-nats)
     _picture(charts.probability_bars(data), "language_model")
     unknown = [word for word in words if vocabulary.count_unknown([word])]
     if unknown:
-        st.caption(_plain(f"Not in the vocabulary, predicted as <UNK>: {', '.join(unknown)}"))
+        st.caption(_plain(f"Not in the vocabulary, so predicted as <UNK>: {', '.join(unknown)}"))
     st.caption(f"Perplexity of the sentence: {score.perplexity:.1f}")
     _table(data, "probabilities")
 
@@ -217,10 +196,7 @@ def _checked(text):
         raise ValueError("There is no word: type some, separated by spaces.")
     if len(words) > _MOST_TOKENS:
         raise ValueError(f"Expected at most {_MOST_TOKENS} words, got {len(words):,}.")
-    glued = [
-        word for word in words if len(word) > 1 and word[-1] in ".,;:!?" and word[:-1].isalpha()
-    ]
-    if glued:
+    if glued := [word for word in words if re.fullmatch(r"[^\W\d_]+[.,;:!?]", word)]:
         st.caption(
             f"{', '.join(glued)}: tokens are separated by white space. The models were trained on "
             "text with a space before punctuation."

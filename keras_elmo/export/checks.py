@@ -86,7 +86,7 @@ def verified(
     found: Sequence[dict[str, np.ndarray]],
     tolerance: float | None = None,
 ) -> dict[str, float]:
-    """The largest difference of each of the `found` outputs of an export from the layer's.
+    """The largest difference of each output from the layer's, over all of `found`.
 
     Raises ValueError if one is larger than `tolerance`, by default `TOLERANCE`.
     """

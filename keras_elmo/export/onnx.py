@@ -18,7 +18,7 @@ def export_onnx(
 ) -> dict[str, float]:
     """Writes an ONNX model that reads character ids.
 
-    Its input is `char_ids`, int32 `(B, T + 2, C)` of `encode_sentences`, of any B and T; its
+    Its input is `char_ids`, int32 `(B, T + 2, C)` of `encode_sentences`, for any B and T; its
     outputs are those of `named_outputs`.
 
     Args:
@@ -84,9 +84,8 @@ def _make_constant(graph, weights):
         onnx.numpy_helper.from_array(ops.convert_to_numpy(weight), name)
         for name, weight in weights.items()
     )
-    inputs = [x for x in graph.input if x.name not in weights]
-    del graph.input[:]
-    graph.input.extend(inputs)
+    for value in [value for value in graph.input if value.name in weights]:
+        graph.input.remove(value)
 
 
 def _name_sizes(values, names):

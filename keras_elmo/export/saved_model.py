@@ -13,11 +13,10 @@ def export_saved_model(
 ) -> dict[str, float]:
     """Writes a SavedModel with the signatures of the TF-Hub ELMo module.
 
-    It needs TensorFlow and nothing else: `tf.saved_model.load`, or TensorFlow Serving, which looks
-    for `<name>/<version>/`. Its signatures give the float32 outputs of `named_outputs`:
+    It needs TensorFlow alone: `tf.saved_model.load`, or TensorFlow Serving, which looks for
+    `<name>/<version>/`. Its signatures give the float32 outputs of `named_outputs`:
 
-    - `default`, and the same as `serving_default`: `strings`, `(B,)`, sentences to be split at
-      white space.
+    - `default`, also as `serving_default`: `strings` `(B,)`, sentences to be split at white space.
     - `tokens`: `tokens`, strings `(B, T)`, and `sequence_len`, int32 `(B,)`. What lies beyond a
       sentence's length is not read, nor are empty strings at its end.
 

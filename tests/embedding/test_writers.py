@@ -198,8 +198,8 @@ def test_a_full_disk_keeps_the_parts_before(path, small_parts, monkeypatch, func
         write_blocks(writer, 2)
         original = getattr(type(writer), function)
 
-        def half(self, target, *args):
-            original(self, target, *args)
+        def half(self, *args):
+            original(self, *args)
             full()
 
         patch.setattr(type(writer), function, half)
@@ -379,6 +379,12 @@ def test_errors(tmp_path):
     with pytest.raises(ValueError, match="resume and overwrite exclude each other"):
         open_writer(tmp_path / "v.h5", SETTINGS, resume=True, overwrite=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_pyarrow_is_named_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="Parquet files need pyarrow: pip install pyarrow"):
+        writers.check_target(tmp_path / "v.parquet")
 
 
 @pytest.mark.parametrize("is_complete", [False, True])
