@@ -1,10 +1,10 @@
-"""Training speed side by side with bilm-tf: the `small` architecture, batch 32 x 20 words.
+"""Training speed compared with bilm-tf: the `small` architecture, batches of 32 x 20 words.
 
     python benchmarks/training_step.py "shards/*" --vocab vocab.txt --bilm-python BILM/bin/python
 
 BILM is an environment of Python 3.6 or 3.7 with tensorflow 1.15.5, protobuf 3.19.6, bilm 0.1.post5.
-The two run in turn, several times, on the same text, with the same settings: vocabulary of 50,000,
-2,048 negatives, dropout 0.1, Adagrad. Printed is the median speed of each and of the ratios.
+The two run in several interleaved rounds on the same text, with the same settings: vocabulary of
+50,000, 2,048 negatives, dropout 0.1, Adagrad. Prints the median of each speed and of the ratios.
 """
 
 import argparse
