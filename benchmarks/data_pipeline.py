@@ -3,7 +3,7 @@
     python benchmarks/data_pipeline.py "shards/*" --vocab vocab.txt
 
 Batches of 128 x 20 words with the characters of their distinct words, as a tf.data dataset and as
-NumPy arrays. Tokens are counted once, though each is in the forward and in the backward stream.
+NumPy arrays. Each token is counted once, though it is in both the forward and the backward stream.
 """
 
 import argparse

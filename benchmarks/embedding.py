@@ -1,16 +1,16 @@
-"""Tokens a second side by side: keras_elmo and the peers, each in its own environment.
+"""Tokens/s of embedding: keras_elmo and its peers, each in its own environment.
 
     python benchmarks/embedding.py "heldout/*" --bilm BILM/bin/python \
         --simple-elmo SIMPLE/bin/python --allennlp ALLENNLP/bin/python
 
 The environments: bilm 0.1.post5 with tensorflow 1.15.5 and protobuf 3.19.6 on Python 3.6 or 3.7;
 simple-elmo 0.9.2 with tensorflow-cpu and tf-keras of the same version; simple-elmo-pytorch 0.2
-(AllenNLP's ELMo) with torch, numpy, h5py. What is not given is left out.
+(AllenNLP's ELMo) with torch, numpy, h5py. Peers whose environment is not given are left out.
 
 All read the same random weights in bilm-tf's layout and the same natural text, in sentences of
-25 tokens, and run by turns, several rounds. The table is written to benchmarks/README.md: medians
+25 tokens, in several interleaved rounds. The table is written to benchmarks/README.md: medians
 of tokens/s, of the ratio to the fastest peer of each round, and of the share of the machine's
-limit, measured in the same rounds: the best matrix product and the fastest read of memory.
+limit. The limit is measured in the same rounds: the fastest matrix product and memory read.
 """
 
 import argparse

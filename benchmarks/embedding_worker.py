@@ -1,7 +1,7 @@
-"""One ELMo in its own process, told by the standard input what to embed and how often.
+"""Runs one ELMo implementation in its own process; standard input says what to embed.
 
-Run by embedding.py; needs nothing but the package it measures (Python 3.6 and later).
-Each line in is `BATCH_SIZE SENTENCES`, each line out `SECONDS PEAK_MEGABYTES`.
+Started by embedding.py; needs only the package that it measures (Python 3.6 or later).
+Each input line is `BATCH_SIZE SENTENCES`, each output line `SECONDS PEAK_MEGABYTES`.
 """
 
 import os

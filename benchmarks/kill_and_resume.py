@@ -1,11 +1,11 @@
-"""Kills a training at random moments and checks that it ends as if it had never been killed.
+"""Kills a training run at random moments and checks that the result is the same as without kills.
 
     python benchmarks/kill_and_resume.py --kills 20
 
 Trains a tiny model on generated text with `keras-elmo train`, once undisturbed and once killed
-(kill -9) again and again, each time started with the same command. Checkpoints and evaluations on
-held-out text are frequent, so that many kills hit them. Every array of the last checkpoint must be
-the same, bit for bit, and so must the log; no partial file may be left.
+(kill -9) again and again and restarted with the same command. Checkpoints and evaluations on
+held-out text are frequent, so that many kills hit them. Every array of the last checkpoint and the
+log must be the same, bit for bit; no partial file may be left.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Kills an embedding job at random moments, resumes it, and compares with an undisturbed one.
+"""Kills an embedding job at random moments, resumes it, and compares it with an undisturbed one.
 
     python benchmarks/kill_and_resume_embedding.py text.txt --kills 20
     python benchmarks/kill_and_resume_embedding.py "shards/*" --kills 20 --ray --actors 2
 
-Prints the rows compared and the largest difference of a number. Exits with 1 if a row is missing,
+Prints the number of compared rows and the largest difference. Exits with 1 if a row is missing,
 duplicated or of another shape, or differs by more than 1e-5.
 """
 

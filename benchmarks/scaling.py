@@ -3,9 +3,8 @@
     python benchmarks/scaling.py "heldout/*"
 
 Embeds running text with the bundled model, words in the cache, and draws benchmarks/scaling.png
-(needs matplotlib): seconds against the number of sentences, and tokens/s against the length of
-the sentences and the tokens of a batch. Points of one panel are measured by turns; the median of
-several rounds is drawn.
+(needs matplotlib): seconds by number of sentences, and tokens/s by sentence length and by tokens
+per batch. Points of one panel are measured in interleaved rounds; each shows the median.
 """
 
 import argparse

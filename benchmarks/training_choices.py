@@ -4,11 +4,10 @@
         --held-out heldout.txt --seconds 600
     python benchmarks/training_choices.py recipes ...
 
-Each choice is timed for some steps first; it then gets as many as fit into the seconds of the
-processor, and its learning rate falls to zero over them (but for bilm-tf's recipe, whose rate is
-constant). So a model whose steps cost more sees less text. The perplexity is that of the full
-softmax, every word of the first held-out sentences scored once. Prints a line of Markdown for each
-choice.
+Each choice is timed for some steps first. It then gets as many steps as fit into the given CPU
+seconds, and its learning rate falls to zero over them (except for bilm-tf's recipe, whose rate is
+constant). So a model with slower steps sees less text. The perplexity is that of the full softmax,
+with every word of the first held-out sentences scored once. Prints one line of Markdown per choice.
 """
 
 import argparse

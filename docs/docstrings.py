@@ -1,4 +1,4 @@
-"""Makes docstrings in the form of Keras' own ready for mkdocstrings' parser of Google style."""
+"""Converts Keras-style docstrings for mkdocstrings' parser of Google style."""
 
 import re
 import textwrap

@@ -1,16 +1,16 @@
-"""The ablations of Peters et al. 2018 with `ner.py` or `sst5.py`, all by one command.
+"""The ablations of Peters et al. 2018 with `ner.py` or `sst5.py`, all with one command.
 
     python examples/ablations.py ner --train train.bio --dev dev.bio --test test.bio --seeds 3
     python examples/ablations.py sst5 --train train.txt --dev dev.txt --test test.txt --only layers
 
 Options that this program does not know are passed to `ner.py` or `sst5.py`. The folder `--output`
-gets a table for each ablation, with the options of each row and the paper's figures beside ours,
-and pictures of the learned layer weights and of the amount of training text. The paper's figures
-are for other tasks and a far larger biLM: compare the differences between rows. Rows that are in
-the output folder already are not run again, so the command can be stopped and resumed.
+gets a table for each ablation, with the options of each row and the paper's figures next to ours,
+and pictures of the learned layer weights and of the scores by amount of training text. The paper's
+figures are for other tasks and a far larger biLM: compare the differences between rows. Rows that
+are already in the output folder are not run again, so the command can be stopped and resumed.
 
-With the bundled model expect about two points of F1 more with ELMo at each amount of WNUT-17's
-training text; README.md in this folder has all the tables.
+With the bundled model, expect a gain of about two points of F1 from ELMo at each amount of
+WNUT-17's training text; README.md in this folder has all the tables.
 """
 
 import argparse

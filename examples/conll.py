@@ -1,4 +1,4 @@
-"""Reads column files in the manner of CoNLL-2012, for `srl.py` and `coref.py` to import."""
+"""Reads column files in the format of CoNLL-2012, for `srl.py` and `coref.py` to import."""
 
 from features import open_text
 

@@ -1,4 +1,4 @@
-"""Which words speak of the same thing? Coreference with GloVe and ELMo.
+"""Which words refer to the same thing? Coreference with GloVe and ELMo.
 
     python examples/coref.py --train train.conll --dev dev.conll --test test.conll \\
         --features glove glove+elmo --seeds 3 --output coref_output
@@ -6,11 +6,11 @@
         --chains "Ann Lee saw her brother ." "She called him ."
 
 The model of Lee et al. 2017: each span of words is scored as a mention, the best ones look for
-their antecedent among the mentions before them, and what is linked makes a chain. ELMo is added to
-the input, as Peters et al. 2018 did. Speakers and genres are not read.
+their antecedent among the mentions before them, and linked mentions form a chain. ELMo is added to
+the input, as in Peters et al. 2018. Speakers and genres are not read.
 
 Files are those of CoNLL-2012, or of LitBank in the same columns. README.md in this folder says
-where to get them. Where the training text has chains of a single mention, as LitBank does, the
+where to get them. If the training text has chains of a single mention, as LitBank does, the
 model learns to find these too.
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets

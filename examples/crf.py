@@ -11,8 +11,8 @@ A sequence of tags `y` of a sentence with logits `x` has the score
     start[y_1] + sum_t x[t, y_t] + sum_t transitions[y_t, y_t+1] + end[y_T]
 
 and the probability `exp(score)` divided by the sum of `exp(score)` over all sequences. The sum and
-the best sequence both come from one pass over the sentence. It keeps for every tag the score of all
-prefixes that end in it (`logsumexp`), or of the best one (`max`).
+the best sequence are each computed in one pass over the sentence, which keeps for every tag the
+score of all prefixes that end in it (`logsumexp`), or of the best such prefix (`max`).
 """
 
 import keras

@@ -6,12 +6,12 @@
         --classify "A man plays the guitar ." "A man makes music ."
 
 The network of Chen et al. 2017 (their sequential model): a bidirectional LSTM reads premise and
-hypothesis, each word is compared with the words of the other sentence that it is most alike, a
-second LSTM composes the comparisons, and their mean and maximum decide. ELMo is added to the input
-and to the output of the first LSTM, as Peters et al. 2018 did, each with a mix of its own.
+hypothesis, each word is compared with the most similar words of the other sentence, a second LSTM
+composes the comparisons, and a classifier reads their mean and maximum. ELMo is added to the input
+and to the output of the first LSTM, as in Peters et al. 2018, each with its own mix.
 
-Files are JSON lines: SNLI's own, or lines of "premise", "hypothesis" and "label" whose sentences
-are tokenized. README.md in this folder says where to get them.
+Files are JSON Lines: those of SNLI, or lines with "premise", "hypothesis" and "label" whose
+sentences are tokenized. README.md in this folder says where to get them.
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
 results.md, .csv and .json (mean and deviation over the seeds), the same for each run, a picture of

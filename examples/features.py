@@ -1,7 +1,7 @@
-"""What the experiments read: GloVe, cached ELMo vectors, batches.
+"""The inputs of the experiments: GloVe, cached ELMo vectors, batches.
 
 ELMo's layers do not change while a task is learned; only their mix does. They are computed once and
-kept in a file, so an epoch costs no more than the model of the task.
+cached in a file, so an epoch costs no more than the task model.
 """
 
 import contextlib

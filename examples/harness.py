@@ -1,7 +1,7 @@
-"""What the experiments share: options, training, tables, confusion matrices.
+"""Code shared by the experiments: options, training, tables, confusion matrices.
 
 An experiment trains the same model with several seeds, each until the score on the development set
-no longer rises, and reports the mean and the standard deviation on the test set. The inputs of the
+stops improving, and reports the mean and the standard deviation on the test set. The inputs of the
 models are in `features.py`.
 """
 

@@ -3,12 +3,12 @@
     python examples/pretrain.py "training-monolingual.tokenized.shuffled/*" \
         --held-out "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-*" --output my_elmo
 
-The text is one tokenized sentence a line, plain, .gz or .xz. Stop it at any moment and start the
-same command again: it is resumed where it was. `keras-elmo train` does the same without a program,
-except for the early stopping; this one is to be read, and changed.
+The text has one tokenized sentence per line, plain, .gz or .xz. Training can be stopped at any
+moment; the same command resumes it. `keras-elmo train` does the same without a program, except for
+the early stopping; this program is meant to be read and changed.
 
 What to expect, measured with `keras-elmo train` and the same architecture and optimizer: on 65 M
-words of books with a vocabulary of 60,003 words, a held-out perplexity (the full softmax) of 199
+words of books with a vocabulary of 60,003 words, a held-out perplexity (full softmax) of 199
 after 1,000 of 11,500 steps of 128 x 20 words, which took 12 minutes on two CPU cores.
 """
 

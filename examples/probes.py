@@ -7,12 +7,12 @@
     python examples/probes.py neighbors --word play --text text.txt \
         --sentences "They had a good play on the first day ." "He went to see the play ."
 
-Nothing but a linear layer is trained here: what it finds must be in the vectors already. In the
-paper the lower LSTM layer was better for parts of speech, the upper one for senses. Tables go to
-`--output`, with the paper's figures, which are of the `original` model; those for parts of speech
-are on other data. Files may be plain, .gz or .xz. README.md in this folder says where to get them.
+Only a linear layer is trained here: what it finds must already be in the vectors. In the paper the
+lower LSTM layer was better for parts of speech, the upper one for senses. Tables go to `--output`,
+with the paper's figures, which are for the `original` model; those for parts of speech are on
+other data. Files may be plain, .gz or .xz. README.md in this folder says where to get them.
 
-With the bundled model expect an accuracy of 92 for parts of speech (LSTM 1) and an F1 of 62 for
+With the bundled model, expect an accuracy of 92 for parts of speech (LSTM 1) and an F1 of 62 for
 senses (LSTM 2).
 """
 

@@ -7,17 +7,17 @@
 
 The network of Clark and Gardner 2018, to which Peters et al. 2018 added ELMo: a bidirectional GRU
 reads question and context, each attends to the other, the context attends to itself, and two more
-GRUs say where the answer begins and ends. ELMo is added to the input and to the output of the first
-GRU, each with a mix of its own.
+GRUs predict where the answer begins and ends. ELMo is added to the input and to the output of the
+first GRU, each with its own mix.
 
-Files are those of SQuAD 1.1. SQuAD's own test set is not public: its development set is the one to
-report on. The scores are F1 and exact match by the rules of the official script. The output folder
+Files are those of SQuAD 1.1. SQuAD's test set is not public: report results on its development
+set. The scores are F1 and exact match by the rules of the official script. The output folder
 gets results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the best
-model of each feature set, and for each run the predictions in the official form, JSON of
+model of each feature set, and for each run the predictions in the official format, JSON of
 `{id: answer}`.
 
-`tiny_squad.json` beside this program shows that it learns (a few minutes, F1 100 on what it has
-seen): pass it three times. A whole training on SQuAD takes a GPU.
+`tiny_squad.json` in this folder shows that the program learns (a few minutes, F1 100 on the
+training text): pass it as `--train`, `--dev` and `--test`. Training on SQuAD itself needs a GPU.
 """
 
 import collections

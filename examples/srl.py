@@ -5,13 +5,13 @@
     python examples/srl.py --model srl_output/glove+elmo.keras \\
         --label "The cat sat on the mat ."
 
-The tagger of He et al. 2017: LSTMs with highway connections, one upon the other, read the sentence
-by turns forward and backward, knowing which word is the predicate; tags are the most likely ones
-that form spans (BIO). ELMo is added to the input, as Peters et al. 2018 did. Beside it, a
-classifier of single words finds the predicates, for sentences in which they are not marked.
+The tagger of He et al. 2017: stacked LSTMs with highway connections read the sentence alternately
+forward and backward, given which word is the predicate; the tags are the most likely ones that form
+valid spans (BIO). ELMo is added to the input, as in Peters et al. 2018. A separate classifier of
+single words finds the predicates in sentences in which they are not marked.
 
-Files are those of CoNLL-2012, or columns of index, token, predicate and a column of BIO tags for
-each predicate, an empty line after each sentence. README.md in this folder says where to get them.
+Files are those of CoNLL-2012, or columns of index, token, predicate and one column of BIO tags per
+predicate, with an empty line after each sentence. README.md in this folder says where to get them.
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
 results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the

@@ -7,14 +7,14 @@
 The network of McCann et al. 2017, to which Peters et al. 2018 added ELMo: a bidirectional LSTM
 reads the sentence, each word attends to all the others, a second LSTM reads the result, and four
 poolings of its outputs go through maxout layers. ELMo is added to the input, to the second LSTM's
-output, or to both, each with a mix of its own. Files are the trees of the Stanford Sentiment
+output, or to both, each with its own mix. Files are the trees of the Stanford Sentiment
 Treebank, with its own splits. README.md in this folder says where to get them.
 
 The first run computes ELMo's vectors and caches them in `--cache`; later runs start training at
 once. The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the
 same for each run, a picture of the confusion matrix and the best model of each feature set.
 
-With the bundled model expect an accuracy of about 46 (with GloVe alone 43); a run takes about 10
+With the bundled model, expect an accuracy of about 46 (with GloVe alone 43). A run takes about 10
 minutes on one CPU core.
 """
 

@@ -1,4 +1,4 @@
-"""A Keras model that reads GloVe and ELMo, for the programs of tasks to subclass."""
+"""A Keras model that reads GloVe and ELMo, for the task programs to subclass."""
 
 import keras
 

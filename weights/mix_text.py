@@ -1,10 +1,10 @@
-"""Mixes the sentences of several corpora over new shards, each with some of all.
+"""Shuffles the sentences of several corpora over new shards, so that each shard mixes all corpora.
 
     python weights/mix_text.py "lm_books/train/*.xz" "lm_modern/train/*.xz" --output text
 
-A `LanguageModelCorpus` shuffles sentences inside a shard and shards among each other: left as they
-are, books and modern text would come in blocks. All sentences are shuffled in memory. Prints the
-SHA-256 of each shard's text: the bytes of an .xz file depend on the version of liblzma.
+A `LanguageModelCorpus` shuffles the sentences inside a shard and the order of the shards, so
+unmixed books and modern text would come in blocks. All sentences are shuffled in memory. Prints the
+SHA-256 of each shard's text, because the bytes of an .xz file depend on the version of liblzma.
 """
 
 import argparse

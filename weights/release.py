@@ -1,11 +1,11 @@
-"""Puts a trained biLM into weights/default, with what the tests hold it to.
+"""Copies a trained biLM to weights/default and writes the values that the tests expect of it.
 
     python weights/release.py run/model
 
 The folder is one that `keras-elmo train` or `export` wrote. weights/default gets its options,
 weights and vocabulary; tests/golden/bundled gets the layers' vectors of a few sentences, the
-softmax's rows of the most frequent words in float16, and the perplexities of text.txt over those
-words. The softmax itself is too large to ship. MODEL_CARD.md is written by hand.
+softmax rows of the most frequent words in float16, and the perplexities of text.txt over those
+words. The full softmax is too large to ship. MODEL_CARD.md is written by hand.
 """
 
 import argparse
