@@ -8,15 +8,15 @@ import keras
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.projected_lstm import ProjectedLSTM
-from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.lstm import masked
 
 _ORIGINAL = ElmoConfig()
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class BiLMStack(keras.layers.Layer):
+class BiLMStack(Configured, keras.layers.Layer):
     """Stacked LSTMs with projection, forward and backward, returning every layer.
 
     The two directions share the token vectors and nothing else. Layer 0 of the output is the token
@@ -77,16 +77,6 @@ class BiLMStack(keras.layers.Layer):
         super().__init__(**kwargs)
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}.")
-        ElmoConfig(
-            lstm_dim=lstm_dim,
-            projection_dim=projection_dim,
-            num_layers=num_layers,
-            cell_clip=cell_clip,
-            proj_clip=proj_clip,
-            use_skip_connections=use_skip_connections,
-            bidirectional=bidirectional,
-            always_project=always_project,
-        )  # raises ValueError on bad arguments
         self.lstm_dim = lstm_dim
         self.projection_dim = projection_dim
         self.num_layers = num_layers
@@ -96,6 +86,7 @@ class BiLMStack(keras.layers.Layer):
         self.bidirectional = bidirectional
         self.dropout = dropout
         self.always_project = always_project
+        self.checked_config()
         self.seed_generator = None
         if dropout:
             # With a seed of its own: PyTorch would take its global generator's numbers otherwise.
@@ -197,9 +188,6 @@ class BiLMStack(keras.layers.Layer):
             return x
         return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        return mask
-
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         batch_size, num_tokens = input_shape[:2]
         dim = self.num_directions * self.projection_dim
@@ -208,13 +196,7 @@ class BiLMStack(keras.layers.Layer):
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
     # tensor too, and as `mask` without one.
     def compute_output_spec(
-        self,
-        inputs,
-        mask=None,
-        initial_state=None,
-        return_state=False,
-        training=None,
-        inputs_mask=None,
+        self, inputs, mask=None, initial_state=None, return_state=False, *_, **__
     ):
         shape = self.compute_output_shape(inputs.shape)
         outputs = keras.KerasTensor(shape, self.compute_dtype)
@@ -225,24 +207,6 @@ class BiLMStack(keras.layers.Layer):
         h = keras.KerasTensor((*dims, self.projection_dim), dtype)
         c = keras.KerasTensor((*dims, self.lstm_dim), dtype)
         return outputs, (h, c)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "lstm_dim": self.lstm_dim,
-            "projection_dim": self.projection_dim,
-            "num_layers": self.num_layers,
-            "cell_clip": self.cell_clip,
-            "proj_clip": self.proj_clip,
-            "use_skip_connections": self.use_skip_connections,
-            "bidirectional": self.bidirectional,
-            "dropout": self.dropout,
-            "always_project": self.always_project,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "BiLMStack":
-        return super().from_config(current_names(config))
 
 
 def run_direction(

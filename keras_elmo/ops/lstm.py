@@ -39,7 +39,7 @@ def lstm(
     recurrent_kernel: Any,
     projection_kernel: Any,
 ) -> tuple[Any, Any, Any]:
-    """Runs an LSTM of U units, projected to P, on the products with its inputs.
+    """Runs an LSTM of U units, projected to P: outputs `(T, P, B)`, and the state after, h and c.
 
     The gradient of a kernel is one product over all steps instead of a sum over them.
 
@@ -51,13 +51,10 @@ def lstm(
         recurrent_kernel: `(4 * U, P)`.
         projection_kernel: `(P, U)`, or `None`.
 
-    Returns:
-        Outputs `(T, P, B)`, and the state after, `h` and `c`.
-
     Reference: BILM_TF.md, "LSTM with projection".
     """
-    kernels = (recurrent_kernel, projection_kernel)
-    return call_with_gradient(_forward, _backward, spec, z, valid, h, c, *kernels)
+    arguments = z, valid, h, c, recurrent_kernel, projection_kernel
+    return call_with_gradient(_forward, _backward, spec, *arguments)
 
 
 def lstm_step(

@@ -332,7 +332,7 @@ def _corpus(settings, config, vocabulary, shard):
         vocabulary,
         batch_size=settings.batch_size // shard[1],
         unroll_steps=settings.unroll_steps,
-        max_characters_per_token=config.max_characters_per_token if config.filters else None,
+        max_characters_per_token=config.row_width or None,
         # A batch split over devices has its words place by place, in one shape for all.
         widest_filter=None if is_split else config.widest_filter,
         distinct_words=not is_split,

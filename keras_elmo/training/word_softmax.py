@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.layers.renamed import current_names
+from keras_elmo.layers.configured import Configured
 from keras_elmo.ops.custom_gradient import call_with_gradient
 from keras_elmo.ops.gather import gather
 
@@ -16,7 +16,7 @@ _NEVER = -1e30
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class WordSoftmax(keras.layers.Layer):
+class WordSoftmax(Configured, keras.layers.Layer):
     """A softmax over the vocabulary, as the loss of each target word.
 
     Args:
@@ -122,18 +122,6 @@ class WordSoftmax(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None]:
         return (input_shape[0],)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "num_negative_samples": self.num_negative_samples,
-            "has_kernel": self.has_kernel,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "WordSoftmax":
-        return super().from_config(current_names(config))
 
 
 def _columns(targets, candidates, vocabulary_size):
