@@ -167,7 +167,7 @@ class BiLMStack(Configured, keras.layers.Layer):
         return _flip_backward([outputs[-1] for outputs in layers]), state
 
     def _run(self, inputs, mask, initial_state, training):
-        """Each direction on inputs of its own: the vectors of every layer, and the state after."""
+        """The vectors of every layer of each direction on its inputs, and the state after."""
         layers, states = [], []
         for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
             state = None if initial_state is None else [part[:, d] for part in initial_state]
@@ -217,18 +217,10 @@ def run_direction(
     use_skip_connections: bool = True,
     drop: Callable = lambda x: x,
 ) -> tuple[list, tuple]:
-    """Runs the LSTMs of one direction on top of each other.
+    """Runs the L LSTMs of one direction: the vectors of L + 1 layers, and the state after.
 
-    Args:
-        lstms: The L `ProjectedLSTM`, or what is called like them.
-        x: Token vectors `(B, T, P)`.
-        mask: Booleans `(B, T)`, or `None`.
-        initial_state: `(h, c)` of floats `(B, L, ...)`; zeros where `None`.
-        use_skip_connections: Whether layers after the first add their input to their output.
-        drop: Applied to the input of every LSTM, and to the top layer.
-
-    Returns:
-        The L + 1 layers' vectors `(B, T, P)`, and the state after, as the initial one.
+    `x` is `(B, T, P)`, as are the vectors; states are `(h, c)` of floats `(B, L, ...)`, zeros where
+    `None`. `drop` is applied to the input of every LSTM, and to the top layer.
     """
     outputs, states = [x], []
     for layer, lstm in enumerate(lstms):
@@ -245,7 +237,7 @@ def run_direction(
 
 
 def mask_tokens(tokens: Any, mask: Any) -> Any:
-    """Token vectors `(B, T, P)` with zeros where the mask `(B, T)`, if there is one, is `False`."""
+    """Token vectors `(B, T, P)`, zeros where the mask `(B, T)`, if any, is `False`."""
     return tokens if mask is None else masked(tokens, ops.expand_dims(ops.cast(mask, "bool"), -1))
 
 
@@ -255,10 +247,10 @@ def stack_directions(layers: Iterable[list]) -> Any:
 
 
 def _flip_backward(streams):
-    """Turns the second stream, if there is one, round: a backward LSTM runs from last to first."""
+    """Reverses the second stream, if there is one: a backward LSTM runs from last to first."""
     return [*streams[:1], *(ops.flip(x, axis=1) for x in streams[1:])]
 
 
 def _stack_states(states):
-    """A list of states (h, c), one for each layer or direction, to one, along a new axis 1."""
+    """Stacks the states (h, c) of layers or directions along a new axis 1."""
     return tuple(ops.stack(part, axis=1) for part in zip(*states))

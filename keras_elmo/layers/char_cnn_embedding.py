@@ -83,7 +83,11 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
             keras.layers.Conv1D(
                 number,
                 width,
-                kernel_initializer=self._initializer(width),
+                kernel_initializer=(
+                    uniform(0.05)
+                    if activation == "relu"
+                    else normal((width * char_embedding_dim) ** -0.5)
+                ),
                 dtype=self.dtype_policy,
                 name=f"convolution_{i}",
             )
@@ -100,11 +104,6 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="projection",
             )
-
-    def _initializer(self, width):
-        if self.activation == "relu":
-            return uniform(0.05)
-        return normal((width * self.char_embedding_dim) ** -0.5)
 
     def build(self, input_shape: tuple) -> None:
         # The padding of a sentence, id 0, has the zero vector and no row of its own.

@@ -158,7 +158,7 @@ def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any
 
 
 def is_python_strings(inputs: Any) -> bool:
-    """Whether `inputs` are strings outside any framework: `str`, lists or NumPy arrays of them."""
+    """Whether `inputs` are `str`, `bytes`, or lists or NumPy arrays of them."""
     if isinstance(inputs, np.ndarray):
         is_string = isinstance(next(inputs.flat, None), (str, bytes))
         return inputs.dtype.kind in "SUT" or (inputs.dtype.kind == "O" and is_string)
@@ -188,10 +188,8 @@ def token_lists(strings: Any) -> list[list[str | bytes]]:
 
 
 def _without_padding(tokens):
-    tokens = list(tokens)
-    while tokens and tokens[-1] in ("", b""):
-        tokens.pop()
-    return tokens
+    last = max((i for i, token in enumerate(tokens) if token not in ("", b"")), default=-1)
+    return list(tokens[: last + 1])
 
 
 def check_string_tensor(inputs: Any, name: str) -> None:

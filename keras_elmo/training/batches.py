@@ -78,7 +78,7 @@ class TextBatches(abc.ABC):
 
     @functools.cached_property
     def report(self) -> TextReport:
-        """What is in this worker's files; the first access reads all of them."""
+        """Counts of this worker's files; the first access reads all of them."""
         report = TextReport()
         for path, _ in self.parts():
             for _ in read_sentences(path, report):
@@ -156,8 +156,8 @@ class Packer:
     def fill(self, next_sentence: Callable[[], np.ndarray | None]) -> np.ndarray | None:
         """The next windows: inputs and targets, forward and backward, int32 `(4, B, T)`.
 
-        `None` where `next_sentence`, which returns the ids of a sentence with its boundaries, has
-        no other; the next call continues there.
+        `next_sentence` returns the ids of a sentence with its boundaries. Where it returns `None`,
+        so does this; the next call continues there.
         """
         num_rows, num_steps = len(self.rows), self.text.unroll_steps
         if self._windows is None:
@@ -257,7 +257,7 @@ class ShardWords(dict):
         return ShardSentences(np.array(ids, np.int32), np.array(stops))
 
     def translate(self, ids: np.ndarray, unknown: list[bytes]) -> np.ndarray:
-        """Ids in which unknown words were counted in the list `unknown`, to ids of this dict."""
+        """Ids of another shard, whose unknown words are `unknown`, to ids of this one."""
         num_words = len(self._vocabulary)
         if not unknown or not (ids >= num_words).any():
             return ids

@@ -213,7 +213,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
     def word_losses(
         self, inputs: dict[str, Any], tops: list[Any], sampled: bool = False
     ) -> list[Any]:
-        """The negative log-likelihoods of a batch's target words, in nats, from `call`'s outputs.
+        """The negative log-likelihoods of a batch's targets, in nats, from the outputs of `call`.
 
         A list of float32 `(B, T)`, one for each direction, by the full or the sampled softmax.
         """
@@ -301,8 +301,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             A `keras.callbacks.History`.
 
         Raises:
-            ValueError: if the corpus is too small for a batch, is an `EvaluationCorpus`, is not one
-                for this model, or an argument does not go with the others.
+            ValueError: if the corpus is too small, is an `EvaluationCorpus` or does not fit the
+                model, or arguments contradict each other.
         """
         callbacks = self._with_states(callbacks)
         kwargs["validation_data"] = self._evaluation_data(kwargs.get("validation_data"))
@@ -382,7 +382,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         return [states, *keras.tree.flatten(callbacks or [])]
 
     def _evaluation_data(self, x):
-        """An `EvaluationCorpus` as Keras takes it; other data as they are."""
+        """An `EvaluationCorpus` as Keras takes it; other data unchanged."""
         if isinstance(x, LanguageModelCorpus):
             raise ValueError(
                 "A LanguageModelCorpus is an endless stream for training: evaluate on an "
@@ -398,7 +398,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         return x.dataset().apply(tf.data.experimental.assert_cardinality(x.num_batches))
 
     def _check_corpus(self, corpus):
-        """Raises ValueError if a corpus is not one for this model."""
+        """Raises ValueError if a corpus does not fit this model."""
         own = {
             "vocabulary size": self.vocabulary_size,
             "bidirectional": self.config.bidirectional,
@@ -456,7 +456,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             vocabulary.write(Path(folder) / "vocabulary.txt")
 
     def load_hdf5(self, model: Any) -> bool:
-        """Loads the weights of a model, and the softmax.hdf5 beside them where there is one.
+        """Loads the weights of a model, and the softmax.hdf5 beside them, if any.
 
         Args:
             model: The folder of `export_hdf5`, or whatever else `ElmoLayer` takes.
@@ -522,7 +522,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         return steps
 
     def _by_variable(self, arrays):
-        """Pairs of a variable and its part of the arrays, which are named as in `weight_table`."""
+        """Pairs of a variable and its part of arrays that are named as in `weight_table`."""
         for entry in weight_table(self.config):
             for variable, rows in variables_and_rows(self, entry):
                 yield variable, entry.part_of(arrays[entry.name][rows], variable.shape)
@@ -594,7 +594,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
 
 def _prepend(history, rows):
-    """Puts the epochs before a resumed training into the history of Keras."""
+    """Puts the epochs before a resume into the history of Keras."""
     history.epoch[:0] = [row["epoch"] for row in rows]
     for name in {name: None for row in rows for name in row if name not in ("epoch", "step")}:
         earlier = [row[name] for row in rows if name in row]
@@ -603,7 +603,7 @@ def _prepend(history, rows):
 
 @contextlib.contextmanager
 def _training_data(corpus, position):
-    """The endless stream, from where training is, as Keras takes it: `position` says where."""
+    """The endless stream as Keras takes it, from the batch that `position()` returns."""
 
     def source():
         # Keras may take a look at a batch before it begins.

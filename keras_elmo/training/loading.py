@@ -96,7 +96,7 @@ def start_from(
 ) -> None:
     """Takes over the weights of another model, and its softmax where there is one.
 
-    `source` and `source_vocabulary` are `start_from` and `start_vocabulary` of `TrainingSettings`.
+    The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
     path = Path(source)
     if find_tf1_checkpoint(path) is not None:

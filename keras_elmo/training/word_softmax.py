@@ -65,12 +65,9 @@ class WordSoftmax(Configured, keras.layers.Layer):
         dim = input_shape[-1]
         self.kernel = None
         if self.has_kernel:
-            self.kernel = self.add_weight(
-                shape=(self.vocabulary_size, dim),
-                initializer=keras.initializers.RandomNormal(stddev=dim**-0.5),
-                name="kernel",
-            )
-        self.bias = self.add_weight(shape=(self.vocabulary_size,), initializer="zeros", name="bias")
+            drawn = keras.initializers.RandomNormal(stddev=dim**-0.5)
+            self.kernel = self.add_weight((self.vocabulary_size, dim), drawn, name="kernel")
+        self.bias = self.add_weight((self.vocabulary_size,), "zeros", name="bias")
 
     def call(self, inputs, targets, sampled=False, kernel=None):
         kernel = self.kernel if kernel is None else kernel
@@ -79,9 +76,6 @@ class WordSoftmax(Configured, keras.layers.Layer):
             logits = ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
             return keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
         candidates, expected_targets, expected = self.draw(targets)
-        return self._sampled_loss(inputs, targets, kernel, candidates, expected_targets, expected)
-
-    def _sampled_loss(self, inputs, targets, kernel, candidates, expected_targets, expected):
         num_targets = ops.shape(targets)[0]
         # One lookup for both: its gradient is a whole table.
         ids = ops.concatenate([ops.cast(targets, "int32"), ops.cast(candidates, "int32")])
