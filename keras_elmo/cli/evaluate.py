@@ -61,31 +61,29 @@ def _evaluate(arguments, _):
         print(f"bilm-tf's perplexity: {value:.4f} (mean of {size})")
         return
     batch_size = arguments.batch_size or 64
-    with (
-        progress_bar("scoring", unit="sentences") as bar,
-        _scores_file(arguments.per_sentence) as write,
-    ):
+    path = arguments.per_sentence
+    with progress_bar("scoring", unit="sentences") as bar, _opened(path) as file:
 
         def scored(score):
             bar.advance()
-            write(score)
+            if file is not None:
+                file.write(json.dumps(_row(score), ensure_ascii=False) + "\n")
 
         report = perplexity(
             model, arguments.files, vocabulary, batch_size=batch_size, on_sentence=scored
         )
     print_report(report)
-    if arguments.per_sentence is not None:
-        print(f"Wrote the scores of each sentence to {arguments.per_sentence}")
+    if path is not None:
+        print(f"Wrote the scores of each sentence to {path}")
 
 
 @contextlib.contextmanager
-def _scores_file(path):
-    """Yields a function that writes a `SentenceScore` as a line of JSON, where there is a path."""
+def _opened(path):
     if path is None:
-        yield lambda score: None
+        yield None
         return
     with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
-        yield lambda score: file.write(json.dumps(_row(score), ensure_ascii=False) + "\n")
+        yield file
 
 
 def _row(score):

@@ -8,15 +8,15 @@ import keras
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.projected_lstm import ProjectedLSTM
-from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.lstm import masked
 
 _ORIGINAL = ElmoConfig()
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class BiLMStack(keras.layers.Layer):
+class BiLMStack(Configured, keras.layers.Layer):
     """Stacked LSTMs with projection, forward and backward, returning every layer.
 
     The two directions share the token vectors and nothing else. Layer 0 of the output is the token
@@ -77,16 +77,6 @@ class BiLMStack(keras.layers.Layer):
         super().__init__(**kwargs)
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}.")
-        ElmoConfig(
-            lstm_dim=lstm_dim,
-            projection_dim=projection_dim,
-            num_layers=num_layers,
-            cell_clip=cell_clip,
-            proj_clip=proj_clip,
-            use_skip_connections=use_skip_connections,
-            bidirectional=bidirectional,
-            always_project=always_project,
-        )  # raises ValueError on bad arguments
         self.lstm_dim = lstm_dim
         self.projection_dim = projection_dim
         self.num_layers = num_layers
@@ -96,6 +86,7 @@ class BiLMStack(keras.layers.Layer):
         self.bidirectional = bidirectional
         self.dropout = dropout
         self.always_project = always_project
+        self.checked_config()
         self.seed_generator = None
         if dropout:
             # With a seed of its own: PyTorch would take its global generator's numbers otherwise.
@@ -176,7 +167,7 @@ class BiLMStack(keras.layers.Layer):
         return _flip_backward([outputs[-1] for outputs in layers]), state
 
     def _run(self, inputs, mask, initial_state, training):
-        """Each direction on inputs of its own: the vectors of every layer, and the state after."""
+        """The vectors of every layer of each direction on its inputs, and the state after."""
         layers, states = [], []
         for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
             state = None if initial_state is None else [part[:, d] for part in initial_state]
@@ -197,9 +188,6 @@ class BiLMStack(keras.layers.Layer):
             return x
         return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        return mask
-
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         batch_size, num_tokens = input_shape[:2]
         dim = self.num_directions * self.projection_dim
@@ -208,13 +196,7 @@ class BiLMStack(keras.layers.Layer):
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
     # tensor too, and as `mask` without one.
     def compute_output_spec(
-        self,
-        inputs,
-        mask=None,
-        initial_state=None,
-        return_state=False,
-        training=None,
-        inputs_mask=None,
+        self, inputs, mask=None, initial_state=None, return_state=False, *_, **__
     ):
         shape = self.compute_output_shape(inputs.shape)
         outputs = keras.KerasTensor(shape, self.compute_dtype)
@@ -226,24 +208,6 @@ class BiLMStack(keras.layers.Layer):
         c = keras.KerasTensor((*dims, self.lstm_dim), dtype)
         return outputs, (h, c)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "lstm_dim": self.lstm_dim,
-            "projection_dim": self.projection_dim,
-            "num_layers": self.num_layers,
-            "cell_clip": self.cell_clip,
-            "proj_clip": self.proj_clip,
-            "use_skip_connections": self.use_skip_connections,
-            "bidirectional": self.bidirectional,
-            "dropout": self.dropout,
-            "always_project": self.always_project,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "BiLMStack":
-        return super().from_config(current_names(config))
-
 
 def run_direction(
     lstms: Sequence[Callable],
@@ -253,18 +217,10 @@ def run_direction(
     use_skip_connections: bool = True,
     drop: Callable = lambda x: x,
 ) -> tuple[list, tuple]:
-    """Runs the LSTMs of one direction on top of each other.
+    """Runs the L LSTMs of one direction: the vectors of L + 1 layers, and the state after.
 
-    Args:
-        lstms: The L `ProjectedLSTM`, or what is called like them.
-        x: Token vectors `(B, T, P)`.
-        mask: Booleans `(B, T)`, or `None`.
-        initial_state: `(h, c)` of floats `(B, L, ...)`; zeros where `None`.
-        use_skip_connections: Whether layers after the first add their input to their output.
-        drop: Applied to the input of every LSTM, and to the top layer.
-
-    Returns:
-        The L + 1 layers' vectors `(B, T, P)`, and the state after, as the initial one.
+    `x` is `(B, T, P)`, as are the vectors; states are `(h, c)` of floats `(B, L, ...)`, zeros where
+    `None`. `drop` is applied to the input of every LSTM, and to the top layer.
     """
     outputs, states = [x], []
     for layer, lstm in enumerate(lstms):
@@ -281,7 +237,7 @@ def run_direction(
 
 
 def mask_tokens(tokens: Any, mask: Any) -> Any:
-    """Token vectors `(B, T, P)` with zeros where the mask `(B, T)`, if there is one, is `False`."""
+    """Token vectors `(B, T, P)`, zeros where the mask `(B, T)`, if any, is `False`."""
     return tokens if mask is None else masked(tokens, ops.expand_dims(ops.cast(mask, "bool"), -1))
 
 
@@ -291,10 +247,10 @@ def stack_directions(layers: Iterable[list]) -> Any:
 
 
 def _flip_backward(streams):
-    """Turns the second stream, if there is one, round: a backward LSTM runs from last to first."""
+    """Reverses the second stream, if there is one: a backward LSTM runs from last to first."""
     return [*streams[:1], *(ops.flip(x, axis=1) for x in streams[1:])]
 
 
 def _stack_states(states):
-    """A list of states (h, c), one for each layer or direction, to one, along a new axis 1."""
+    """Stacks the states (h, c) of layers or directions along a new axis 1."""
     return tuple(ops.stack(part, axis=1) for part in zip(*states))

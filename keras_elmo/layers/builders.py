@@ -1,10 +1,15 @@
 """Makes the parts of a biLM from its architecture, for `ElmoLayer` and the language model."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import keras
+from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.configured import argument_names
 from keras_elmo.layers.lexicon_embedding import LexiconEmbedding
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
@@ -12,11 +17,6 @@ from keras_elmo.layers.word_embedding import WordEmbedding
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.text.lexicon import Lexicon
 
-_CHAR_CNN = ("filters", "char_embedding_dim", "activation", "num_highway", "projection_dim")
-_WORDS = ("vocabulary_size", "projection_dim")
-_LEXICON = ("vocabulary_size", "word_dim", "num_characters", *_CHAR_CNN)
-_LSTMS = ("lstm_dim", "projection_dim", "num_layers", "cell_clip", "proj_clip")
-_BILM = (*_LSTMS, "use_skip_connections", "bidirectional", "always_project")
 _MOST_PARAMETERS = 1 << 32
 
 
@@ -29,16 +29,13 @@ def make_char_encoder(config: ElmoConfig, lexicon: Lexicon | None) -> UnicodeCha
         return UnicodeCharEncoder(config.max_characters_per_token)
     if lexicon is None:
         raise ValueError("A config with a lexicon needs it: pass lexicon=, a keras_elmo.Lexicon.")
-    expected = (
-        config.vocabulary_size if config.word_dim else None,
-        config.num_characters,
-        config.max_characters_per_token,
-    )
+    num_words = config.vocabulary_size if config.word_dim else None
+    expected = (num_words, config.num_characters, config.max_characters_per_token)
     sizes = [None if x is None else len(x) for x in (lexicon.words, lexicon.characters)]
-    if (*sizes, lexicon.max_characters_per_token) != expected:
+    if (found := (*sizes, lexicon.max_characters_per_token)) != expected:
         raise ValueError(
             f"The lexicon is of another model: the options have (words, characters, characters per "
-            f"token) {expected}, it has {(*sizes, lexicon.max_characters_per_token)}."
+            f"token) {expected}, it has {found}."
         )
     return LexiconEncoder(lexicon)
 
@@ -49,15 +46,11 @@ def make_token_encoder(
     """The layer from the ids of characters, words or both to token vectors."""
     common = {"dtype": dtype, "name": "token_encoder"}
     if config.word_dim:
-        return LexiconEmbedding(**_fields(config, _LEXICON), **common)
+        return _make(LexiconEmbedding, config, **common)
     if not config.reads_characters:
-        return WordEmbedding(**_fields(config, _WORDS), **common)
-    return CharCNNEmbedding(
-        **_fields(config, _CHAR_CNN),
-        num_characters=config.num_characters or NUM_CHARACTERS,
-        always_project=config.always_project,
-        **common,
-    )
+        return _make(WordEmbedding, config, **common)
+    num_characters = config.num_characters or NUM_CHARACTERS
+    return _make(CharCNNEmbedding, config, num_characters=num_characters, **common)
 
 
 def make_bilm(config: ElmoConfig, dtype: Any, dropout: float = 0.0) -> BiLMStack:
@@ -70,8 +63,35 @@ def make_bilm(config: ElmoConfig, dtype: Any, dropout: float = 0.0) -> BiLMStack
             f"A biLM of these options would have {num_parameters:,} parameters; expected at most "
             f"{_MOST_PARAMETERS:,}."
         )
-    return BiLMStack(**_fields(config, _BILM), dropout=dropout, dtype=dtype, name="bilm")
+    return _make(BiLMStack, config, dropout=dropout, dtype=dtype, name="bilm")
 
 
-def _fields(config, names):
-    return {name: getattr(config, name) for name in names}
+def add_state(
+    layer: keras.layers.Layer,
+    config: ElmoConfig,
+    num_rows: int,
+    names: Sequence[str],
+    **options: Any,
+) -> list[keras.Variable]:
+    """Adds weights for the state (h, c) that LSTMs carry from batch to batch, zeros at first.
+
+    Their shapes are `(num_rows, D, L, P)` and `(num_rows, D, L, lstm_dim)`.
+    """
+    rows = (num_rows, config.num_directions, config.num_layers)
+    options = {"trainable": False, "autocast": False, **options}
+    return [
+        layer.add_weight((*rows, dim), "zeros", "float32", name=name, **options)
+        for name, dim in zip(names, (config.projection_dim, config.lstm_dim))
+    ]
+
+
+def reset_state(variables: Iterable[keras.Variable] | None) -> None:
+    """Sets a state of `add_state` to zero, if there is one."""
+    for variable in variables or ():
+        variable.assign(ops.zeros(variable.shape, variable.dtype))
+
+
+def _make(layer, config, **others):
+    """A layer whose arguments are the config's fields of the same names, and others."""
+    names = [name for name in argument_names(layer) if hasattr(config, name)]
+    return layer(**{**{name: getattr(config, name) for name in names}, **others})

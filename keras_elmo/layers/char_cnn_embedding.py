@@ -7,10 +7,10 @@ import keras
 from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.highway import Highway
 from keras_elmo.layers.initializers import normal, uniform
 from keras_elmo.layers.placeholders import as_ids
-from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
 
 _ORIGINAL = ElmoConfig()
@@ -18,7 +18,7 @@ _ANY_LENGTH = 1 << 16  # the widest that a filter may be
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class CharCNNEmbedding(keras.layers.Layer):
+class CharCNNEmbedding(Configured, keras.layers.Layer):
     """Encodes tokens from their characters: convolutions, highway layers and a projection.
 
     Args:
@@ -67,23 +67,15 @@ class CharCNNEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         if filters is None:
             raise ValueError("CharCNNEmbedding needs filters: (width, number) pairs; got None.")
-        config = ElmoConfig(
-            filters=filters,
-            char_embedding_dim=char_embedding_dim,
-            activation=activation,
-            num_highway=num_highway,
-            projection_dim=projection_dim,
-            num_characters=num_characters,
-            always_project=always_project,
-            max_characters_per_token=_ANY_LENGTH,
-        )
-        self.filters = config.filters or ()
+        self.filters = filters
         self.char_embedding_dim = char_embedding_dim
         self.activation = activation
         self.num_highway = num_highway
         self.projection_dim = projection_dim
         self.num_characters = num_characters
         self.always_project = always_project
+        config = self.checked_config(max_characters_per_token=_ANY_LENGTH)
+        self.filters = config.filters or ()
         self.supports_masking = True
         # Keras would turn the ids into floats under mixed precision, and bfloat16 has no 261.
         self.autocast = False
@@ -91,7 +83,11 @@ class CharCNNEmbedding(keras.layers.Layer):
             keras.layers.Conv1D(
                 number,
                 width,
-                kernel_initializer=self._initializer(width),
+                kernel_initializer=(
+                    uniform(0.05)
+                    if activation == "relu"
+                    else normal((width * char_embedding_dim) ** -0.5)
+                ),
                 dtype=self.dtype_policy,
                 name=f"convolution_{i}",
             )
@@ -109,17 +105,10 @@ class CharCNNEmbedding(keras.layers.Layer):
                 name="projection",
             )
 
-    def _initializer(self, width):
-        if self.activation == "relu":
-            return uniform(0.05)
-        return normal((width * self.char_embedding_dim) ** -0.5)
-
     def build(self, input_shape: tuple) -> None:
         # The padding of a sentence, id 0, has the zero vector and no row of its own.
         self.char_embedding = self.add_weight(
-            shape=(self.num_characters, self.char_embedding_dim),
-            initializer=uniform(1.0),
-            name="char_embedding",
+            (self.num_characters, self.char_embedding_dim), uniform(1.0), name="char_embedding"
         )
         for convolution in self.convolutions:
             convolution.build((None, input_shape[-1], self.char_embedding_dim))
@@ -130,8 +119,17 @@ class CharCNNEmbedding(keras.layers.Layer):
             self.projection.build((None, num_filters))
 
     def call(self, inputs: Any) -> Any:
-        inputs = as_ids(inputs)
-        self._check_inputs(inputs)
+        inputs = as_ids(
+            inputs,
+            "CharCNNEmbedding expects integer character ids (..., C)",
+            "keras_elmo.encode_sentences or UnicodeCharEncoder",
+        )
+        widest = max(width for width, _ in self.filters)
+        if len(inputs.shape) < 2 or (inputs.shape[-1] or widest) < widest:
+            raise ValueError(
+                f"CharCNNEmbedding expects character ids (..., C) with C of at least {widest}, "
+                f"the widest filter; got shape {tuple(inputs.shape)}."
+            )
         x = self.filter_activations(ops.reshape(inputs, (-1, ops.shape(inputs)[-1])))
         for highway in self.highways:
             x = highway(x)
@@ -154,41 +152,11 @@ class CharCNNEmbedding(keras.layers.Layer):
         x = ops.concatenate([_largest(conv, x) for conv in self.convolutions], axis=-1)
         return ops.relu(x) if self.activation == "relu" else ops.tanh(x)
 
-    def _check_inputs(self, inputs):
-        if not keras.backend.is_int_dtype(inputs.dtype):
-            raise ValueError(
-                f"CharCNNEmbedding expects integer character ids (..., C), got dtype "
-                f"{keras.backend.standardize_dtype(inputs.dtype)} and shape {tuple(inputs.shape)}. "
-                "Make them with keras_elmo.encode_sentences or UnicodeCharEncoder."
-            )
-        widest = max(width for width, _ in self.filters)
-        if len(inputs.shape) < 2 or (inputs.shape[-1] or widest) < widest:
-            raise ValueError(
-                f"CharCNNEmbedding expects character ids (..., C) with C of at least "
-                f"{widest}, the widest filter; got shape {tuple(inputs.shape)}."
-            )
-
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.any(ops.not_equal(inputs, 0), axis=-1) if mask is None else mask
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "char_embedding_dim": self.char_embedding_dim,
-            "activation": self.activation,
-            "num_highway": self.num_highway,
-            "projection_dim": self.projection_dim,
-            "num_characters": self.num_characters,
-            "always_project": self.always_project,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "CharCNNEmbedding":
-        return super().from_config(current_names(config))
 
 
 def _largest(convolution, x):

@@ -8,7 +8,13 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.builders import make_bilm, make_char_encoder, make_token_encoder
+from keras_elmo.layers.builders import (
+    add_state,
+    make_bilm,
+    make_char_encoder,
+    make_token_encoder,
+    reset_state,
+)
 from keras_elmo.layers.initializers import weights_follow
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
@@ -158,7 +164,7 @@ class ElmoLayer(keras.layers.Layer):
         alignment = False if alignment is None else alignment
         self.is_aligned = alignment is not False
         self.supports_masking = True
-        # XLA has no strings; a model of another backend never gets any.
+        # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
             if not isinstance(config, ElmoConfig):
@@ -214,17 +220,13 @@ class ElmoLayer(keras.layers.Layer):
         for mix in self.mixes:
             mix.build((None, config.num_layers + 1, None, config.output_dim))
         if self.stateful:
-            self.hidden_state = self._state("hidden_state", config.projection_dim)
-            self.cell_state = self._state("cell_state", config.lstm_dim)
+            names = ("hidden_state", "cell_state")
+            self.hidden_state, self.cell_state = add_state(self, config, self.max_batch_size, names)
         self.alignment = None
         if self.is_aligned:
+            shape, options = 2 * (config.output_dim,), {"trainable": False, "autocast": False}
             self.alignment = self.add_weight(
-                2 * (config.output_dim,),
-                "identity",
-                "float32",
-                trainable=False,
-                autocast=False,
-                name="alignment",
+                shape, "identity", "float32", name="alignment", **options
             )
 
     def _load_alignment(self, matrix):
@@ -236,12 +238,6 @@ class ElmoLayer(keras.layers.Layer):
                 f"alignment must be a matrix {shape} for this model; got shape {matrix.shape}."
             )
         self.alignment.assign(matrix)
-
-    def _state(self, name, dim):
-        shape = (self.max_batch_size, self.config.num_directions, self.config.num_layers, dim)
-        return self.add_weight(
-            shape, "zeros", "float32", trainable=False, autocast=False, name=name
-        )
 
     @property
     def trainable_bilm(self) -> bool:
@@ -358,8 +354,7 @@ class ElmoLayer(keras.layers.Layer):
         """
         if not self.stateful:
             raise ValueError("This ElmoLayer carries no state; make it with stateful=True.")
-        for state in (self.hidden_state, self.cell_state):
-            state.assign(ops.zeros(state.shape, state.dtype))
+        reset_state((self.hidden_state, self.cell_state))
 
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
@@ -405,16 +400,15 @@ class ElmoLayer(keras.layers.Layer):
     def _is_checked_string(self, inputs):
         """Whether a tensor is of strings; raises ValueError if the layer cannot read it."""
         width, reads_text = self.config.row_width, self.config.reads_text
+        expected = (
+            "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
+            "keras_elmo.encode_token_ids"
+        )
         if reads_text:
             encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
             expected = (
                 "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
                 f"{width}) from {encoder}.encode_sentences"
-            )
-        else:
-            expected = (
-                "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
-                "keras_elmo.encode_token_ids"
             )
         if type(inputs).__module__.startswith(("tf_keras.", "tensorflow.python.keras.")):
             raise ValueError(
@@ -465,8 +459,7 @@ class ElmoLayer(keras.layers.Layer):
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
         for name in ("model", "token_embeddings", "alignment"):
-            is_flag = name == "alignment" and isinstance(config.get(name), bool)
-            if config.get(name) is not None and not is_flag:
+            if not isinstance(config.get(name), bool | None):
                 raise ValueError(
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
                     "nothing to be loaded. Do not load what you do not trust."
@@ -513,10 +506,9 @@ def aligned(layers: Any, alignment: Any) -> Any:
 
 
 def _is_foreign_string_tensor(x):
-    """Whether `x` is a string tensor of TensorFlow's, at hand, on another backend."""
-    if keras.backend.backend() == "tensorflow" or not hasattr(x, "numpy"):
-        return False
-    return getattr(getattr(x, "dtype", None), "name", None) == "string"
+    """Whether `x` is an eager string tensor of TensorFlow on another backend."""
+    is_foreign = keras.backend.backend() != "tensorflow" and hasattr(x, "numpy")
+    return is_foreign and getattr(getattr(x, "dtype", None), "name", None) == "string"
 
 
 def _stored_vectors(token_embeddings, projection_dim):
@@ -534,16 +526,12 @@ def _stored_vectors(token_embeddings, projection_dim):
 def _check_arguments(model, config, lexicon, output, num_mixes, max_batch_size):
     if model is None and config is None:
         raise ValueError("ElmoLayer(model=None) needs a config: the architecture of fresh weights.")
-    if model is not None and config is not None:
-        raise ValueError(
-            f"ElmoLayer got both model={model!r}, which brings its architecture, and a config. For "
-            "fresh weights of that config pass model=None."
-        )
-    if model is not None and lexicon is not None:
-        raise ValueError(
-            f"ElmoLayer got both model={model!r}, which brings its lexicon, and a lexicon: leave "
-            "it out."
-        )
+    for name, value in (("config", config), ("lexicon", lexicon)):
+        if model is not None and value is not None:
+            raise ValueError(
+                f"ElmoLayer got both model={model!r}, which brings its own, and a {name}: leave it "
+                "out, or pass model=None for fresh weights."
+            )
     if output not in ("mix", "layers"):
         raise ValueError(f"output must be 'mix' or 'layers'; got {output!r}.")
     for name, value in (("num_mixes", num_mixes), ("max_batch_size", max_batch_size)):

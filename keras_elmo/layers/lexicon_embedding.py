@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
+from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.ops.gather import gather
@@ -16,7 +17,7 @@ _ORIGINAL = ElmoConfig()
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class LexiconEmbedding(keras.layers.Layer):
+class LexiconEmbedding(Configured, keras.layers.Layer):
     """Encodes tokens from their word and their characters, both projected and added.
 
     Args:
@@ -61,16 +62,6 @@ class LexiconEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        characters: dict[str, Any] = {
-            "filters": filters,
-            "num_characters": num_characters,
-            "char_embedding_dim": char_embedding_dim,
-            "activation": activation,
-            "num_highway": num_highway,
-            "projection_dim": projection_dim,
-        }
-        # Raises ValueError on bad numbers.
-        ElmoConfig(vocabulary_size=vocabulary_size, word_dim=word_dim, **characters)
         self.vocabulary_size = vocabulary_size
         self.word_dim = word_dim
         self.num_characters = num_characters
@@ -79,12 +70,21 @@ class LexiconEmbedding(keras.layers.Layer):
         self.activation = activation
         self.num_highway = num_highway
         self.projection_dim = projection_dim
+        self.checked_config()
         self.supports_masking = True
         self.autocast = False
         self.characters = None
-        if filters is not None:
+        if num_characters is not None:
             self.characters = CharCNNEmbedding(
-                **characters, always_project=True, dtype=self.dtype_policy, name="characters"
+                filters,
+                char_embedding_dim,
+                activation,
+                num_highway,
+                projection_dim,
+                num_characters,
+                always_project=True,
+                dtype=self.dtype_policy,
+                name="characters",
             )
         self.word_projection = keras.layers.Dense(
             projection_dim,
@@ -95,24 +95,19 @@ class LexiconEmbedding(keras.layers.Layer):
         )
 
     def build(self, input_shape: tuple) -> None:
-        self.word_embedding = self.add_weight(
-            shape=(self.vocabulary_size, self.word_dim),
-            initializer=uniform(1.0),
-            name="word_embedding",
-        )
+        shape = (self.vocabulary_size, self.word_dim)
+        self.word_embedding = self.add_weight(shape, uniform(1.0), name="word_embedding")
         self.word_projection.build((None, self.word_dim))
         if self.characters is not None:
             width = input_shape[-1]
             self.characters.build((None, None if width is None else width - 1))
 
     def call(self, inputs: Any) -> Any:
-        inputs = as_ids(inputs)
-        if not keras.backend.is_int_dtype(inputs.dtype):
-            raise ValueError(
-                "LexiconEmbedding expects the integer ids (..., 1 + C) of a Lexicon, got dtype "
-                f"{keras.backend.standardize_dtype(inputs.dtype)}. Make them with its "
-                "encode_sentences, or with LexiconEncoder."
-            )
+        inputs = as_ids(
+            inputs,
+            "LexiconEmbedding expects the integer ids (..., 1 + C) of a Lexicon",
+            "its encode_sentences or LexiconEncoder",
+        )
         words = gather(self.word_embedding, ops.maximum(inputs[..., 0] - 1, 0))
         x = self.word_projection(ops.cast(words, self.compute_dtype))
         return x if self.characters is None else x + self.characters(inputs[..., 1:])
@@ -122,16 +117,3 @@ class LexiconEmbedding(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "word_dim": self.word_dim,
-            "num_characters": self.num_characters,
-            "filters": self.filters,
-            "char_embedding_dim": self.char_embedding_dim,
-            "activation": self.activation,
-            "num_highway": self.num_highway,
-            "projection_dim": self.projection_dim,
-        }

@@ -60,9 +60,9 @@ class LexiconEncoder(UnicodeCharEncoder):
         if self.lexicon.characters is not None:
             columns.append(self._character_rows(text))
         rows = tf.concat(columns, axis=1)
-        if self.lexicon.characters is not None:  # boundaries, whose text is one character there
-            for mark, row in zip((BEGIN, END), self.lexicon.special_rows()[1:]):
-                rows = tf.where((text == mark)[:, None], row, rows)
+        # A boundary is one character, however many its text has.
+        for mark, row in zip((BEGIN, END), self.lexicon.special_rows()[1:]):
+            rows = tf.where((text == mark)[:, None], row, rows)
         return rows
 
     def _character_rows(self, text):
@@ -93,12 +93,11 @@ class LexiconEncoder(UnicodeCharEncoder):
             return None
         with _TABLE_LOCK, tf.init_scope():  # the table outlives the graph that first needs it
             if self._word_table is None:
-                words, ids = zip(*self.lexicon.word_ids.items())
+                ids = {word: i + 1 for word, i in self.lexicon.word_ids.items()}
                 entries = tf.lookup.KeyValueTensorInitializer(
-                    tf.constant(words), tf.constant(ids, tf.int32) + 1
+                    [*ids], [*ids.values()], value_dtype=tf.int32
                 )
-                unknown = self.lexicon.word_ids[UNKNOWN] + 1
-                self._word_table = tf.lookup.StaticHashTable(entries, unknown)
+                self._word_table = tf.lookup.StaticHashTable(entries, ids[UNKNOWN])
         return self._word_table
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The floats by which Keras builds a subclassed model, whatever its inputs are."""
+"""The floats with which Keras builds a subclassed model, whatever its inputs are."""
 
 from typing import Any
 
@@ -6,13 +6,21 @@ import keras
 from keras import ops
 
 
-def as_ids(inputs: Any) -> Any:
-    """The inputs; int32 in the place of such floats."""
-    return ops.cast(inputs, "int32") if _are_placeholders(inputs) else inputs
+def as_ids(inputs: Any, expected: str = "", made_with: str = "") -> Any:
+    """The inputs; int32 in place of such floats.
+
+    Raises ValueError if others are not integers, where it says in words what is `expected`.
+    """
+    if _are_placeholders(inputs):
+        return ops.cast(inputs, "int32")
+    if expected and not keras.backend.is_int_dtype(inputs.dtype):
+        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
+        raise ValueError(f"{expected}, got dtype {dtype} and shape {shape}. Use {made_with}.")
+    return inputs
 
 
 def as_strings(inputs: Any) -> Any:
-    """The inputs; strings of TensorFlow in the place of such floats."""
+    """The inputs; TensorFlow strings in place of such floats."""
     if not _are_placeholders(inputs):
         return inputs
     import tensorflow as tf

@@ -6,12 +6,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.ops.lstm import LSTMSpec, lstm, product_over_time
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class ProjectedLSTM(keras.layers.Layer):
+class ProjectedLSTM(Configured, keras.layers.Layer):
     """An LSTM whose output is projected to a smaller size, both cell and output clipped.
 
     With gates i, j, f, o (the order of the stored weights) from `W x + R h + b`:
@@ -73,23 +74,15 @@ class ProjectedLSTM(keras.layers.Layer):
         input_dim, gates = input_shape[-1], 4 * self.units
         # The file has both kernels in one array: glorot's bound is that of the whole.
         limit = (6.0 / (input_dim + self.projection_dim + gates)) ** 0.5
-        self.kernel = self.add_weight(
-            shape=(gates, input_dim),
-            initializer=uniform(limit),
-            name="kernel",
-        )
+        self.kernel = self.add_weight((gates, input_dim), uniform(limit), name="kernel")
         self.recurrent_kernel = self.add_weight(
-            shape=(gates, self.projection_dim),
-            initializer=uniform(limit),
-            name="recurrent_kernel",
+            (gates, self.projection_dim), uniform(limit), name="recurrent_kernel"
         )
         self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
         self.projection_kernel = None
         if self.always_project or self.units != self.projection_dim:
             self.projection_kernel = self.add_weight(
-                shape=(self.projection_dim, self.units),
-                initializer=glorot_uniform(),
-                name="projection_kernel",
+                (self.projection_dim, self.units), glorot_uniform(), name="projection_kernel"
             )
 
     def call(
@@ -137,22 +130,13 @@ class ProjectedLSTM(keras.layers.Layer):
         half = self.compute_dtype in ("float16", "bfloat16")
         return "float32" if half else self.compute_dtype
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        return mask
-
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
 
     # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
     # tensor too, and as `mask` without one.
     def compute_output_spec(
-        self,
-        inputs,
-        mask=None,
-        initial_state=None,
-        return_state=False,
-        training=None,
-        inputs_mask=None,
+        self, inputs, mask=None, initial_state=None, return_state=False, *_, **__
     ):
         shape = self.compute_output_shape(inputs.shape)
         outputs = keras.KerasTensor(shape, self.compute_dtype)
@@ -161,14 +145,3 @@ class ProjectedLSTM(keras.layers.Layer):
         h = keras.KerasTensor((shape[0], self.projection_dim), self.state_dtype)
         c = keras.KerasTensor((shape[0], self.units), self.state_dtype)
         return outputs, (h, c)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "projection_dim": self.projection_dim,
-            "cell_clip": self.cell_clip,
-            "proj_clip": self.proj_clip,
-            "reverse": self.reverse,
-            "always_project": self.always_project,
-        }

@@ -14,12 +14,11 @@ from keras_elmo.ops.scan import scan
 
 
 class QuantizedBiLM:
-    """Computes what a `BiLMStack` does, its products in 8 bits; see `Int8Kernel`.
+    """Computes what a built `BiLMStack` does, its products in 8 bits; see `Int8Kernel`.
 
-    Gates, cells, biases, residuals and clips stay in float32, which is the dtype of the output.
-    Later changes of the weights of `bilm`, which is built, are not seen. It is no Keras layer and
-    has no weights of its own; a copy, or what is unpickled, quantizes `bilm` anew. Raises
-    ValueError if the backend or the processor has no fast products of 8-bit integers.
+    Everything else, the output too, is float32. Later changes of the weights of `bilm` are not
+    seen. Not a Keras layer: a copy, or an unpickled one, quantizes `bilm` again. Raises ValueError
+    if the backend or the processor has no fast products of 8-bit integers.
     """
 
     compute_dtype = "float32"

@@ -62,7 +62,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         self.max_characters_per_token = max_characters_per_token
         self.rules: TokenRules = ByteRules(max_characters_per_token)
         self.supports_masking = True
-        # XLA has no strings; a model of another backend never gets any.
+        # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
 
     def build(self, input_shape=None):
@@ -86,12 +86,12 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return tf.ensure_shape(ids, self.compute_output_shape(inputs.shape))
 
     def encode_distinct(self, inputs: Any, widest_filter: int | None = None) -> DistinctWords:
-        """What the `encode_distinct` of its `rules` makes, as tensors of TensorFlow.
+        """Encodes TensorFlow string tensors as `encode_distinct` of the layer's `rules` does.
 
         Args:
-            inputs: As for a call of the layer, tensors of TensorFlow.
-            widest_filter: Width of the widest convolution that is to read the rows: they are
-                truncated as far as no result of its maximum changes. `None` for whole rows.
+            inputs: As for a call of the layer.
+            widest_filter: Width of the widest convolution that reads the rows: padding is truncated
+                as far as no maximum over characters changes. `None` for whole rows.
         """
         import tensorflow as tf
 
@@ -115,7 +115,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return DistinctWords(rows, tf.ensure_shape(index, shape[:2]))
 
     def word_table(self) -> Any:
-        """The lookup table of words, of TensorFlow, that a SavedModel must track; here `None`."""
+        """The TensorFlow lookup table of words that a SavedModel must track; here `None`."""
 
     def _word_rows(self, words):
         """Rows `(N, C)` of words `(N,)`."""
@@ -147,10 +147,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
 
 def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any:
-    """What `delimited_rows` makes, `(N, C + 2)`, in a graph of TensorFlow.
-
-    Of each row of `ids`, `(N, C)`, as many as `lengths`, `(N,)`, says are kept.
-    """
+    """As `delimited_rows`, in a TensorFlow graph: `lengths[i]` of each row of `ids` `(N, C)`."""
     import tensorflow as tf
 
     ids = tf.pad(ids, [[0, 0], [1, 1]])
@@ -161,7 +158,7 @@ def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any
 
 
 def is_python_strings(inputs: Any) -> bool:
-    """Whether `inputs` are strings outside any framework: `str`, lists or NumPy arrays of them."""
+    """Whether `inputs` are `str`, `bytes`, or lists or NumPy arrays of them."""
     if isinstance(inputs, np.ndarray):
         is_string = isinstance(next(inputs.flat, None), (str, bytes))
         return inputs.dtype.kind in "SUT" or (inputs.dtype.kind == "O" and is_string)
@@ -191,21 +188,18 @@ def token_lists(strings: Any) -> list[list[str | bytes]]:
 
 
 def _without_padding(tokens):
-    tokens = list(tokens)
-    while tokens and tokens[-1] in ("", b""):
-        tokens.pop()
-    return tokens
+    last = max((i for i, token in enumerate(tokens) if token not in ("", b"")), default=-1)
+    return list(tokens[: last + 1])
 
 
 def check_string_tensor(inputs: Any, name: str) -> None:
     """Raises ValueError unless `inputs` is a string tensor of rank 1 or 2 that can be read here."""
-    dtype = getattr(inputs, "dtype", None)
+    shape, dtype = getattr(inputs, "shape", None), getattr(inputs, "dtype", None)
     dtype = str(getattr(dtype, "name", dtype))
-    is_tensor = dtype != "None" and getattr(inputs, "shape", None) is not None
-    if not is_tensor or dtype != "string" or len(inputs.shape) not in (1, 2):
-        found = type(inputs).__name__
-        if is_tensor:
-            found = f"dtype {dtype} and shape {tuple(inputs.shape)}"
+    if shape is None or dtype != "string" or len(shape) not in (1, 2):
+        found = (
+            type(inputs).__name__ if shape is None else f"dtype {dtype} and shape {tuple(shape)}"
+        )
         raise ValueError(
             f"{name} expects strings of shape (B,), a sentence each, or (B, T), a token each; got "
             f"{found}."

@@ -6,12 +6,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.layers.configured import Configured
+
 # bilm-tf's epsilon, far below half precision: the normalization runs in float32.
 _LAYER_NORM_EPSILON = 1e-12
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class WeightedLayerSum(keras.layers.Layer):
+class WeightedLayerSum(Configured, keras.layers.Layer):
     """Mixes the layers of a biLM into one vector a token: `gamma * sum_j softmax(w)_j h_j`.
 
     Args:
@@ -76,13 +78,11 @@ class WeightedLayerSum(keras.layers.Layer):
         self.num_mixed_layers = input_shape[1]
         self.layer_weights = None
         if not self.use_top_only:
+            penalty = keras.regularizers.L2(self.l2) if self.l2 else None
             self.layer_weights = self.add_weight(
-                shape=(self.num_mixed_layers,),
-                initializer="zeros",
-                regularizer=keras.regularizers.L2(self.l2) if self.l2 else None,
-                name="layer_weights",
+                (self.num_mixed_layers,), "zeros", regularizer=penalty, name="layer_weights"
             )
-        self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma")
+        self.gamma = self.add_weight((1,), "ones", name="gamma")
         self.dropout_layer.build((input_shape[0], *input_shape[2:]))
 
     def call(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
@@ -121,17 +121,5 @@ class WeightedLayerSum(keras.layers.Layer):
             return ops.convert_to_numpy(ops.eye(self.num_mixed_layers)[-1])
         return ops.convert_to_numpy(self._softmax())
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        return mask
-
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], *input_shape[2:])
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "use_top_only": self.use_top_only,
-            "layer_norm": self.layer_norm,
-            "l2": self.l2,
-            "dropout": self.dropout,
-        }

@@ -5,15 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_elmo.config import ElmoConfig
+from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.initializers import uniform
 from keras_elmo.layers.placeholders import as_ids
-from keras_elmo.layers.renamed import current_names
 from keras_elmo.ops.gather import gather
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class WordEmbedding(keras.layers.Layer):
+class WordEmbedding(Configured, keras.layers.Layer):
     """Looks up the vectors of whole words: models without characters, or stored token vectors.
 
     Args:
@@ -46,28 +45,19 @@ class WordEmbedding(keras.layers.Layer):
             raise ValueError(
                 "A model of whole words needs their number: the option n_tokens_vocab is missing."
             )
-        # Raises ValueError on a bad number.
-        ElmoConfig(filters=None, vocabulary_size=vocabulary_size, projection_dim=projection_dim)
         self.vocabulary_size = vocabulary_size
         self.projection_dim = projection_dim
+        self.checked_config(filters=None)
         self.supports_masking = True
         self.autocast = False
 
     def build(self, input_shape: tuple | None = None) -> None:
-        self.embedding = self.add_weight(
-            shape=(self.vocabulary_size, self.projection_dim),
-            initializer=uniform(1.0),
-            name="embedding",
-        )
+        shape = (self.vocabulary_size, self.projection_dim)
+        self.embedding = self.add_weight(shape, uniform(1.0), name="embedding")
 
     def call(self, inputs: Any) -> Any:
-        inputs = as_ids(inputs)
-        if not keras.backend.is_int_dtype(inputs.dtype):
-            raise ValueError(
-                "WordEmbedding expects integer token ids, got dtype "
-                f"{keras.backend.standardize_dtype(inputs.dtype)}. Make them with "
-                "keras_elmo.encode_token_ids."
-            )
+        expected = "WordEmbedding expects integer token ids"
+        inputs = as_ids(inputs, expected, "keras_elmo.encode_token_ids")
         # Padding is masked afterwards: a row of its own would copy the table, which is large.
         x = gather(self.embedding, ops.maximum(inputs - 1, 0))
         x = ops.cast(x, self.compute_dtype)
@@ -78,14 +68,3 @@ class WordEmbedding(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape, self.projection_dim)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "projection_dim": self.projection_dim,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "WordEmbedding":
-        return super().from_config(current_names(config))

@@ -1,6 +1,7 @@
 """Functions with a custom gradient, on every backend."""
 
 import functools
+import itertools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -20,9 +21,6 @@ def call_with_gradient(
         backward: `(spec, saved, upstream) -> gradients`, one for each of `args`, or `None`.
         spec: Settings of both functions.
         *args: Tensors, or `None`.
-
-    Returns:
-        The outputs, a tuple of tensors.
     """
     backend = keras.backend.backend()
     if backend == "jax":
@@ -35,20 +33,20 @@ def call_with_gradient(
 def _tensorflow_call(forward, backward, spec, args):
     import tensorflow as tf
 
-    present = [i for i, arg in enumerate(args) if arg is not None]
+    present = [arg is not None for arg in args]
 
     @tf.custom_gradient
     def call(*tensors):
-        outputs, saved = forward(spec, *_filled(len(args), present, tensors))
+        rest = iter(tensors)
+        outputs, saved = forward(spec, *(next(rest) if here else None for here in present))
 
         def gradient(*upstream):
-            gradients = backward(spec, saved, upstream)
-            return [gradients[i] for i in present]
+            return list(itertools.compress(backward(spec, saved, upstream), present))
 
         return outputs, gradient
 
     # A variable would have to be named apart; its value is a tensor like any other.
-    return call(*(tf.convert_to_tensor(args[i]) for i in present))
+    return call(*map(tf.convert_to_tensor, itertools.compress(args, present)))
 
 
 @functools.cache
@@ -75,22 +73,11 @@ def _torch_function():
         def forward(ctx, forward, backward, spec, *args):
             outputs, saved = forward(spec, *args)
             ctx.spec, ctx.gradient = spec, backward
-            ctx.num_saved = len(saved)
-            ctx.present = [i for i, x in enumerate(saved) if x is not None]
-            ctx.save_for_backward(*(saved[i] for i in ctx.present))
+            ctx.save_for_backward(*saved)
             return outputs
 
         @staticmethod
         def backward(ctx, *upstream):
-            saved = _filled(ctx.num_saved, ctx.present, ctx.saved_tensors)
-            return (None, None, None, *ctx.gradient(ctx.spec, saved, upstream))
+            return (None, None, None, *ctx.gradient(ctx.spec, ctx.saved_tensors, upstream))
 
     return Call
-
-
-def _filled(length, present, tensors):
-    """A list with the tensors at the places `present`, and `None` elsewhere."""
-    items = [None] * length
-    for i, tensor in zip(present, tensors):
-        items[i] = tensor
-    return items

@@ -10,13 +10,9 @@ import keras
 def fused(function: Callable, spec: Hashable, *args: Any) -> Any:
     """Calls an element-wise function of tensors, compiled by XLA where the backend would not.
 
-    A graph of TensorFlow reads and writes whole arrays for each operation, and on a CPU spends most
-    of the time of an LSTM's gates on that. JAX compiles everything; PyTorch calls it as it is.
-
-    Args:
-        function: `(spec, *args) -> outputs`.
-        spec: Settings of the function.
-        *args: Tensors, whose shapes it is compiled for.
+    `function` takes `(spec, *args)` and is compiled for each spec and the shapes of the tensors. A
+    TensorFlow graph reads and writes whole arrays for each operation, and on a CPU spends most of
+    the time of an LSTM's gates on that. JAX compiles everything; PyTorch calls it as it is.
     """
     if keras.backend.backend() != "tensorflow" or not _has_xla():
         return function(spec, *args)

@@ -39,7 +39,7 @@ def lstm(
     recurrent_kernel: Any,
     projection_kernel: Any,
 ) -> tuple[Any, Any, Any]:
-    """Runs an LSTM of U units, projected to P, on the products with its inputs.
+    """Runs an LSTM of U units, projected to P: outputs `(T, P, B)`, and the state after, h and c.
 
     The gradient of a kernel is one product over all steps instead of a sum over them.
 
@@ -51,13 +51,10 @@ def lstm(
         recurrent_kernel: `(4 * U, P)`.
         projection_kernel: `(P, U)`, or `None`.
 
-    Returns:
-        Outputs `(T, P, B)`, and the state after, `h` and `c`.
-
     Reference: BILM_TF.md, "LSTM with projection".
     """
-    kernels = (recurrent_kernel, projection_kernel)
-    return call_with_gradient(_forward, _backward, spec, z, valid, h, c, *kernels)
+    arguments = z, valid, h, c, recurrent_kernel, projection_kernel
+    return call_with_gradient(_forward, _backward, spec, *arguments)
 
 
 def lstm_step(
@@ -68,16 +65,15 @@ def lstm_step(
     product: Callable | None = None,
     gates_axis: int = 0,
 ) -> tuple[tuple, tuple]:
-    """One step of an LSTM, for `scan`.
+    """One step of an LSTM, for `scan`: the new state `(h, c)`, and the outputs.
+
+    The outputs are that state, and in training the gates' inputs.
 
     Args:
         inputs: `z` and `valid` of one time, see `lstm`.
         kernels: The recurrent kernel, and the projection kernel or `None`.
         product: `(spec, kernel, x) -> kernel @ x`; `None` for that of matrices.
         gates_axis: The axis of the gates: 0, or 1 where tensors have the batch first.
-
-    Returns:
-        The new state `(h, c)`, and the outputs: that state, and in training the gates' inputs.
     """
     product = product or _product
     (h, c), (z, valid), (recurrent_kernel, projection_kernel) = state, inputs, kernels
@@ -156,10 +152,7 @@ def _backward(spec, saved, upstream):
 
 
 def _backward_step(spec, carry, inputs, kernels):
-    """One step of the gradient; the kernels are transposed.
-
-    Gives `(d_h, d_c)`, and as outputs `d_z`, `d_projected` and the projection's input.
-    """
+    """One step back: `(d_h, d_c)`, and `(d_z, d_projected, m)`; the kernels are transposed."""
     (d_h, d_c), (d_output, sums, before_c, c, h, valid) = carry, inputs
     recurrent_kernel, projection_kernel = kernels
     d_projected = d_m = d_h + d_output

@@ -68,12 +68,9 @@ def check_int8_products() -> None:
 def graph_of_constants(function: Callable, *signature: tuple) -> Callable:
     """A function of tensors whose graph holds large constants, for TensorFlow.
 
-    TensorFlow's graph optimizer writes and parses constants as text several times, which takes
-    0.15 s for each megabyte; here it is left out. Only for functions that are called eagerly.
-
-    Args:
-        function: Function of tensors that returns one tensor.
-        *signature: Shape and dtype of each argument.
+    `signature` has the shape and dtype of each tensor. TensorFlow's graph optimizer writes and
+    parses constants as text several times, which takes 0.15 s for each megabyte; here it is left
+    out. Only for functions that are called eagerly and return one tensor.
     """
     import tensorflow as tf
 

@@ -29,8 +29,7 @@ def scan(
         outputs: The static shape and the dtype of each of a step's outputs.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.
 
-    Returns:
-        The last carry, and a tuple of the outputs `(T, ...)`.
+    Returns the last carry, and a tuple of the outputs `(T, ...)`.
     """
     backend = keras.backend.backend()
     if backend == "jax":

@@ -78,7 +78,7 @@ class TextBatches(abc.ABC):
 
     @functools.cached_property
     def report(self) -> TextReport:
-        """What is in this worker's files; the first access reads all of them."""
+        """Counts of this worker's files; the first access reads all of them."""
         report = TextReport()
         for path, _ in self.parts():
             for _ in read_sentences(path, report):
@@ -96,12 +96,7 @@ class TextBatches(abc.ABC):
         return self.vocabulary.character_ids(self.max_characters_per_token or 0).astype(np.int16)
 
     def dataset(self, source: Callable[[], Iterable[Batch]] | None = None) -> Any:
-        """The batches as a `tf.data.Dataset`, prefetched.
-
-        Args:
-            source: What gives an iterator over batches, called for each iteration over the dataset;
-                `None` for `iter(self)`.
-        """
+        """A prefetched `tf.data.Dataset` of the batches, or of those of `source()`."""
         import tensorflow as tf
 
         dataset = tf.data.Dataset.from_generator(
@@ -111,16 +106,15 @@ class TextBatches(abc.ABC):
 
     def _signature(self, tf):
         shape = (self.batch_size, self.unroll_steps)
-        signature = {}
+        window, characters = (tf.TensorSpec(dims, tf.int32) for dims in (shape, (*shape, None)))
+        stream, signature = {"token_ids": window, "next_token_id": window}, {}
+        if self.reads_characters and self.distinct_words:
+            stream["word_index"] = window
+            signature["word_characters"] = tf.TensorSpec((None, None), tf.int32)
+        elif self.reads_characters:
+            stream["tokens_characters"] = characters
         for suffix in SUFFIXES[: 1 + self.bidirectional]:
-            names = ["token_ids", "next_token_id"]
-            if self.reads_characters and self.distinct_words:
-                names.append("word_index")
-                signature["word_characters"] = tf.TensorSpec((None, None), tf.int32)
-            elif self.reads_characters:
-                name = f"tokens_characters{suffix}"
-                signature[name] = tf.TensorSpec((*shape, None), tf.int32)
-            signature.update({f"{name}{suffix}": tf.TensorSpec(shape, tf.int32) for name in names})
+            signature.update({f"{name}{suffix}": spec for name, spec in stream.items()})
         if self.has_weights:
             signature["weights"] = tf.TensorSpec(shape, tf.float32)
         return signature
@@ -149,7 +143,7 @@ class Packer:
         return self._windows is None
 
     def load_shard(self, path: str, part: tuple[int, int]) -> "ShardSentences":
-        """Reads the sentences of a file, or the index-th of count equal parts of them."""
+        """Reads the sentences of a file, or with `part` (index, count) a share of them."""
         words, previous = ShardWords(self.text), self.words.unknown
         # What the rows still hold keeps its words: they get ids among the new shard's.
         self.rows = [tuple(words.translate(ids, previous) for ids in row) for row in self.rows]
@@ -162,8 +156,8 @@ class Packer:
     def fill(self, next_sentence: Callable[[], np.ndarray | None]) -> np.ndarray | None:
         """The next windows: inputs and targets, forward and backward, int32 `(4, B, T)`.
 
-        `None` where `next_sentence`, which returns the ids of a sentence with its boundaries, has
-        no other; the next call continues there.
+        `next_sentence` returns the ids of a sentence with its boundaries. Where it returns `None`,
+        so does this; the next call continues there.
         """
         num_rows, num_steps = len(self.rows), self.text.unroll_steps
         if self._windows is None:
@@ -263,7 +257,7 @@ class ShardWords(dict):
         return ShardSentences(np.array(ids, np.int32), np.array(stops))
 
     def translate(self, ids: np.ndarray, unknown: list[bytes]) -> np.ndarray:
-        """Ids in which unknown words were counted in the list `unknown`, to ids of this dict."""
+        """Ids of another shard, whose unknown words are `unknown`, to ids of this one."""
         num_words = len(self._vocabulary)
         if not unknown or not (ids >= num_words).any():
             return ids

@@ -180,7 +180,7 @@ def _checkpoints(folder):
 
 
 def remove_partial_files(folder: str | os.PathLike) -> None:
-    """Removes the files in a folder that processes were writing when they were killed."""
+    """Removes what killed processes were writing in a folder."""
     for path in filter(Path.is_file, Path(folder).glob(".partial-*")):
         path.unlink(missing_ok=True)
 
@@ -289,7 +289,7 @@ def _variables(model, optimizer):
 
 
 def _class_names(optimizer):
-    """The names under which an optimizer may be in a checkpoint, the first for a new one."""
+    """The names an optimizer may have in a checkpoint; new ones are written with the first."""
     name = None if optimizer is None else type(optimizer).__name__
-    # The Adam of Keras, which earlier versions used, keeps the same variables.
+    # Earlier versions used Keras' Adam, which keeps the same variables.
     return ("ClippedAdam", "Adam") if name in ("ClippedAdam", "Adam") else (name,)

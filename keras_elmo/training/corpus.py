@@ -98,15 +98,15 @@ class LanguageModelCorpus(TextBatches):
         return self.report.predictions // share // (self.batch_size * self.unroll_steps)
 
     def state(self, num_batches: int) -> dict[str, Any]:
-        """The place of the corpus when `num_batches` had been taken from it since it was made.
+        """The place of the corpus after `num_batches`, a JSON-serializable dict for `restore`.
 
-        A JSON-serializable dict for `restore`. Dozens of batches may have been read ahead since.
+        Batches are counted since the corpus was made. Dozens may have been read ahead since then.
 
         Raises:
             ValueError: if that is too long ago, or was not read yet.
         """
-        place = {"target": num_batches, "corpus": self._identity()}
-        return {**self._snapshot(num_batches), **place}
+        snapshot = self._snapshot(num_batches)
+        return {**snapshot, "target": num_batches, "corpus": self._identity()}
 
     def _snapshot(self, num_batches):
         """The last place known before a batch."""
@@ -119,13 +119,11 @@ class LanguageModelCorpus(TextBatches):
         return past[-1]
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Resumes at a place that `state` returned.
-
-        Of several workers on a corpus each takes a state of any: it reads its own part anew.
+        """Resumes at a place that `state` returned, in this worker or in another one.
 
         Raises:
-            ValueError: if it is of another corpus, or of other settings. A file that was changed
-                is found by its content, which is read where the time of its last change differs.
+            ValueError: if it is of another corpus, or of other settings. Content is compared where
+                the time of a file's last change differs.
         """
         found = state["corpus"]
         self._files = fingerprints(self.paths, found["files"])

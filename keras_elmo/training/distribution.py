@@ -50,7 +50,7 @@ def split_batches(
 
 @contextlib.contextmanager
 def distributed(distribution: keras.distribution.DataParallel | None) -> Iterator[None]:
-    """Splits what Keras reads within the block by a distribution, or with `None` not at all."""
+    """Sets the distribution of Keras within the block; `None` for none."""
     before = keras.distribution.distribution()
     keras.distribution.set_distribution(distribution)
     try:
@@ -100,7 +100,7 @@ def _context():
 
 
 def own_rows(x: keras.KerasTensor) -> keras.KerasTensor:
-    """This replica's rows of a tensor that has the rows of the whole batch."""
+    """This replica's rows of a whole batch."""
     context = _context()
     if context is None:
         return x

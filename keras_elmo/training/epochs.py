@@ -8,9 +8,9 @@ import keras
 
 @dataclasses.dataclass(frozen=True)
 class EpochPlan:
-    """A training of a number of steps, `first_step` of them done before, in epochs.
+    """A training of `total_steps`, `first_step` of them done before, in epochs of equal length.
 
-    They are equally long but for the last, and the first of a training stopped within it.
+    Only the last epoch may be shorter, and the first one of a training that was stopped within it.
     """
 
     steps_per_epoch: int
@@ -30,11 +30,11 @@ class EpochPlan:
 
     @property
     def begins_within_epoch(self) -> bool:
-        """Whether the first epoch was begun before."""
+        """Whether the training was stopped within an epoch, which now goes on."""
         return self.first_step % self.steps_per_epoch > 0
 
     def check_steps_per_execution(self, steps: int) -> None:
-        """Raises ValueError if epochs do not consist of executions of so many steps."""
+        """Raises ValueError unless all epochs are multiples of `steps`."""
         counts = self.steps_per_epoch, self.total_steps, self.first_step
         if any(count % steps for count in counts):
             raise ValueError(
@@ -116,9 +116,7 @@ class CarriedStates(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         tokens = self._tokens_per_step * (batch + 1)
         self._speed = tokens / (time.monotonic() - self._started)
-        if logs is not None:
-            logs["tokens_per_second"] = self._speed
+        logs["tokens_per_second"] = self._speed
 
     def on_epoch_end(self, epoch, logs=None):
-        if logs is not None:
-            logs["tokens_per_second"] = self._speed
+        logs["tokens_per_second"] = self._speed

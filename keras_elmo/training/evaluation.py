@@ -141,7 +141,7 @@ def bilm_tf_perplexity(
         vocabulary,
         batch_size=batch_size,
         unroll_steps=1,
-        max_characters_per_token=_width(model),
+        max_characters_per_token=model.config.row_width or None,
         distinct_words=False,
         bidirectional=model.config.bidirectional,
         remainder="drop",
@@ -254,7 +254,7 @@ class Scorer(keras.Model):
         for suffix, places in zip(SUFFIXES, numbers.reshape(words.shape)):
             batch[f"token_ids{suffix}"] = places[:, :-1]
             batch[f"next_token_id{suffix}"] = places[:, 1:]
-        if (width := _width(self.language_model)) is not None:
+        if width := self.language_model.config.row_width:
             found, index = distinct(words[:, :, :-1].ravel().tolist())
             batch.update(self.word_arrays(encode_vocabulary(found, ByteRules(width)), index))
         return batch
@@ -291,10 +291,6 @@ class Scorer(keras.Model):
 
     def zero_state(self):
         return tuple(map(ops.convert_to_numpy, self.language_model.zero_state(self.batch_size)))
-
-
-def _width(model):
-    return model.config.max_characters_per_token if model.config.reads_characters else None
 
 
 def _check_vocabulary(model, vocabulary):

@@ -12,8 +12,8 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.builders import make_bilm, make_token_encoder
-from keras_elmo.layers.renamed import current_names
+from keras_elmo.layers.builders import add_state, make_bilm, make_token_encoder, reset_state
+from keras_elmo.layers.configured import Configured
 from keras_elmo.ops.gather import gather
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.hdf5 import load_weights, read_softmax, variables_and_values, write_model
@@ -44,7 +44,7 @@ def check_no_lexicon(config: ElmoConfig) -> None:
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class BidirectionalLanguageModel(keras.Model):
+class BidirectionalLanguageModel(Configured, keras.Model):
     """Predicts each word from the words before it, and from those behind it.
 
     The layers are those of `ElmoLayer`, with a softmax over the vocabulary on top, shared by both
@@ -107,13 +107,13 @@ class BidirectionalLanguageModel(keras.Model):
         config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
         if vocabulary_size < 4:
             raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
-        if isinstance(num_negative_samples, str):
-            if num_negative_samples != "auto":
-                expected = "'auto', a positive integer or None"
-                raise ValueError(
-                    f"num_negative_samples must be {expected}, got {num_negative_samples!r}."
-                )
+        if num_negative_samples == "auto":
             num_negative_samples = from_options(config, negatives=None)["negatives"] or None
+        elif isinstance(num_negative_samples, str):
+            raise ValueError(
+                "num_negative_samples must be 'auto', a positive integer or None, got "
+                f"{num_negative_samples!r}."
+            )
         values = from_options(
             config,
             batch_size=batch_size,
@@ -153,25 +153,14 @@ class BidirectionalLanguageModel(keras.Model):
         self.token_encoder.build((None, None, config.max_characters_per_token))
         self.bilm.build((None, None, config.projection_dim))
         self.softmax.build((None, config.projection_dim))
-        # One state for training and one for evaluation, which must not disturb the other.
-        self.training_state = self._state("training") if self.carry_state else None
-        self.evaluation_state = self._state("evaluation") if self.carry_state else None
+        # Evaluation has a state of its own: it must not disturb that of training.
+        self.training_state = self._add_state("training") if self.carry_state else None
+        self.evaluation_state = self._add_state("evaluation") if self.carry_state else None
         self.built = True
 
-    def _state(self, name):
-        dims = (self.batch_size, self.config.num_directions, self.config.num_layers)
-        return [
-            self.add_weight(
-                shape=(*dims, dim),
-                initializer="zeros",
-                dtype="float32",
-                trainable=False,
-                autocast=False,
-                aggregation="only_first_replica",
-                name=f"{name}_{part}",
-            )
-            for part, dim in (("h", self.config.projection_dim), ("c", self.config.lstm_dim))
-        ]
+    def _add_state(self, name):
+        names, options = (f"{name}_h", f"{name}_c"), {"aggregation": "only_first_replica"}
+        return add_state(self, self.config, self.batch_size, names, **options)
 
     @property
     def is_sampled(self) -> bool:
@@ -224,19 +213,16 @@ class BidirectionalLanguageModel(keras.Model):
     def word_losses(
         self, inputs: dict[str, Any], tops: list[Any], sampled: bool = False
     ) -> list[Any]:
-        """The negative log-likelihoods of a batch's target words, in nats, from `call`'s outputs.
+        """The negative log-likelihoods of a batch's targets, in nats, from the outputs of `call`.
 
         A list of float32 `(B, T)`, one for each direction, by the full or the sampled softmax.
         """
         losses = []
         for suffix, top in zip(SUFFIXES, tops):
             targets = inputs[f"next_token_id{suffix}"]
-            loss = self.softmax(
-                ops.reshape(top, (-1, self.config.projection_dim)),
-                targets=ops.reshape(targets, (-1,)),
-                sampled=sampled,
-                kernel=self.softmax_kernel,
-            )
+            contexts = ops.reshape(top, (-1, self.config.projection_dim))
+            words = ops.reshape(targets, (-1,))
+            loss = self.softmax(contexts, words, sampled=sampled, kernel=self.softmax_kernel)
             losses.append(ops.reshape(loss, ops.shape(targets)))
         return losses
 
@@ -315,10 +301,10 @@ class BidirectionalLanguageModel(keras.Model):
             A `keras.callbacks.History`.
 
         Raises:
-            ValueError: if the corpus is too small for a batch, is an `EvaluationCorpus`, is not one
-                for this model, or an argument does not go with the others.
+            ValueError: if the corpus is too small, is an `EvaluationCorpus` or does not fit the
+                model, or arguments contradict each other.
         """
-        callbacks = [CarriedStates(self.batch_size * self.unroll_steps), *_as_list(callbacks)]
+        callbacks = self._with_states(callbacks)
         kwargs["validation_data"] = self._evaluation_data(kwargs.get("validation_data"))
         kwargs.update(epochs=epochs, verbose=verbose)
         if isinstance(x, LanguageModelCorpus):
@@ -349,20 +335,19 @@ class BidirectionalLanguageModel(keras.Model):
                 f"The corpus is too small for one batch of {corpus.batch_size} x "
                 f"{corpus.unroll_steps} words: make batch_size or unroll_steps smaller."
             )
-        plan = EpochPlan(steps, num_steps or epochs * steps, initial_epoch * steps)
         checkpoints = [one for one in callbacks if isinstance(one, TrainingCheckpoint)]
         if len(checkpoints) > 1:
             raise ValueError(f"Give one TrainingCheckpoint at most, got {len(checkpoints)}.")
         if checkpoints and initial_epoch:
             raise ValueError("A TrainingCheckpoint knows the epoch: leave out initial_epoch.")
-        earlier = []
-        if checkpoints:
-            plan = dataclasses.replace(plan, first_step=checkpoints[0].resume(self, corpus))
-            earlier = list(checkpoints[0].history)
+        first_step, earlier = initial_epoch * steps, []
+        for checkpoint in checkpoints:
+            first_step, earlier = checkpoint.resume(self, corpus), list(checkpoint.history)
+        plan = EpochPlan(steps, num_steps or epochs * steps, first_step)
         plan.check_steps_per_execution(self.steps_per_execution)
         begin = EpochBegin(plan)
-        if checkpoints:
-            checkpoints[0].follow(begin)
+        for checkpoint in checkpoints:
+            checkpoint.follow(begin)
         first_batch = corpus.num_batches - plan.first_step
         with _training_data(corpus, lambda: first_batch + begin.step) as data:
             history = super().fit(
@@ -389,11 +374,15 @@ class BidirectionalLanguageModel(keras.Model):
             ValueError: if `x` is a `LanguageModelCorpus`, whose stream does not end.
         """
         if not isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks = [CarriedStates(self.batch_size * self.unroll_steps), *_as_list(callbacks)]
+            callbacks = self._with_states(callbacks)
         return super().evaluate(self._evaluation_data(x), *args, callbacks=callbacks, **kwargs)
 
+    def _with_states(self, callbacks):
+        states = CarriedStates(self.batch_size * self.unroll_steps)
+        return [states, *keras.tree.flatten(callbacks or [])]
+
     def _evaluation_data(self, x):
-        """An `EvaluationCorpus` as Keras takes it; other data as they are."""
+        """An `EvaluationCorpus` as Keras takes it; other data unchanged."""
         if isinstance(x, LanguageModelCorpus):
             raise ValueError(
                 "A LanguageModelCorpus is an endless stream for training: evaluate on an "
@@ -409,13 +398,11 @@ class BidirectionalLanguageModel(keras.Model):
         return x.dataset().apply(tf.data.experimental.assert_cardinality(x.num_batches))
 
     def _check_corpus(self, corpus):
-        """Raises ValueError if a corpus is not one for this model."""
-        config = self.config
-        width = config.max_characters_per_token if config.reads_characters else None
+        """Raises ValueError if a corpus does not fit this model."""
         own = {
             "vocabulary size": self.vocabulary_size,
-            "bidirectional": config.bidirectional,
-            "max_characters_per_token": width,
+            "bidirectional": self.config.bidirectional,
+            "max_characters_per_token": self.config.row_width or None,
         }
         # Several processes that train together have a part of the rows each.
         if self.carry_state and corpus.batch_size * corpus.shard[1] != self.batch_size:
@@ -437,11 +424,11 @@ class BidirectionalLanguageModel(keras.Model):
 
     def reset_states(self) -> None:
         """Sets the LSTM state that training carries from window to window to zero."""
-        _set_zero(self.training_state)
+        reset_state(self.training_state)
 
     def reset_evaluation_states(self) -> None:
         """Sets the LSTM state that evaluation carries from window to window to zero."""
-        _set_zero(self.evaluation_state)
+        reset_state(self.evaluation_state)
 
     def export_hdf5(self, folder: str | os.PathLike, vocabulary: Vocabulary | None = None) -> None:
         """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax.
@@ -469,7 +456,7 @@ class BidirectionalLanguageModel(keras.Model):
             vocabulary.write(Path(folder) / "vocabulary.txt")
 
     def load_hdf5(self, model: Any) -> bool:
-        """Loads the weights of a model, and the softmax.hdf5 beside them where there is one.
+        """Loads the weights of a model, and the softmax.hdf5 beside them, if any.
 
         Args:
             model: The folder of `export_hdf5`, or whatever else `ElmoLayer` takes.
@@ -535,7 +522,7 @@ class BidirectionalLanguageModel(keras.Model):
         return steps
 
     def _by_variable(self, arrays):
-        """Pairs of a variable and its part of the arrays, which are named as in `weight_table`."""
+        """Pairs of a variable and its part of arrays that are named as in `weight_table`."""
         for entry in weight_table(self.config):
             yield from variables_and_values(self, entry, arrays[entry.name])
         if not self.share_embedding_softmax:
@@ -602,31 +589,11 @@ class BidirectionalLanguageModel(keras.Model):
         self.softmax.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "config": self.config.to_dict(),
-            "vocabulary_size": self.vocabulary_size,
-            "batch_size": self.batch_size,
-            "unroll_steps": self.unroll_steps,
-            "dropout": self.dropout,
-            "num_negative_samples": self.num_negative_samples,
-            "share_embedding_softmax": self.share_embedding_softmax,
-            "carry_state": self.carry_state,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "BidirectionalLanguageModel":
-        return super().from_config(current_names(config))
-
-
-def _as_list(callbacks):
-    if callbacks is None:
-        return []
-    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+        return {**super().get_config(), "config": self.config.to_dict()}
 
 
 def _prepend(history, rows):
-    """Puts the epochs before a resumed training into the history of Keras."""
+    """Puts the epochs before a resume into the history of Keras."""
     history.epoch[:0] = [row["epoch"] for row in rows]
     for name in {name: None for row in rows for name in row if name not in ("epoch", "step")}:
         earlier = [row[name] for row in rows if name in row]
@@ -635,7 +602,7 @@ def _prepend(history, rows):
 
 @contextlib.contextmanager
 def _training_data(corpus, position):
-    """The endless stream, from where training is, as Keras takes it: `position` says where."""
+    """The endless stream as Keras takes it, from the batch that `position()` returns."""
 
     def source():
         # Keras may take a look at a batch before it begins.
@@ -673,8 +640,3 @@ class _EvaluationBatches(keras.utils.PyDataset):
         if self._batches is None:
             self._batches = prefetched(self._corpus)
         return (next(self._batches),)
-
-
-def _set_zero(variables):
-    for variable in variables or ():
-        variable.assign(ops.zeros(variable.shape, variable.dtype))

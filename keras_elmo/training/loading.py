@@ -54,7 +54,7 @@ def load_language_model(
         model.compile("sgd")
         load_checkpoint(checkpoint, model, optimizer=False)
         return model, vocabulary
-    config = _config_in(path / "options.json")
+    check_no_lexicon(config := ElmoConfig.from_json(path / "options.json"))
     vocabulary = _vocabulary(vocabulary, path)
     model = _plain_model(config, len(vocabulary))
     if not model.load_hdf5(path):
@@ -80,10 +80,10 @@ def config_of(model: str | os.PathLike) -> ElmoConfig:
         if get_model(model).architecture:  # told before a download
             raise ValueError(NO_LEXICON)
         with model_files(model) as (options, _):
-            return _config_in(options)
+            return ElmoConfig.from_json(options)
     options = _options_beside(Path(model))
     if options.exists():
-        return _config_in(options)
+        return ElmoConfig.from_json(options)
     state = read_checkpoint_state(_checkpoint_at(Path(model)))
     return ElmoConfig.from_dict(state["model"]["config"])
 
@@ -96,7 +96,7 @@ def start_from(
 ) -> None:
     """Takes over the weights of another model, and its softmax where there is one.
 
-    `source` and `source_vocabulary` are `start_from` and `start_vocabulary` of `TrainingSettings`.
+    The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
     path = Path(source)
     if find_tf1_checkpoint(path) is not None:
@@ -117,12 +117,6 @@ def start_from(
     _log.info(
         f"Started from {path}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
     )
-
-
-def _config_in(options):
-    config = ElmoConfig.from_json(options)
-    check_no_lexicon(config)
-    return config
 
 
 def _vocabulary(given, folder):

@@ -6,11 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_elmo.layers.renamed import current_names
+from keras_elmo.layers.configured import Configured
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class Perplexity(keras.metrics.Metric):
+class Perplexity(Configured, keras.metrics.Metric):
     """exp of the mean negative log-likelihood of a word, over all batches since the reset.
 
     Args:
@@ -44,10 +44,3 @@ class Perplexity(keras.metrics.Metric):
             return both
         forward, backward = ops.exp(means[0]), ops.exp(means[1])
         return {"perplexity_forward": forward, "perplexity_backward": backward, **both}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_directions": self.num_directions}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Perplexity":
-        return super().from_config(current_names(config))

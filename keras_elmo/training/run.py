@@ -162,7 +162,7 @@ def _train(settings, config, shard, model_scope, callbacks, show_progress):
 
 
 def _resolved(settings):
-    """The architecture, and the settings with a value for each that was left to the options."""
+    """The architecture, and the settings with values from its options and defaults."""
     if settings.start_from:
         config = config_of(settings.start_from)
     elif settings.options:
@@ -187,7 +187,7 @@ def _recorded(settings, config):
 
 
 def _checked_begun(folder, recorded):
-    """The settings that the folder was begun with, which the new ones are compared with."""
+    """The settings that the folder was begun with; raises ValueError if they have changed."""
     path = folder / _SETTINGS_FILE
     if not path.exists():
         return recorded
@@ -227,7 +227,7 @@ def _check_cooldown(folder, begun, recorded, steps_per_epoch):
 
 
 def _cooldown(settings, steps_per_epoch):
-    """The steps at which the learning rate begins and ends to fall, infinite if it never does."""
+    """The steps between which the learning rate falls to zero, infinite if it never does."""
     if not settings["cooldown_steps"]:  # as in all schedules but the trapezoid
         return math.inf, math.inf
     end = _num_steps(settings["steps"], settings["epochs"], steps_per_epoch)
@@ -332,7 +332,7 @@ def _corpus(settings, config, vocabulary, shard):
         vocabulary,
         batch_size=settings.batch_size // shard[1],
         unroll_steps=settings.unroll_steps,
-        max_characters_per_token=config.max_characters_per_token if config.filters else None,
+        max_characters_per_token=config.row_width or None,
         # A batch split over devices has its words place by place, in one shape for all.
         widest_filter=None if is_split else config.widest_filter,
         distinct_words=not is_split,
@@ -344,7 +344,7 @@ def _corpus(settings, config, vocabulary, shard):
 
 def _log_plan(model, settings, num_steps, steps_per_epoch):
     bilm = count_parameters(model.config)
-    softmax = sum(int(np.prod(v.shape)) for v in model.softmax.trainable_variables)
+    softmax = model.softmax.count_params()
     copies = 2 + SLOTS[settings.optimizer]  # values, gradients, slots
     compared = settings.negatives if model.is_sampled else model.vocabulary_size
     words = settings.batch_size * settings.unroll_steps

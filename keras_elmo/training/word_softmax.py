@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.layers.renamed import current_names
+from keras_elmo.layers.configured import Configured
 from keras_elmo.ops.custom_gradient import call_with_gradient
 from keras_elmo.ops.gather import gather
 
@@ -16,7 +16,7 @@ _NEVER = -1e30
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class WordSoftmax(keras.layers.Layer):
+class WordSoftmax(Configured, keras.layers.Layer):
     """A softmax over the vocabulary, as the loss of each target word.
 
     Args:
@@ -65,12 +65,9 @@ class WordSoftmax(keras.layers.Layer):
         dim = input_shape[-1]
         self.kernel = None
         if self.has_kernel:
-            self.kernel = self.add_weight(
-                shape=(self.vocabulary_size, dim),
-                initializer=keras.initializers.RandomNormal(stddev=dim**-0.5),
-                name="kernel",
-            )
-        self.bias = self.add_weight(shape=(self.vocabulary_size,), initializer="zeros", name="bias")
+            drawn = keras.initializers.RandomNormal(stddev=dim**-0.5)
+            self.kernel = self.add_weight((self.vocabulary_size, dim), drawn, name="kernel")
+        self.bias = self.add_weight((self.vocabulary_size,), "zeros", name="bias")
 
     def call(self, inputs, targets, sampled=False, kernel=None):
         kernel = self.kernel if kernel is None else kernel
@@ -79,9 +76,6 @@ class WordSoftmax(keras.layers.Layer):
             logits = ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
             return keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
         candidates, expected_targets, expected = self.draw(targets)
-        return self._sampled_loss(inputs, targets, kernel, candidates, expected_targets, expected)
-
-    def _sampled_loss(self, inputs, targets, kernel, candidates, expected_targets, expected):
         num_targets = ops.shape(targets)[0]
         # One lookup for both: its gradient is a whole table.
         ids = ops.concatenate([ops.cast(targets, "int32"), ops.cast(candidates, "int32")])
@@ -122,18 +116,6 @@ class WordSoftmax(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None]:
         return (input_shape[0],)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "num_negative_samples": self.num_negative_samples,
-            "has_kernel": self.has_kernel,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "WordSoftmax":
-        return super().from_config(current_names(config))
 
 
 def _columns(targets, candidates, vocabulary_size):

@@ -473,7 +473,7 @@ def test_bad_inputs_of_word_models_are_named():
     "arguments, message",
     [
         ({"model": None}, "needs a config"),
-        ({"model": "default", "config": {}}, "For fresh weights of that config pass model=None"),
+        ({"model": "default", "config": {}}, "and a config: leave it out, or pass model=None"),
         ({"output": "top"}, "'mix' or 'layers'; got 'top'"),
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),
         ({"num_mixes": 10**9}, "num_mixes must be an integer from 1 to 10,000; got 1000000000"),

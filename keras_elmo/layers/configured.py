@@ -1,0 +1,45 @@
+"""Configs of layers, from the arguments of their constructors."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+from keras_elmo.config import ElmoConfig
+
+_FORMER_NAMES = {
+    "n_directions": "num_directions",
+    "n_highway": "num_highway",
+    "n_layers": "num_layers",
+    "n_negative_samples": "num_negative_samples",
+    "n_tokens_vocab": "vocabulary_size",
+}
+"""Arguments that had other names when a model was saved."""
+
+
+class Configured:
+    """Mixin for layers, metrics and models that keep each argument as an attribute of its name."""
+
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's arguments; in a user's subclass, those of the package's class."""
+        owner = next(one for one in type(self).__mro__ if Configured in one.__bases__)
+        return {name: getattr(self, name) for name in argument_names(owner)}
+
+    def checked_config(self, **others: Any) -> ElmoConfig:
+        """An `ElmoConfig` of the arguments it knows. Raises ValueError if one of them is bad."""
+        known = {field.name for field in dataclasses.fields(ElmoConfig)}
+        found = {name: value for name, value in self.arguments().items() if name in known}
+        return ElmoConfig(**found, **others)
+
+    def get_config(self):
+        return {**super().get_config(), **self.arguments()}
+
+    @classmethod
+    def from_config(cls, config):
+        current = {_FORMER_NAMES.get(name, name): value for name, value in config.items()}
+        return super().from_config(current)
+
+
+def argument_names(layer: Any) -> list[str]:
+    """The names of a constructor's arguments, without `self` and `**kwargs`."""
+    parameters = list(inspect.signature(layer.__init__).parameters.values())[1:]
+    return [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
