@@ -14,7 +14,8 @@ MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]], bool)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("units", [5, 3])
 @pytest.mark.parametrize("clip", [None, 0.25])
-def test_gradient(rng, reverse, masked, units, clip):
+@pytest.mark.parametrize("training", [False, True])
+def test_gradient(rng, reverse, masked, units, clip, training):
     if keras.backend.backend() != "tensorflow":
         # JAX has no float64 unless set so, and on PyTorch Keras' matmul goes back to float32.
         tolerance, size, dtype = 2e-3, 1e-2, "float32"
@@ -33,9 +34,9 @@ def test_gradient(rng, reverse, masked, units, clip):
         inputs, h, c, *weights = (ops.convert_to_tensor(v, dtype=dtype) for v in values)
         for variable, value in zip(layer.weights, weights):
             variable.assign(value)
-        return to_numpy64(total(layer, inputs, (h, c), masked, factors, dtype))
+        return to_numpy64(total(layer, inputs, (h, c), masked, factors, dtype, training))
 
-    gradients = gradients_of(layer, arrays, masked, factors, dtype)
+    gradients = gradients_of(layer, arrays, masked, factors, dtype, training)
     compared = 0
     for i, (array, gradient) in enumerate(zip(arrays, gradients)):
         for place in rng.permutation(array.size)[:3]:
@@ -56,14 +57,16 @@ def test_gradient(rng, reverse, masked, units, clip):
     assert compared > 10
 
 
-def total(layer, inputs, state, masked, factors, dtype):
+def total(layer, inputs, state, masked, factors, dtype, training):
     mask = ops.convert_to_tensor(MASK) if masked else None
-    outputs, (h, c) = layer(inputs, mask=mask, initial_state=state, return_state=True)
+    outputs, (h, c) = layer(
+        inputs, mask=mask, initial_state=state, return_state=True, training=training
+    )
     parts = zip((outputs, h, c), factors)
     return sum(ops.sum(part * ops.convert_to_tensor(f, dtype=dtype)) for part, f in parts)
 
 
-def gradients_of(layer, arrays, masked, factors, dtype):
+def gradients_of(layer, arrays, masked, factors, dtype, training):
     """Gradients of `total` by input, state and weights, as the backend finds them."""
     x, h, c, *weights = arrays
     for variable, value in zip(layer.weights, weights):
@@ -76,12 +79,12 @@ def gradients_of(layer, arrays, masked, factors, dtype):
         variables = [w.value for w in layer.weights]
         with tf.GradientTape() as tape:
             tape.watch(tensors)
-            loss = total(layer, tensors[0], tensors[1:], masked, factors, dtype)
+            loss = total(layer, tensors[0], tensors[1:], masked, factors, dtype, training)
         return [g.numpy() for g in tape.gradient(loss, [*tensors, *variables])]
     if backend == "torch":
         tensors = [t.detach().requires_grad_() for t in tensors]
         layer.zero_grad()
-        total(layer, tensors[0], tensors[1:], masked, factors, dtype).backward()
+        total(layer, tensors[0], tensors[1:], masked, factors, dtype, training).backward()
         found = [*tensors, *(w.value for w in layer.weights)]
         return [t.grad.detach().numpy() for t in found]
     import jax
@@ -95,6 +98,7 @@ def gradients_of(layer, arrays, masked, factors, dtype):
                 mask=ops.convert_to_tensor(MASK) if masked else None,
                 initial_state=tensors[1:],
                 return_state=True,
+                training=training,
             )
             parts = zip((outputs, h, c), factors)
             return sum(ops.sum(part * ops.convert_to_tensor(f, dtype=dtype)) for part, f in parts)
