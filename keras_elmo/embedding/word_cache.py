@@ -89,7 +89,7 @@ class WordCache:
         if twice is not None:
             raise ValueError(f"{vocabulary}: {twice!r} is listed twice: each word has one row.")
         keys = [word if word in (BEGIN, END) else word.encode() for word in words]
-        cache = cls(max_words or 2 * len(keys))
+        cache = cls(max_words or 2 * max(len(keys), 1))
         cache.store(keys[: cache.max_words][::-1], vectors[: cache.max_words][::-1])
         return cache
 

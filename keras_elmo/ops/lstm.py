@@ -78,8 +78,7 @@ def lstm_step(
     product = product or _product
     (h, c), (z, valid), (recurrent_kernel, projection_kernel) = state, inputs, kernels
     recurrent = product(spec, recurrent_kernel, h)
-    call = fused if spec.training else _call
-    sums, new_c, new_h = call(_cell, (spec, gates_axis), z, recurrent, c)
+    sums, new_c, new_h = _element_wise(spec, _cell, (spec, gates_axis), z, recurrent, c)
     if projection_kernel is not None:
         new_h = product(spec, projection_kernel, new_h)
         new_h = _clip(ops.cast(new_h, spec.state_dtype), spec.proj_clip)
@@ -159,8 +158,7 @@ def _backward_step(spec, carry, inputs, kernels):
     if projection_kernel is not None:
         d_projected = _clip_gradient(d_projected, h, spec.proj_clip)
         d_m = _product(spec, projection_kernel, d_projected)
-    call = fused if spec.training else _call
-    d_z, before_d_c, m = call(_cell_gradient, spec, d_m, d_c, sums, before_c, c)
+    d_z, before_d_c, m = _element_wise(spec, _cell_gradient, spec, d_m, d_c, sums, before_c, c)
     # Where the mask is False the state's gradient passes through, and nothing else does.
     d_z = masked(d_z, valid)
     d_projected = ops.cast(masked(d_projected, valid), spec.compute_dtype)
@@ -201,9 +199,9 @@ def _kernel_gradient(d_outputs, inputs):
     )
 
 
-def _call(function, spec, *args):
-    # Other shapes all the time, as where text is embedded, would each be compiled.
-    return function(spec, *args)
+def _element_wise(spec, function, settings, *args):
+    # Only in training: shapes vary where text is embedded, and each would be compiled.
+    return fused(function, settings, *args) if spec.training else function(settings, *args)
 
 
 def _product(spec, kernel, x):
