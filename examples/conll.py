@@ -1,6 +1,116 @@
 """Reads column files in the format of CoNLL-2012, for `srl.py` and `coref.py` to import."""
 
+import numpy as np
+
 from features import open_text
+
+AUXILIARIES = ("be.03", "have.01", "do.01")  # predicates in name only: they never have arguments
+
+
+class Propositions:
+    """The predicates of a file, with their arguments.
+
+    Args:
+        path: A file of CoNLL-2012, or one with columns of index, token, predicate (`-` for none)
+            and the BIO tags of each predicate; plain, .gz or .xz.
+
+    Attributes:
+        sentences: Lists of tokens.
+        sentence_of, places: int `(N,)`: for each predicate its sentence, and which word it is.
+        tags: For each predicate, the BIO tags of the words of its sentence.
+
+    Raises:
+        ValueError: if a line has another form, or there are no predicates.
+    """
+
+    def __init__(self, path):
+        self.sentences, self.tags = [], []
+        sentence_of, places = [], []
+        for number, _, rows in read_conll(path):
+            try:
+                words, predicates, columns = read_sentence(rows)
+            except (IndexError, ValueError) as error:
+                raise ValueError(
+                    f"{path}: the sentence that ends before line {number} is not one of "
+                    f"CoNLL-2012, nor of columns of index, token, predicate and BIO tags: {error}"
+                ) from error
+            for place, tags in zip(predicates, columns):
+                sentence_of.append(len(self.sentences))
+                places.append(place)
+                self.tags.append(tags)
+            self.sentences.append(words)
+        if not places:
+            raise ValueError(f"{path} has no predicates.")
+        self.sentence_of, self.places = np.array(sentence_of), np.array(places)
+
+
+def read_sentence(rows):
+    """Reads the rows of a sentence: words, the places of the predicates, the tags of each.
+
+    Auxiliaries are left out.
+    """
+    if rows[0][0] == "0":
+        words, senses = [row[1] for row in rows], [row[2] for row in rows]
+        columns = [list(column) for column in zip(*(row[3:] for row in rows), strict=True)]
+    else:  # CoNLL-2012, whose first column is the document, and the last one for coreference
+        words = [row[3] for row in rows]
+        senses = [f"{row[6]}.{row[7]}" if row[7] != "-" else "-" for row in rows]
+        columns = zip(*(row[11:-1] for row in rows), strict=True)
+        columns = [tags_of_brackets(column) for column in columns]
+    found = [place for place, sense in enumerate(senses) if sense != "-"]
+    if len(found) != len(columns):
+        raise ValueError(f"{len(found)} predicates with {len(columns)} columns of tags")
+    for tag in (tag for tags in columns for tag in tags):
+        if tag != "O" and tag[:2] not in ("B-", "I-"):
+            raise ValueError(f"{tag!r} is not a tag")
+    kept = [i for i, place in enumerate(found) if senses[place] not in AUXILIARIES]
+    return words, [found[i] for i in kept], [columns[i] for i in kept]
+
+
+class Documents:
+    """The documents of a file, with their chains.
+
+    Args:
+        path: A file of CoNLL-2012; plain, .gz or .xz.
+        max_sentences: Longer documents are cut into pieces of so many sentences, or `None`.
+
+    Attributes:
+        sentences: Lists of tokens, of all documents.
+        ranges: int `(N, 2)`: for each document its first sentence and the one behind its last.
+        chains: For each document a list of its chains, each a set of spans `(first, last)`,
+            positions of words in the document.
+
+    Raises:
+        ValueError: if a line has another form, or there are no chains.
+    """
+
+    def __init__(self, path, max_sentences=None):
+        self.sentences, self.chains = [], []
+        starts, current, offset, chains = [], None, 0, {}
+        for number, document, rows in read_conll(path):
+            in_piece = len(self.sentences) - starts[-1] if starts else 0
+            if not starts or document != current or in_piece == max_sentences:
+                starts.append(len(self.sentences))
+                current, offset, chains = document, 0, {}
+                self.chains.append(chains)
+            try:
+                for chain, first, last in mentions_of_brackets([row[-1] for row in rows]):
+                    chains.setdefault(chain, set()).add((offset + first, offset + last))
+                self.sentences.append([row[3] for row in rows])
+            except (IndexError, ValueError) as error:
+                raise ValueError(
+                    f"{path}: the sentence that ends before line {number} is not one of "
+                    f"CoNLL-2012, with chains such as (12 and 12) in the last column: {error}"
+                ) from error
+            offset += len(rows)
+        if not any(self.chains):
+            raise ValueError(f"{path} has no chains.")
+        self.chains = [list(chains.values()) for chains in self.chains]
+        self.ranges = np.array(list(zip(starts, [*starts[1:], len(self.sentences)])))
+
+    def with_singletons(self):
+        """Whether there are chains of a single mention."""
+        return any(len(chain) == 1 for chains in self.chains for chain in chains)
 
 
 def read_conll(path):

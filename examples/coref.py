@@ -15,8 +15,8 @@ model learns to find these too.
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
 results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the chains
-found in the test file as JSON lines, and the best model of each feature set. The score is the mean
-of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
+found in the test file as JSON lines, a picture of the scores, and the best model of each feature
+set. The score is the mean of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
 """
 
 import functools
@@ -30,58 +30,14 @@ from scorch.scores import b_cubed, ceaf_e, muc
 
 import harness
 from bilstm import BiLSTM
-from conll import mentions_of_brackets, read_conll
+from conll import Documents
 from features import PADDING, SentenceBatches, atomic_write, prepare
 from spans import LONGEST, AntecedentScores, SpanVectors, best_spans
 from task_model import TaskModel
 
-# 1. The data: documents, and the chains of mentions in them.
+METRICS = ("MUC", "B3", "CEAF")
 
-
-class Documents:
-    """The documents of a file, with their chains.
-
-    Args:
-        path: A file of CoNLL-2012; plain, .gz or .xz.
-        max_sentences: Longer documents are cut into pieces of so many sentences, or `None`.
-
-    Attributes:
-        sentences: Lists of tokens, of all documents.
-        ranges: int `(N, 2)`: for each document its first sentence and the one behind its last.
-        chains: For each document a list of its chains, each a set of spans `(first, last)`,
-            positions of words in the document.
-
-    Raises:
-        ValueError: if a line has another form, or there are no chains.
-    """
-
-    def __init__(self, path, max_sentences=None):
-        self.sentences, self.chains = [], []
-        starts, current, offset, chains = [], None, 0, {}
-        for number, document, rows in read_conll(path):
-            in_piece = len(self.sentences) - starts[-1] if starts else 0
-            if not starts or document != current or in_piece == max_sentences:
-                starts.append(len(self.sentences))
-                current, offset, chains = document, 0, {}
-                self.chains.append(chains)
-            try:
-                for chain, first, last in mentions_of_brackets([row[-1] for row in rows]):
-                    chains.setdefault(chain, set()).add((offset + first, offset + last))
-                self.sentences.append([row[3] for row in rows])
-            except (IndexError, ValueError) as error:
-                raise ValueError(
-                    f"{path}: the sentence that ends before line {number} is not one of "
-                    f"CoNLL-2012, with chains such as (12 and 12) in the last column: {error}"
-                ) from error
-            offset += len(rows)
-        if not any(self.chains):
-            raise ValueError(f"{path} has no chains.")
-        self.chains = [list(chains.values()) for chains in self.chains]
-        self.ranges = np.array(list(zip(starts, [*starts[1:], len(self.sentences)])))
-
-    def with_singletons(self):
-        """Whether there are chains of a single mention."""
-        return any(len(chain) == 1 for chains in self.chains for chain in chains)
+# 1. The data: documents and the chains of mentions in them, which `conll.Documents` reads.
 
 
 class DocumentBatches(SentenceBatches):
@@ -295,7 +251,7 @@ def scores(true, predicted):
     f1s = [0.0] * 3
     if set().union(*true) & set().union(*predicted):  # scorch fails where nothing is right
         f1s = [100 * float(score(true, predicted)[2]) for score in (muc, b_cubed, ceaf_e)]
-    return {**dict(zip(("MUC", "B3", "CEAF"), f1s)), "mean": float(np.mean(f1s))}
+    return {**dict(zip(METRICS, f1s)), "mean": float(np.mean(f1s))}
 
 
 # 4. The experiment: one run with one seed.
@@ -360,8 +316,15 @@ class Experiment:
 
 
 def run(settings):
-    """Trains with all feature sets and seeds; returns the rows of the table."""
-    return harness.run_seeds(Experiment(settings), settings)
+    """Trains with all feature sets and seeds, draws the scores, returns the rows of the table."""
+    summary = harness.run_seeds(Experiment(settings), settings)
+    runs = [run for run in harness.read_runs(settings.output) if run["seed"] <= settings.seeds]
+    scores = {
+        features: {x: [run[x] for run in runs if run["features"] == features] for x in METRICS}
+        for features in settings.features
+    }
+    harness.draw_scores(scores, "Chains", Path(settings.output) / "scores.png")
+    return summary
 
 
 def parse(arguments=None):

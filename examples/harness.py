@@ -214,8 +214,13 @@ def finished_runs(output, settings):
     with atomic_write(path) as partial:
         text = json.dumps({**before, **options}, indent=2) + "\n"
         partial.write_text(text, encoding="utf-8")
-    runs = output / "runs.json"
-    return json.loads(runs.read_text(encoding="utf-8")) if runs.exists() else []
+    return read_runs(output)
+
+
+def read_runs(output):
+    """The finished runs of an output folder: a list of dicts."""
+    path = Path(output) / "runs.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def identity(settings):
@@ -394,6 +399,29 @@ def draw_confusion(counts, classes, title, path):
     axes.set_xticks(places, classes, rotation=45, ha="right")
     axes.set_yticks(places, classes)
     axes.set(xlabel="predicted", ylabel="true", title=title)
+    figure.savefig(path, dpi=150)
+
+
+def draw_scores(scores, title, path):
+    """Draws scores as groups of bars, with the deviation over the runs.
+
+    Args:
+        scores: For each feature set a dict: for each group the scores of the runs, in per cent.
+        title: The title.
+        path: The picture's file.
+    """
+    groups = list(next(iter(scores.values())))
+    figure = Figure(figsize=(2 + 0.7 * len(groups), 3.5), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(scores)
+    for i, (features, own) in enumerate(scores.items()):
+        places = np.arange(len(groups)) + (i - (len(scores) - 1) / 2) * width
+        errors = [statistics.stdev(own[name]) if len(own[name]) > 1 else 0 for name in groups]
+        heights = [statistics.mean(own[name]) for name in groups]
+        axes.bar(places, heights, width, yerr=errors, capsize=2, label=features)
+    axes.set_xticks(range(len(groups)), groups, rotation=45, ha="right")
+    axes.set(ylabel="F1", title=title)
+    axes.legend()
     figure.savefig(path, dpi=150)
 
 

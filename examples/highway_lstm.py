@@ -30,10 +30,11 @@ class HighwayCell(keras.layers.Layer):
 
     def call(self, inputs, states, training=None):
         state, cell = states
-        gates = inputs[:, : 5 * self.units] + ops.matmul(state, self.recurrent_kernel)
+        gates, highway = ops.split(inputs, [5 * self.units], axis=-1)
+        gates = gates + ops.matmul(state, self.recurrent_kernel)
         i, f, o, r, g = ops.split(gates, 5, axis=-1)
         cell = ops.sigmoid(f) * cell + ops.sigmoid(i) * ops.tanh(g)
-        share, highway = ops.sigmoid(r), inputs[:, 5 * self.units :]
+        share = ops.sigmoid(r)
         state = share * ops.sigmoid(o) * ops.tanh(cell) + (1 - share) * highway
         return state, [state, cell]
 

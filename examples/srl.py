@@ -15,8 +15,9 @@ predicate, with an empty line after each sentence. README.md in this folder says
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
 results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the
-predictions on the test file as JSON lines, and the best model of each feature set. The score is the
-F1 of labeled spans; predicates (V) do not count, and a continuation (C-ARG1) is a span of its own.
+predictions on the test file as JSON lines, a picture of the scores of the roles, and the best model
+of each feature set. The score is the F1 of labeled spans; predicates (V) do not count, and a
+continuation (C-ARG1) is a span of its own.
 """
 
 import functools
@@ -26,79 +27,18 @@ from pathlib import Path
 import keras
 import numpy as np
 from keras import ops
-from seqeval.metrics import f1_score
+from seqeval.metrics import classification_report, f1_score
 
 import harness
 from attention import joined
-from conll import read_conll, tags_of_brackets
+from conll import Propositions
 from crf import CRF
 from features import PADDING, SentenceBatches, atomic_write, prepare
 from highway_lstm import HighwayLSTM
 from task_model import TaskModel
 
-AUXILIARIES = ("be.03", "have.01", "do.01")  # predicates in name only: they never have arguments
-
-# 1. The data: sentences, and for each of their predicates the tags of all words.
-
-
-class Propositions:
-    """The predicates of a file, with their arguments.
-
-    Args:
-        path: A file of CoNLL-2012, or one with columns of index, token, predicate (`-` for none)
-            and the BIO tags of each predicate; plain, .gz or .xz.
-
-    Attributes:
-        sentences: Lists of tokens.
-        sentence_of, places: int `(N,)`: for each predicate its sentence, and which word it is.
-        tags: For each predicate, the BIO tags of the words of its sentence.
-
-    Raises:
-        ValueError: if a line has another form, or there are no predicates.
-    """
-
-    def __init__(self, path):
-        self.sentences, self.tags = [], []
-        sentence_of, places = [], []
-        for number, _, rows in read_conll(path):
-            try:
-                words, predicates, columns = read_sentence(rows)
-            except (IndexError, ValueError) as error:
-                raise ValueError(
-                    f"{path}: the sentence that ends before line {number} is not one of "
-                    f"CoNLL-2012, nor of columns of index, token, predicate and BIO tags: {error}"
-                ) from error
-            for place, tags in zip(predicates, columns):
-                sentence_of.append(len(self.sentences))
-                places.append(place)
-                self.tags.append(tags)
-            self.sentences.append(words)
-        if not places:
-            raise ValueError(f"{path} has no predicates.")
-        self.sentence_of, self.places = np.array(sentence_of), np.array(places)
-
-
-def read_sentence(rows):
-    """Reads the rows of a sentence: words, the places of the predicates, the tags of each.
-
-    Auxiliaries are left out.
-    """
-    if rows[0][0] == "0":
-        words, senses = [row[1] for row in rows], [row[2] for row in rows]
-        columns = [list(column) for column in zip(*(row[3:] for row in rows), strict=True)]
-    else:  # CoNLL-2012, whose first column is the document, and the last one for coreference
-        words = [row[3] for row in rows]
-        senses = [f"{row[6]}.{row[7]}" if row[7] != "-" else "-" for row in rows]
-        columns = zip(*(row[11:-1] for row in rows), strict=True)
-        columns = [tags_of_brackets(column) for column in columns]
-    found = [place for place, sense in enumerate(senses) if sense != "-"]
-    if len(found) != len(columns):
-        raise ValueError(f"{len(found)} predicates with {len(columns)} columns of tags")
-    for tag in (tag for tags in columns for tag in tags):
-        if tag != "O" and tag[:2] not in ("B-", "I-"):
-            raise ValueError(f"{tag!r} is not a tag")
-    kept = [i for i, place in enumerate(found) if senses[place] not in AUXILIARIES]
-    return words, [found[i] for i in kept], [columns[i] for i in kept]
+# 1. The data: sentences, and for each of their predicates the tags of all words, which
+# `conll.Propositions` reads.
 
 
 class PredicateBatches(SentenceBatches):
@@ -328,6 +268,21 @@ def without_predicates(sequences):
     return [["O" if tag.endswith("-V") else tag for tag in tags] for tags in sequences]
 
 
+def role_scores(paths, num_roles=12):
+    """The F1 of each of the most frequent roles, in files of predictions: a list for each role."""
+    scores = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        both = (without_predicates([line[x] for line in lines]) for x in ("true", "predicted"))
+        report = classification_report(*both, output_dict=True, zero_division=0)
+        found = {role for role in report if report[role]["support"] and " avg" not in role}
+        roles = sorted(found, key=lambda role: (-report[role]["support"], role))
+        for role in roles[:num_roles]:
+            scores.setdefault(role, []).append(100 * float(report[role]["f1-score"]))
+    return scores
+
+
 def write_predictions(path, data, predicted):
     """Writes a JSON line for each predicate: its words, place, true tags and predicted tags."""
     items = zip(data.sentence_of, data.places, data.tags, predicted)
@@ -342,8 +297,15 @@ def write_predictions(path, data, predicted):
 
 
 def run(settings):
-    """Trains with all feature sets and seeds; returns the rows of the table."""
-    return harness.run_seeds(Experiment(settings), settings)
+    """Trains with all feature sets and seeds, draws the roles, returns the rows of the table."""
+    summary = harness.run_seeds(Experiment(settings), settings)
+    output, seeds = Path(settings.output), range(1, settings.seeds + 1)
+    scores = {
+        features: role_scores([output / f"{features}-{seed}.jsonl" for seed in seeds])
+        for features in settings.features
+    }
+    harness.draw_scores(scores, "The most frequent roles", output / "roles.png")
+    return summary
 
 
 def parse(arguments=None):

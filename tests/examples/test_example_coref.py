@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import coref
+from conll import mentions_of_brackets
 from example_programs import ELMO, trains_a_model, write_glove
 from helpers import assert_close, to_numpy
 
@@ -63,7 +64,7 @@ def test_documents_and_their_chains(settings):
     assert pieces.ranges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
     assert pieces.chains[1] == [{(0, 0)}, {(2, 2)}]
     # Two mentions of one chain that begin together end from within.
-    assert sorted(coref.mentions_of_brackets(["(1|(1", "1)", "1)", "_"])) == [(1, 0, 1), (1, 0, 2)]
+    assert sorted(mentions_of_brackets(["(1|(1", "1)", "1)", "_"])) == [(1, 0, 1), (1, 0, 2)]
 
 
 @pytest.mark.parametrize("chains", ["(1 -", "- 1)", "(a) -", "1|( -"])
@@ -184,6 +185,7 @@ def test_learns_its_documents_by_heart(settings, tmp_path, capsys):
     assert row["dev"] == row["test"] == 100
     lines = (tmp_path / "out" / "glove+elmo-1.jsonl").read_text().splitlines()
     assert [[0, 2], [5, 5]] in json.loads(lines[1])
+    assert (tmp_path / "out" / "scores.png").exists()
     path = tmp_path / "out" / "glove+elmo.keras"
     sentences = [sentence for sentence, _ in DOCUMENTS[1]]
     capsys.readouterr()

@@ -1,6 +1,7 @@
 """The tagger of semantic roles on a few sentences."""
 
 import json
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -140,6 +141,20 @@ def test_highway_lstm_by_plain_numpy():
             assert_close(found[row, t], state, tolerance=1e-5)
 
 
+def test_scores_of_roles(settings):
+    settings()
+    data = srl.Propositions("train.srl")
+    wrong = [[tag.replace("ARG2", "ARG1") for tag in tags] for tags in data.tags]
+    for seed, predicted in enumerate((data.tags, wrong), start=1):
+        srl.write_predictions(Path(f"glove-{seed}.jsonl"), data, predicted)
+    found = srl.role_scores(["glove-1.jsonl", "glove-2.jsonl"], num_roles=3)
+    # By frequency: three ARG0, two ARG1, one ARG2. ARG1 has precision 2/3 and recall 1.
+    assert found == {"ARG0": [100, 100], "ARG1": [100, pytest.approx(80)], "ARG2": [100, 0]}
+    assert list(found) == ["ARG0", "ARG1", "ARG2"]
+    srl.harness.draw_scores({"glove": found, "elmo": found}, "Roles", "roles.png")
+    assert Path("roles.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_only_tags_that_form_spans(settings):
     _, model = model_of(srl.Experiment(settings()))
     names = model.tag_names
@@ -209,6 +224,7 @@ def test_learns_its_sentences_by_heart_and_labels(settings, tmp_path):
     assert [json.loads(line)["predicted"] for line in lines] == [
         tags.split() for *_, tags in SENTENCES
     ]
+    assert (tmp_path / "out" / "roles.png").exists()
     path = tmp_path / "out" / "glove+elmo.keras"
     printed = run_program("srl.py", "--model", path, "--label", SENTENCES[0][0], SENTENCES[3][0])
     assert printed == "[ARG1: The cat] [V: sat] [ARG2: on the mat] .\n[ARG0: Dogs] [V: bark] .\n"
