@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_elmo.text.characters import checked_tokens, split_tokens
+from keras_elmo.text.characters import tokens_of
 
 Sentence = str | bytes | Sequence[str | bytes]
 """A list of tokens, or a string to be split at white space; bytes are UTF-8."""
@@ -177,8 +177,7 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
 
 def tokens(sentence: Sentence) -> list[str]:
     """The tokens of a sentence: those of a list, or a string's, split at ASCII white space."""
-    given = split_tokens(sentence) if isinstance(sentence, (str, bytes)) else sentence
-    return [x.decode() if isinstance(x, bytes) else x for x in checked_tokens(given)]
+    return [x.decode() if isinstance(x, bytes) else x for x in tokens_of(sentence)]
 
 
 def layer_names(count: int) -> list[str]:

@@ -1,5 +1,6 @@
-"""What several commands share: the help for a model, tables, the log, an early check."""
+"""What several commands share: options, the help for a model, tables, the log, early checks."""
 
+import argparse
 import contextlib
 import logging
 import os
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
 A_MODEL = "a name from `keras-elmo models`, or a folder, zip or tar.gz of a model"
 BYTES_PER_PARAMETER = 4
 MODEL_HELP = f"{A_MODEL} (default: %(default)s)"
+
+
+def positive(text: str) -> int:
+    """A `type` for argparse: a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def add_number(group, name: str, default: int | None, help: str) -> None:
+    """Adds an option for a whole number of at least 1."""
+    if default is not None:
+        help += " (default: %(default)s)"
+    group.add_argument(name, type=positive, default=default, metavar="N", help=help)
 
 
 def print_table(table: "Table | Columns") -> None:

@@ -37,7 +37,7 @@ def _check(arguments, parser):
         parser.error("ELMoForManyLangs stores float32 alone: leave --dtype out")
 
 
-def _convert(arguments, _):
+def _convert(arguments):
     from keras_elmo.export.convert import convert
 
     options = {name: getattr(arguments, name) for name in ("format", "dtype", "overwrite")}

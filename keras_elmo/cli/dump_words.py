@@ -18,7 +18,7 @@ def add_command(commands, common):
     command.set_defaults(run=_dump_words)
 
 
-def _dump_words(arguments, _):
+def _dump_words(arguments):
     from keras_elmo.embedding.embedder import Embedder
     from keras_elmo.text.vocabulary import read_words
 

@@ -7,8 +7,7 @@ import os
 import re
 import sys
 
-from keras_elmo.cli.common import MODEL_HELP, check_model, print_table
-from keras_elmo.cli.numbers import add_number
+from keras_elmo.cli.common import MODEL_HELP, add_number, check_model, print_table
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
@@ -127,7 +126,7 @@ def _check_files(arguments):
         check_target(arguments.output, arguments.resume, arguments.overwrite)
 
 
-def _embed(arguments, _):
+def _embed(arguments):
     if arguments.ray is not None:
         _embed_on_ray(arguments)
     elif arguments.output is not None:

@@ -4,8 +4,7 @@ import contextlib
 import json
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.cli.common import check_exists
-from keras_elmo.cli.numbers import positive
+from keras_elmo.cli.common import check_exists, positive
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 
@@ -49,7 +48,7 @@ def _check(arguments, parser):
     find_files(arguments.files)
 
 
-def _evaluate(arguments, _):
+def _evaluate(arguments):
     from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
     from keras_elmo.training.loading import load_language_model
 

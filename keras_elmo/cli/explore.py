@@ -1,7 +1,6 @@
 """The command `keras-elmo explore`."""
 
-from keras_elmo.cli.common import MODEL_HELP, check_model
-from keras_elmo.cli.numbers import add_number
+from keras_elmo.cli.common import MODEL_HELP, add_number, check_model
 
 
 def add_command(commands, common):
@@ -24,7 +23,7 @@ def add_command(commands, common):
     )
 
 
-def _explore(arguments, _):
+def _explore(arguments):
     from keras_elmo.explore import serve
 
     print(f"Serving {arguments.model} at http://127.0.0.1:{arguments.port} (Ctrl-C ends it)")

@@ -46,7 +46,7 @@ def _check(arguments, parser):
         check_exists(arguments.checkpoint)
 
 
-def _export(arguments, _):
+def _export(arguments):
     output = arguments.output
     if arguments.checkpoint is not None:
         from keras_elmo.training.loading import export_language_model

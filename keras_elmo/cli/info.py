@@ -22,7 +22,7 @@ def add_command(commands, common):
     command.set_defaults(run=_info, needs_keras=False)
 
 
-def _info(arguments, _):
+def _info(arguments):
     config, facts = _model_facts(arguments.model)
     for name, value in [*facts, *(_architecture(config) if config else ())]:
         print(f"{name + ':':<16}{value}")

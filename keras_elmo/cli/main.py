@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.check(arguments, parser)
         if arguments.needs_keras:
             import_keras(show_messages=debug)
-        arguments.run(arguments, parser)
+        arguments.run(arguments)
         return 0
     except BrokenPipeError:
         # The reader of our output has closed it: anything more written there would fail.

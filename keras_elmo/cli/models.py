@@ -22,7 +22,7 @@ def add_command(commands, common):
     command.set_defaults(run=_models, needs_keras=False)
 
 
-def _models(arguments, _):
+def _models(arguments):
     from rich.columns import Columns
     from rich.table import Table
 

@@ -98,7 +98,7 @@ def _check(arguments, parser):
     arguments.settings.check_files()
 
 
-def _train(arguments, _):
+def _train(arguments):
     from keras_elmo.training.checkpoint import latest_step
     from keras_elmo.training.run import train
 

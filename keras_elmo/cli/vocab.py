@@ -1,7 +1,6 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import printed_log
-from keras_elmo.cli.numbers import add_number
+from keras_elmo.cli.common import add_number, printed_log
 
 
 def add_command(commands, common):
@@ -20,7 +19,7 @@ def add_command(commands, common):
     command.set_defaults(run=_vocab, needs_keras=False)
 
 
-def _vocab(arguments, _):
+def _vocab(arguments):
     from keras_elmo.text.reader import counted
     from keras_elmo.text.vocabulary import Vocabulary
     from keras_elmo.training.files import count_corpus

@@ -20,13 +20,7 @@ from keras_elmo.layers.quantized_bilm import QuantizedBiLM
 from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.characters import (
-    checked_tokens,
-    delimited_rows,
-    distinct,
-    split_tokens,
-    token_bytes,
-)
+from keras_elmo.text.characters import delimited_rows, distinct, token_bytes, tokens_of
 from keras_elmo.text.vocabulary import (
     BEGIN,
     END,
@@ -207,7 +201,7 @@ class Embedder:
     ) -> list[np.ndarray]:
         """As `embed`, of about `block_tokens` tokens at once and without a progress bar."""
         self._check_request(sentences, output, pooling)
-        block = list(map(_tokens, sentences))
+        block = list(map(tokens_of, sentences))
         if not block:
             return []
         table, sentence_rows = self._word_table(block)
@@ -234,7 +228,7 @@ class Embedder:
         return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
 
     def _arrays(self, sentences, output, pooling, num_sentences):
-        blocks = in_blocks(map(_tokens, sentences), lambda s: len(s) + 2, self.block_tokens)
+        blocks = in_blocks(map(tokens_of, sentences), lambda s: len(s) + 2, self.block_tokens)
         with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
             for block in blocks:
                 yield from self.embed_block(block, output, pooling)
@@ -449,11 +443,6 @@ def _pooled(array, pooling):
     if not array.shape[-2]:
         return np.zeros((*array.shape[:-2], array.shape[-1]), np.float32)
     return array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2)
-
-
-def _tokens(sentence):
-    is_text = isinstance(sentence, (str, bytes))
-    return split_tokens(sentence) if is_text else checked_tokens(sentence)
 
 
 def _is_out_of_memory(error):

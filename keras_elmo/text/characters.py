@@ -189,6 +189,12 @@ def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
     return [token.decode("utf-8", "surrogatepass") for token in tokens]
 
 
+def tokens_of(sentence: str | bytes | Iterable[str | bytes]) -> list[Any]:
+    """A sentence's tokens: those of a list, or a string's, split at ASCII white space."""
+    is_text = isinstance(sentence, (str, bytes))
+    return split_tokens(sentence) if is_text else checked_tokens(sentence)
+
+
 def token_bytes(token: str | bytes) -> bytes:
     """The valid UTF-8 of a token: lone surrogates and malformed bytes are dropped."""
     if isinstance(token, bytes):
