@@ -74,10 +74,10 @@ def check_exists(model: str) -> None:
     """Raises FileNotFoundError if there is no file or folder of a language model."""
     if model in list_models():
         raise FileNotFoundError(
-            f"The model {model} has no softmax, which predicts words: give a training's folder."
+            f"The model {model} has no softmax, which predicts words: give a training folder."
         )
     if not os.path.exists(model):
         raise FileNotFoundError(
-            f"There is no {model}: expected a training's folder, a checkpoint, or a folder with "
+            f"There is no {model}: expected a training folder, a checkpoint, or a folder with "
             "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."
         )

@@ -15,7 +15,7 @@ def add_command(commands, common):
         "checkpoint of `train`.",
     )
     command.add_argument(
-        "checkpoint", nargs="?", metavar="CHECKPOINT", help="a file, or a training's folder"
+        "checkpoint", nargs="?", metavar="CHECKPOINT", help="a file, or a training folder"
     )
     command.add_argument("--model", help=A_MODEL)
     command.add_argument(

@@ -1,4 +1,4 @@
-"""Forked processes: the backends' threads do not exist there, and wait for each other for ever."""
+"""Forked processes: the backends' threads do not exist there, and wait for each other forever."""
 
 import os
 
@@ -12,7 +12,7 @@ def check_process() -> None:
         _process = os.getpid()
     if _process != os.getpid():
         raise RuntimeError(
-            "This process was forked from one that has an ElmoLayer: it would wait for ever for "
+            "This process was forked from one that has an ElmoLayer: it would wait forever for "
             "the backend's threads, which a fork leaves behind. Start processes with "
             'multiprocessing.set_start_method("spawn"), or load the model in the child alone, '
             "before its parent uses Keras."

@@ -191,8 +191,9 @@ def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
 
 def tokens_of(sentence: str | bytes | Iterable[str | bytes]) -> list[Any]:
     """A sentence's tokens: those of a list, or a string's, split at ASCII white space."""
-    is_text = isinstance(sentence, (str, bytes))
-    return split_tokens(sentence) if is_text else checked_tokens(sentence)
+    if isinstance(sentence, (str, bytes)):
+        return split_tokens(sentence)
+    return checked_tokens(sentence)
 
 
 def token_bytes(token: str | bytes) -> bytes:

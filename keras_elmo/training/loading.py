@@ -68,7 +68,7 @@ def load_language_model(
 def export_language_model(
     checkpoint: str | os.PathLike, folder: str | os.PathLike, overwrite: bool = False
 ) -> None:
-    """Writes options, weights, softmax and vocabulary of a checkpoint or a training's folder."""
+    """Writes options, weights, softmax and vocabulary of a checkpoint or a training folder."""
     with atomic_folder(folder, overwrite) as partial:
         model, vocabulary = load_language_model(checkpoint)
         model.export_hdf5(partial, vocabulary)
@@ -135,13 +135,13 @@ def _options_beside(path):
 
 
 def _checkpoint_at(path):
-    """A checkpoint by its own path or its training's folder."""
+    """A checkpoint by its own path or its training folder."""
     if (path / PICKLED_ENCODER).exists():
         raise ValueError(NO_LEXICON)
     found = path if path.is_file() else latest_checkpoint(path / "checkpoints")
     if found is None:
         raise FileNotFoundError(
-            f"{path} is neither a checkpoint, nor a training's folder, nor one with options.json."
+            f"{path} is neither a checkpoint, nor a training folder, nor one with options.json."
         )
     return found
 

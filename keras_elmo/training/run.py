@@ -216,7 +216,7 @@ def _check_cooldown(folder, begun, recorded, steps_per_epoch):
     if step > before[0]:
         raise ValueError(
             f"The training in {folder} has done {step:,} steps, and its learning rate has been "
-            f"falling since step {before[0]:,}: its length cannot be changed any more. Give the "
+            f"falling since step {before[0]:,}: its length can no longer be changed. Give the "
             "length it had before, or continue from a copy of the folder made before the fall."
         )
     if step > now[0]:

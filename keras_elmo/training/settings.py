@@ -82,7 +82,7 @@ class TrainingSettings:
         preset: Architecture by name: `"tiny"`, `"small"`, `"medium"` or `"original"`.
         options: Architecture and settings from bilm-tf's options.json, in place of `preset`.
         start_from: Begin with the weights and the architecture of another model: a published
-            model's name, a training's folder or checkpoint, a folder with options.json and
+            model's name, a training folder or checkpoint, a folder with options.json and
             weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf.
         start_vocabulary: The vocabulary file of that model, if it is not in its folder.
         devices: Split each batch over so many devices, with TensorFlow or JAX.

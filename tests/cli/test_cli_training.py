@@ -203,7 +203,7 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     code, _, err = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
     assert code == 1 and "neither a checkpoint, nor" in err
     code, _, err = run(capsys, "evaluate", tmp_path / "none", HELD_OUT)
-    assert code == 1 and "expected a training's folder, a checkpoint, or" in err
+    assert code == 1 and "expected a training folder, a checkpoint, or" in err
     code, _, err = run(capsys, *common, "--held-out", tmp_path / "none.txt")
     assert code == 1 and "No text file matches" in err
     for arguments, message in (

@@ -332,7 +332,7 @@ def test_places_without_a_model_are_named(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="training that has not ended.*keras-elmo export"):
         ElmoLayer(tmp_path / "empty")
     shutil.copytree(TINY, tmp_path / "empty" / "model")
-    ElmoLayer(tmp_path / "empty")  # a training's folder, with its model
+    ElmoLayer(tmp_path / "empty")  # a training folder, with its model
     (folder / "weights.hdf5").unlink()
     with pytest.raises(ValueError, match=r"found bilm_embeddings\.hdf5, token_embeddings\.hdf5"):
         ElmoLayer(folder)
