@@ -25,7 +25,10 @@ def add_command(commands, common):
         "--output", required=True, metavar="PATH", help="the folder to write, or FILE.zip"
     )
     command.add_argument(
-        "--dtype", choices=("float32", "float16"), default="float32", help="of the weights in hdf5"
+        "--dtype",
+        choices=("float32", "float16"),
+        default="float32",
+        help="dtype of the weights in hdf5",
     )
     command.add_argument("--overwrite", action="store_true", help="replace an earlier export")
     command.set_defaults(check=_check, run=_convert)

@@ -25,16 +25,25 @@ def add_command(commands, common):
         "same command with --resume continues the file.",
     )
     add = command.add_argument
-    add("sentences", nargs="*", metavar="SENTENCE", help="in quotes; or a text file to --output")
+    add(
+        "sentences",
+        nargs="*",
+        metavar="SENTENCE",
+        help="a sentence in quotes; with --output also a text file",
+    )
     add(
         "--input",
         metavar="FILE",
         help="read sentences from a UTF-8 text file, one a line, plain, .gz, .xz or .jsonl; '-' is "
         "the standard input, which is also read when there is no sentence",
     )
-    add("--field", help="of JSON lines, that holds the sentence (default: text)")
+    add("--field", help="the field of JSON lines that holds the sentence (default: text)")
     add("--model", default="default", help=MODEL_HELP)
-    add("--vocabulary", metavar="FILE", help="of a model of whole words, in the order of its table")
+    add(
+        "--vocabulary",
+        metavar="FILE",
+        help="the words of a model that reads whole words, in the order of its table",
+    )
     add(
         "--vectors",
         choices=("mix", "layers", "top"),
@@ -43,8 +52,12 @@ def add_command(commands, common):
         "bilm-tf stores them; or the top layer (default: %(default)s)",
     )
     add("--pooling", choices=("mean", "max"), help="one vector per sentence; needs --output")
-    add("--compute-dtype", choices=("float32", "bfloat16", "int8"), help="default: float32")
-    add_number(command, "--batch-tokens", 2048, "tokens embedded together")
+    add(
+        "--compute-dtype",
+        choices=("float32", "bfloat16", "int8"),
+        help="dtype of the computation; int8 quantizes the LSTMs (default: float32)",
+    )
+    add_number(command, "--batch-tokens", 2048, "tokens in a batch")
     add_number(command, "--neighbors", 3, "nearest words to show for each word")
     group = command.add_argument_group("writing vectors to a file")
     add = group.add_argument
@@ -54,10 +67,15 @@ def add_command(commands, common):
         help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
         "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
     )
-    of_vectors = "of the stored vectors (default: float32)"
-    add("--dtype", choices=("float32", "float16"), help=of_vectors)
-    add("--compression", choices=("gzip",), help="of the stored vectors")
-    add_number(group, "--max-line-tokens", 100_000, "a longer line is reported, without vectors")
+    dtype_help = "dtype of the stored vectors (default: float32)"
+    add("--dtype", choices=("float32", "float16"), help=dtype_help)
+    add("--compression", choices=("gzip",), help="compress the stored vectors")
+    add_number(
+        group,
+        "--max-line-tokens",
+        100_000,
+        "longest line to embed; longer ones are reported and get no vectors",
+    )
     exclusive = group.add_mutually_exclusive_group()
     exclusive.add_argument(
         "--resume",
@@ -74,7 +92,9 @@ def add_command(commands, common):
         help="embed text shards (--input 'shards/*') on the cluster at ADDRESS, or on this machine "
         "without one, to a folder of Parquet files, --output",
     )
-    add_number(group, "--actors", None, "processes with a model each; else one for two cores")
+    add_number(
+        group, "--actors", None, "processes, each with a model (default: one for every two cores)"
+    )
     command.set_defaults(run=_embed, check=_check)
 
 

@@ -25,8 +25,12 @@ def add_command(commands, common):
         "`train` and `export` write it), or a checkpoint",
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
-    command.add_argument("--vocab", metavar="FILE", help="the vocabulary, if not in the folder")
-    command.add_argument("--batch-size", type=positive, metavar="N", help="default: 64")
+    command.add_argument(
+        "--vocab", metavar="FILE", help="the vocabulary file, if it is not in the folder"
+    )
+    command.add_argument(
+        "--batch-size", type=positive, metavar="N", help="sentences in a batch (default: 64)"
+    )
     command.add_argument(
         "--per-sentence",
         metavar="FILE",
@@ -35,8 +39,8 @@ def add_command(commands, common):
     command.add_argument(
         "--bilm-tf",
         action="store_true",
-        help="the figure of bilm-tf's own test: state carried from sentence to sentence, the tail "
-        "dropped, batch 256",
+        help="the figure of bilm-tf's own test: the state is carried from sentence to sentence, "
+        "the last, incomplete window is dropped, batches of 256",
     )
     command.set_defaults(check=_check, run=_evaluate)
 

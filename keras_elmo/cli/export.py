@@ -11,11 +11,14 @@ def add_command(commands, common):
         parents=[common],
         help="write a model for bilm-tf and AllenNLP, TensorFlow Serving or ONNX",
         description="Writes a model for other programs, reads it back and shows by how much its "
-        "outputs differ from ours. Or makes options.json, weights.hdf5 and softmax.hdf5 from a "
-        "checkpoint of `train`.",
+        "outputs differ from ours. A checkpoint of `train` is written as options.json, "
+        "weights.hdf5 and softmax.hdf5.",
     )
     command.add_argument(
-        "checkpoint", nargs="?", metavar="CHECKPOINT", help="a file, or a training folder"
+        "checkpoint",
+        nargs="?",
+        metavar="CHECKPOINT",
+        help="a checkpoint or the folder of a training",
     )
     command.add_argument("--model", help=A_MODEL)
     command.add_argument(
@@ -30,7 +33,7 @@ def add_command(commands, common):
         "--output",
         required=True,
         metavar="PATH",
-        help="the folder to write, for TensorFlow Serving NAME/VERSION; or FILE.onnx",
+        help="the folder to write (NAME/VERSION for TensorFlow Serving), or FILE.onnx",
     )
     command.add_argument("--overwrite", action="store_true", help="replace an earlier export")
     command.set_defaults(check=_check, run=_export)

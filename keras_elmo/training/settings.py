@@ -81,11 +81,11 @@ class TrainingSettings:
         vocabulary: The vocabulary file (default: made of the 50,000 most frequent words).
         preset: Architecture by name: `"tiny"`, `"small"`, `"medium"` or `"original"`.
         options: Architecture and settings from bilm-tf's options.json, in place of `preset`.
-        start_from: Begin with the weights and the architecture of another model: a published
+        start_from: A model to begin with the weights and architecture of: a published
             model's name, a training folder or checkpoint, a folder with options.json and
             weights.hdf5, or a TensorFlow 1 checkpoint of bilm-tf.
         start_vocabulary: The vocabulary file of that model, if it is not in its folder.
-        devices: Split each batch over so many devices, with TensorFlow or JAX.
+        devices: How many devices to split each batch over, with TensorFlow or JAX.
         process: With JAX: `"I/N"`, this is the I-th (from 0) of N processes that train together,
             with one `output` folder for all.
         hosts: With `process`: `"HOST:PORT,..."`, the address of each process, the same for all.
@@ -94,7 +94,7 @@ class TrainingSettings:
         steps: Steps to train, in place of `epochs`.
         batch_size: Rows of a batch (default: 128).
         unroll_steps: Words of a window (default: 20).
-        dropout: Fraction to drop (default: 0.1).
+        dropout: Fraction of the units to drop (default: 0.1).
         negatives: Words drawn for the sampled softmax, 0 for the full softmax (default: 8192).
         clip_norm: Bound on the global norm of the gradient of loss times `unroll_steps`, 0 for none
             (default: 10).
@@ -110,7 +110,7 @@ class TrainingSettings:
         uniform_bias: Start the softmax with all words alike, as bilm-tf does, not by frequency.
         seed: Seed of everything random.
         evaluate_every: Steps between two reports, each with an evaluation on `held_out`.
-        evaluate_sentences: Sentences of `held_out` to evaluate on then; the end takes all.
+        evaluate_sentences: Sentences of `held_out` to evaluate on then; at the end all are taken.
         checkpoint_seconds: Seconds between two checkpoints.
         keep: Checkpoints to keep.
         dtype: Keras dtype policy (default: Keras' own, `"float32"` unless set).
