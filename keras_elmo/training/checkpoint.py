@@ -3,12 +3,16 @@
 import contextlib
 import errno
 import json
+import logging
 import os
 import re
+import signal
+import threading
 import time
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,13 @@ import keras
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.training.distribution import check_same_everywhere, is_first_process
+from keras_elmo.training.distribution import (
+    check_same_everywhere,
+    is_first_process,
+    is_only_process,
+)
+
+_log = logging.getLogger(__name__)
 
 _FORMAT = 1
 _STATE = "state"
@@ -37,6 +47,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     callbacks that add to the logs. What other callbacks count for themselves (the patience of
     `EarlyStopping`, say) starts anew in a new process. If the latest file is damaged, the one
     before is resumed, with a warning.
+
+    While a training of one process runs in the main thread, SIGINT (Ctrl-C) and SIGTERM wait until
+    the step is done and saved, unless the program handles them itself. A second one acts at once.
 
     Args:
         folder: Where to save `step-00000123.npz`; made if it does not exist.
@@ -76,6 +89,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.keep = keep
         self.step = 0
         self.history: list[dict[str, Any]] = []
+        self._signals: list[int] = []
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def resume(self, model: keras.Model, corpus: Any) -> int:
@@ -126,7 +140,36 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Takes the steps and the plan of the training from its `EpochBegin`. Called by `fit`."""
         self._progress = progress
 
+    @contextlib.contextmanager
+    def signals_held_back(self) -> Iterator[None]:
+        """Keeps signals that stop the process until the next checkpoint. `fit` runs in it."""
+        handled = {}
+        if threading.current_thread() is threading.main_thread() and is_only_process():
+            defaults = signal.default_int_handler, signal.SIG_DFL
+            found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+            handled = {number: one for number, one in found.items() if one in defaults}
+
+        def hold(number, frame):
+            self._signals.append(number)
+            signal.signal(number, handled[number])
+            _log.info("Stopping after this step, with a checkpoint. Interrupt again to stop at once.")
+
+        try:
+            for number in handled:
+                signal.signal(number, hold)
+            yield
+        finally:
+            for number, handler in handled.items():
+                signal.signal(number, handler)
+            self._release_signals()
+
+    def _release_signals(self):
+        received, self._signals = self._signals, []
+        for number in received:
+            signal.raise_signal(number)
+
     def on_epoch_begin(self, epoch, logs=None):
+        self._release_signals()  # those of the end of an epoch, which all callbacks have seen
         self._end = self._progress.plan.end(epoch)
         # Beginning an epoch resets states and metrics; in an epoch that was stopped they go on.
         if self._resumed is not None and self._progress.plan.begins_within_epoch:
@@ -141,10 +184,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         every, seconds = self.every_steps, time.monotonic() - self._saved_at
         is_due = every and self.step // every > last // every
         is_due = is_due or (self.every_seconds and seconds >= self.every_seconds)
+        is_due = is_due or self._signals
         # The last step of an epoch is saved when validation and the reports are done: a training
         # resumed there could not catch up on them.
         if is_due and self.step < self._end:
             self.save()
+            self._release_signals()
 
     def on_epoch_end(self, epoch, logs=None):
         row = {name: float(value) for name, value in (logs or {}).items()}

@@ -68,13 +68,18 @@ def is_first_process() -> bool:
     return jax.process_index() == 0
 
 
-def check_same_everywhere(number: int, message: str) -> None:
-    """Raises ValueError unless the number is the same in all processes that train together."""
+def is_only_process() -> bool:
+    """Whether no other process trains together with this one."""
     if keras.backend.backend() != "jax":
-        return
+        return True
     import jax
 
-    if jax.process_count() > 1:
+    return jax.process_count() == 1
+
+
+def check_same_everywhere(number: int, message: str) -> None:
+    """Raises ValueError unless the number is the same in all processes that train together."""
+    if not is_only_process():
         from jax.experimental import multihost_utils
 
         found = multihost_utils.process_allgather(np.array(number))

@@ -349,7 +349,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         for checkpoint in checkpoints:
             checkpoint.follow(begin)
         first_batch = corpus.num_batches - plan.first_step
-        with _training_data(corpus, lambda: first_batch + begin.step) as data:
+        hold = checkpoints[0].signals_held_back() if checkpoints else contextlib.nullcontext()
+        with hold, _training_data(corpus, lambda: first_batch + begin.step) as data:
             history = super().fit(
                 data,
                 callbacks=[begin, *callbacks, EpochEnd(begin)],

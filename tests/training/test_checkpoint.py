@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import stat
 
 import keras
@@ -12,6 +13,7 @@ from helpers import to_numpy
 from keras_elmo import TrainingCheckpoint
 from keras_elmo.training.checkpoint import (
     latest_checkpoint,
+    latest_step,
     read_checkpoint_state,
     save_checkpoint,
 )
@@ -65,6 +67,68 @@ def test_stopped_again_and_again_is_the_same_to_the_bit(tmp_path):
     # Nothing is left to do: the same command once more changes nothing.
     again, _ = train(tmp_path / "stopped")
     np.testing.assert_array_equal(everything(again)[5], everything(model)[5])
+
+
+class SignalAt(keras.callbacks.Callback):
+    """Sends signals in a step, as Ctrl-C does, before the checkpoint is asked."""
+
+    def __init__(self, step, times=1):
+        super().__init__()
+        self.steps, self.times = step, times
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.steps -= 1
+        if self.steps == 0:
+            for _ in range(self.times):
+                signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def default_handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+# In the second step, and in the last one of an epoch, which is evaluated before it stops.
+@pytest.mark.parametrize("step, rows", [(2, 0), (27, 1)])
+def test_ctrl_c_saves_the_step(tmp_path, default_handler, step, rows):
+    seen = []
+    watch = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
+    model, checkpoint = tiny_model(num_negative_samples=20), TrainingCheckpoint(tmp_path)
+    model.compile()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(
+            tiny_corpus(),
+            epochs=2,
+            verbose=0,
+            validation_data=held_out(),
+            callbacks=[SignalAt(step), checkpoint, watch],
+        )
+    assert latest_step(tmp_path) == checkpoint.step == step
+    assert len(checkpoint.history) == len(seen) == rows
+
+
+def test_ctrl_c_twice_stops_at_once(tmp_path, default_handler):
+    model = tiny_model(num_negative_samples=20)
+    model.compile()
+    with pytest.raises(KeyboardInterrupt):
+        callbacks = [SignalAt(2, times=2), TrainingCheckpoint(tmp_path)]
+        model.fit(tiny_corpus(), verbose=0, callbacks=callbacks)
+    assert latest_step(tmp_path) == 0
+
+
+def test_a_handler_of_the_program_is_kept(tmp_path):
+    received = []
+    before = signal.signal(signal.SIGINT, lambda *_: received.append(1))
+    try:
+        model = tiny_model(num_negative_samples=20)
+        model.compile()
+        callbacks = [SignalAt(2), TrainingCheckpoint(tmp_path)]
+        model.fit(tiny_corpus(), total_steps=3, verbose=0, callbacks=callbacks)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert received == [1] and latest_step(tmp_path) == 3
 
 
 @pytest.mark.slow
