@@ -117,7 +117,8 @@ def read_records(
     if field is None and name.removesuffix(".gz").removesuffix(".xz").endswith(".jsonl"):
         field = "text"
     with open_text(name) as (raw, lines):
-        yield from _records(lines, raw, field, max_line_tokens)
+        # A pipe has no position.
+        yield from _records(lines, raw if raw.seekable() else None, field, max_line_tokens)
 
 
 def _records(lines, raw, field, max_line_tokens):

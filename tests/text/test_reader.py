@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import io
+import os
+import threading
 import lzma
 
 import pytest
@@ -90,3 +92,14 @@ def test_json_lines_of_an_open_file_need_a_field():
     found = list(read_records(io.BytesIO(lines), field="body"))
     assert [record.tokens for record in found] == [["a", "b"], ["c d"], []]
     assert found[2].error == "no field 'body'"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_read_by_its_name(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"a b\nc\n",))
+    writer.start()
+    found = list(read_records(tmp_path / "pipe"))
+    writer.join()
+    assert [record.tokens for record in found] == [[b"a", b"b"], [b"c"]]
+    assert found[1].position == 0
