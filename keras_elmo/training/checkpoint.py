@@ -152,7 +152,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         def hold(number, frame):
             self._signals.append(number)
             signal.signal(number, handled[number])
-            _log.info("Stopping after this step, with a checkpoint. Interrupt again to stop at once.")
+            _log.info("Stopping after this step, which is saved. Interrupt again to stop at once.")
 
         try:
             for number in handled:

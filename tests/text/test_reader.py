@@ -3,9 +3,9 @@
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import threading
-import lzma
 
 import pytest
 
