@@ -1,5 +1,8 @@
 """Reads column files in the format of CoNLL-2012, for `srl.py` and `coref.py` to import."""
 
+import collections
+import re
+
 import numpy as np
 
 from features import open_text
@@ -11,8 +14,8 @@ class Propositions:
     """The predicates of a file, with their arguments.
 
     Args:
-        path: A file of CoNLL-2012, or one with columns of index, token, predicate (`-` for none)
-            and the BIO tags of each predicate; plain, .gz or .xz.
+        path: A file of CoNLL-2012, or one with columns of index (from 0), token, predicate (`-` for
+            none) and the BIO tags of each predicate; plain, .gz or .xz.
 
     Attributes:
         sentences: Lists of tokens.
@@ -32,7 +35,8 @@ class Propositions:
             except (IndexError, ValueError) as error:
                 raise ValueError(
                     f"{path}: the sentence that ends before line {number} is not one of "
-                    f"CoNLL-2012, nor of columns of index, token, predicate and BIO tags: {error}"
+                    "CoNLL-2012, nor of columns of index (from 0), token, predicate and BIO tags: "
+                    f"{error}"
                 ) from error
             for place, tags in zip(predicates, columns):
                 sentence_of.append(len(self.sentences))
@@ -60,9 +64,11 @@ def read_sentence(rows):
     found = [place for place, sense in enumerate(senses) if sense != "-"]
     if len(found) != len(columns):
         raise ValueError(f"{len(found)} predicates with {len(columns)} columns of tags")
-    for tag in (tag for tags in columns for tag in tags):
+    for before, tag in ((x, y) for tags in columns for x, y in zip(["O", *tags], tags)):
         if tag != "O" and tag[:2] not in ("B-", "I-"):
             raise ValueError(f"{tag!r} is not a tag")
+        if tag[:2] == "I-" and before[2:] != tag[2:]:
+            raise ValueError(f"{tag} after {before}")
     kept = [i for i, place in enumerate(found) if senses[place] not in AUXILIARIES]
     return words, [found[i] for i in kept], [columns[i] for i in kept]
 
@@ -72,13 +78,14 @@ class Documents:
 
     Args:
         path: A file of CoNLL-2012; plain, .gz or .xz.
-        max_sentences: Longer documents are cut into pieces of so many sentences, or `None`.
+        max_sentences: Longer documents are cut into pieces of this many sentences; `None` for none.
 
     Attributes:
         sentences: Lists of tokens, of all documents.
-        ranges: int `(N, 2)`: for each document its first sentence and the one behind its last.
+        ranges: int `(N, 2)`: for each document its first sentence and the one after its last.
         chains: For each document a list of its chains, each a set of spans `(first, last)`,
             positions of words in the document.
+        singletons: Whether there are chains of a single mention, before documents are cut.
 
     Raises:
         ValueError: if a line has another form, or there are no chains.
@@ -87,7 +94,9 @@ class Documents:
     def __init__(self, path, max_sentences=None):
         self.sentences, self.chains = [], []
         starts, current, offset, chains = [], None, 0, {}
+        sizes = collections.Counter()
         for number, document, rows in read_conll(path):
+            document = document, *rows[0][:2]  # there may be no line that begins it
             in_piece = len(self.sentences) - starts[-1] if starts else 0
             if not starts or document != current or in_piece == max_sentences:
                 starts.append(len(self.sentences))
@@ -96,6 +105,7 @@ class Documents:
             try:
                 for chain, first, last in mentions_of_brackets([row[-1] for row in rows]):
                     chains.setdefault(chain, set()).add((offset + first, offset + last))
+                    sizes[document, chain] += 1
                 self.sentences.append([row[3] for row in rows])
             except (IndexError, ValueError) as error:
                 raise ValueError(
@@ -107,22 +117,19 @@ class Documents:
             raise ValueError(f"{path} has no chains.")
         self.chains = [list(chains.values()) for chains in self.chains]
         self.ranges = np.array(list(zip(starts, [*starts[1:], len(self.sentences)])))
-
-    def with_singletons(self):
-        """Whether there are chains of a single mention."""
-        return any(len(chain) == 1 for chains in self.chains for chain in chains)
+        self.singletons = 1 in sizes.values()
 
 
 def read_conll(path):
     """Reads a file sentence by sentence.
 
     Args:
-        path: A file of columns, parted by white space, with an empty line after each sentence and
-            lines such as `#begin document (nw/wsj_0001); part 000` between documents; plain, .gz
-            or .xz.
+        path: A file of columns, separated by white space, with an empty line after each sentence
+            and lines such as `#begin document (nw/wsj_0001); part 000` between documents; plain,
+            .gz or .xz.
 
     Yields:
-        For each sentence the number of the line behind it, the last line that began a document
+        For each sentence the number of the line after it, the last line that began a document
         (or `None`), and its rows, lists of columns.
     """
     number, document, rows = 0, None, []
@@ -144,12 +151,18 @@ def tags_of_brackets(column):
     """BIO tags of a column such as `(ARG0*`, `*)`, `(V*)`, `*`."""
     tags, label = [], None
     for cell in column:
-        begins = cell.startswith("(")
-        if begins:
-            label = cell[1:].split("*")[0]
+        match = re.fullmatch(r"(\((?P<label>[^()*]+))?\*(?P<end>\))?", cell)
+        begins = match is not None and match["label"] is not None
+        if match is None or (begins and label is not None):
+            raise ValueError(f"{cell!r} is not a role, or lies within another one")
+        label = match["label"] or label
         tags.append("O" if label is None else f"{'B' if begins else 'I'}-{label}")
-        if cell.endswith(")"):
+        if match["end"]:
+            if label is None:
+                raise ValueError("a role ends that has not begun")
             label = None
+    if label is not None:
+        raise ValueError(f"{label} does not end")
     return tags
 
 
@@ -164,5 +177,5 @@ def mentions_of_brackets(column):
             if part.endswith(")"):
                 found.append((chain, begun[chain].pop() if begun.get(chain) else None, i))
     if any(first is None for _, first, _ in found) or any(begun.values()):
-        raise ValueError("a mention that begins or ends elsewhere")
+        raise ValueError("a mention does not both begin and end in this sentence")
     return found

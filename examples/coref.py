@@ -55,10 +55,11 @@ class DocumentBatches(SentenceBatches):
         ranges: As for `Documents`.
         model: The `CoreferenceModel` that chooses the mentions.
         chains: As for `Documents`, or `None` for no labels.
+        fewest: Keep at least this many mentions; a text of few words has more of them per word.
     """
 
-    def __init__(self, sentences, words, ranges, model, chains=None, **options):
-        self.ranges, self.model = ranges, model
+    def __init__(self, sentences, words, ranges, model, chains=None, fewest=1, **options):
+        self.ranges, self.model, self.fewest = ranges, model, fewest
         super().__init__(sentences, words, labels=chains, batch_size=1, **options)
 
     def _sizes(self):
@@ -74,9 +75,11 @@ class DocumentBatches(SentenceBatches):
         tokens = np.concatenate([i * width + np.arange(n) for i, n in enumerate(lengths)])
         inputs["tokens"] = np.pad(tokens, (0, -len(tokens) % 128)).astype(np.int32)
         scores = np.array(self.model.predict_on_batch(inputs))[: len(tokens)]
-        kept = best_spans(scores, lengths, round(self.model.kept * len(tokens)))
-        padding = round(self.model.kept * len(inputs["tokens"])) - len(kept)
-        inputs["spans"] = np.pad(kept, ((0, padding), (0, 0)), constant_values=-1)
+        most, size = (
+            max(self.fewest, round(self.model.kept * len(x))) for x in (tokens, inputs["tokens"])
+        )
+        kept = best_spans(scores, lengths, most)
+        inputs["spans"] = np.pad(kept, ((0, size - len(kept)), (0, 0)), constant_values=-1)
         return inputs
 
     def _labels(self, rows, inputs):
@@ -217,9 +220,8 @@ class CoreferenceModel(TaskModel):
         """
         sentences = harness.sentences_of(sentences)
         ranges = np.array([[0, len(sentences)]])
-        batches = DocumentBatches(
-            sentences, self.word_table, ranges, self, characters=self.elmo is not None
-        )
+        options = {"fewest": 20, "characters": self.elmo is not None}
+        batches = DocumentBatches(sentences, self.word_table, ranges, self, **options)
         place = [(i, j) for i, sentence in enumerate(sentences) for j in range(len(sentence))]
         (chains,) = self.predict_chains(batches)
         return [[(*place[a], place[b][1]) for a, b in sorted(chain)] for chain in chains]
@@ -239,7 +241,7 @@ class CoreferenceModel(TaskModel):
 
 
 def scores(true, predicted):
-    """The F1 of MUC, B3 and CEAF (phi 4) over all documents, in per cent, and their mean.
+    """The F1 of MUC, B3 and CEAF (phi 4) over all documents, in percent, and their mean.
 
     Args:
         true, predicted: For each document a list of its chains, sets of spans.
@@ -280,7 +282,7 @@ class Experiment:
             features,
             inputs,
             settings,
-            singletons=data.with_singletons(),
+            singletons=data.singletons,
             kept=settings.kept,
             num_antecedents=settings.num_antecedents,
         )
@@ -344,13 +346,15 @@ def parse(arguments=None):
         "--max-sentences",
         type=harness.positive,
         default=20,
-        help="training documents are cut into pieces of so many sentences",
+        help="training documents are cut into pieces of this many sentences",
     )
     parser.add_argument("--model", help="a saved model, to find chains with")
     parser.add_argument("--chains", nargs="+", metavar="SENTENCE", help="the sentences of a text")
     settings = harness.parse(parser, arguments, alone="chains")
     if settings.batch_size != 1:
         parser.error("--batch-size is 1: documents are read one by one")
+    if not settings.kept > 0:
+        parser.error("--kept must be above 0")
     return settings
 
 
@@ -358,7 +362,10 @@ def show_chains(path, sentences):
     """Prints the chains of a text that have more than one mention, a line each."""
     words = harness.sentences_of(sentences)
     chains = keras.models.load_model(path, compile=False).chains(words)
-    for chain in (chain for chain in chains if len(chain) > 1):
+    chains = [chain for chain in chains if len(chain) > 1]
+    if not chains:
+        print("no chain")
+    for chain in chains:
         print(" = ".join(f"{' '.join(words[i][a : b + 1])} ({i + 1})" for i, a, b in chain))
 
 

@@ -168,7 +168,7 @@ def run_seeds(experiment, settings):
 
     Args:
         experiment: `(features, seed) -> (dict, model)`. The dict has at least the scores "dev" and
-            "test", in per cent; "input weights" and "output weights" are ELMo's mixes there, or
+            "test", in percent; "input weights" and "output weights" are ELMo's mixes there, or
             `None`.
         settings: The options, of `make_parser`.
 
@@ -266,7 +266,8 @@ def summarize(runs, num_seeds):
 
 
 def _row(runs):
-    scores = {name: [run[name] for run in runs] for name in ("dev", "test")}
+    names = [name for name, value in runs[0].items() if isinstance(value, float)]
+    scores = {name: [run[name] for run in runs] for name in names}
     row = {"features": runs[0]["features"], "seeds": len(runs), **means(scores)}
     for name in ("input weights", "output weights"):
         weights = [run[name] for run in runs if run.get(name) is not None]
@@ -348,7 +349,7 @@ def _cell(row, name):
 
 
 def accuracy(true, predicted):
-    """The share of predicted classes that are the true ones, in per cent."""
+    """The share of predicted classes that are the true ones, in percent."""
     return 100 * float(np.mean(predicted == np.array(true)))
 
 
@@ -386,7 +387,7 @@ def read_confusion(paths, num_classes):
 
 
 def draw_confusion(counts, classes, title, path):
-    """Draws a confusion matrix, in per cent of each row."""
+    """Draws a confusion matrix, in percent of each row."""
     shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
     side = 2 + 0.7 * len(classes)
     figure = Figure(figsize=(side, 0.87 * side), layout="constrained")
@@ -406,7 +407,7 @@ def draw_scores(scores, title, path):
     """Draws scores as groups of bars, with the deviation over the runs.
 
     Args:
-        scores: For each feature set a dict: for each group the scores of the runs, in per cent.
+        scores: For each feature set a dict: for each group the scores of the runs, in percent.
         title: The title.
         path: The picture's file.
     """

@@ -8,8 +8,8 @@ from keras import ops
 class HighwayCell(keras.layers.Layer):
     """A step of an LSTM with a highway connection around it.
 
-    Its input is already projected: for the gates i, f, o, the candidate g, the gate r of the
-    highway, and the highway itself, `(B, 6 * units)`.
+    Its input is already projected: for the gates i, f and o, the gate r of the highway, the
+    candidate g, and the highway itself, `(B, 6 * units)`.
 
     Args:
         units: Size of the state.
@@ -45,6 +45,8 @@ class HighwayCell(keras.layers.Layer):
 @keras.saving.register_keras_serializable("keras_elmo_examples")
 class HighwayLSTM(keras.layers.Layer):
     """An LSTM with highway connections, in one direction.
+
+    The kernels of all gates together begin as one orthogonal matrix (in the paper: one for each).
 
     Args:
         units: Size of the output.

@@ -331,7 +331,7 @@ class Experiment:
         return model
 
     def f1(self, part, predicted):
-        """The F1 of whole entities, in per cent."""
+        """The F1 of whole entities, in percent."""
         predicted = [to_bio(entities(tags), len(tags)) for tags in predicted]
         return 100 * float(f1_score(self.tags[part], predicted, zero_division=0))
 

@@ -20,8 +20,8 @@ class SpanVectors(keras.layers.Layer):
     Call arguments:
         words, states: Floats `(T, D)` and `(T, S)`: the vectors of all words, before and after
             they were read in context.
-        first, last: int32 `(M,)`: the ends of the spans, of at most `LONGEST` words. What is
-            outside the text is moved to its end.
+        first, last: int32 `(M,)`: the ends of the spans, of at most `LONGEST` words. Positions
+            outside the text are moved to its first or last word.
 
     Output shape:
         Floats `(M, 2 * S + D + length_dim)`.
@@ -119,7 +119,7 @@ class AntecedentScores(keras.layers.Layer):
         return ops.concatenate([ops.zeros_like(x[:, :1]), x], axis=1)
 
     def before(self, num_spans):
-        """int32 and bool `(M, number)`: the spans before each, and whether there are so many."""
+        """int32 and bool `(M, number)`: the spans before each, and whether they exist."""
         back = np.arange(1, self.number + 1, dtype="int32")
         others = ops.expand_dims(ops.arange(num_spans, dtype="int32"), 1) - back
         return ops.maximum(others, 0), others >= 0

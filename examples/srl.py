@@ -7,11 +7,13 @@
 
 The tagger of He et al. 2017: stacked LSTMs with highway connections read the sentence alternately
 forward and backward, given which word is the predicate; the tags are the most likely ones that form
-valid spans (BIO). ELMo is added to the input, as in Peters et al. 2018. A separate classifier of
-single words finds the predicates in sentences in which they are not marked.
+valid spans (BIO). ELMo is added to the input, as in Peters et al. 2018. Dropout is between the
+layers only, not within the recurrence. A separate classifier of single words, trained on the
+sentences that have a predicate, finds the predicates in sentences in which they are not marked.
 
-Files are those of CoNLL-2012, or columns of index, token, predicate and one column of BIO tags per
-predicate, with an empty line after each sentence. README.md in this folder says where to get them.
+Files are those of CoNLL-2012, or columns of index (from 0), token, predicate and one column of BIO
+tags per predicate, with an empty line after each sentence. README.md in this folder says where to
+get them.
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
 results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the
@@ -80,7 +82,7 @@ class RoleTagger(TaskModel):
 
     Args:
         tag_names: The tags.
-        num_layers: Number of LSTMs, by turns forward and backward.
+        num_layers: Number of LSTMs, alternately forward and backward.
         indicator_dim: Size of the vector that says whether a word is the predicate.
         units: Size of the LSTMs.
         **options: Those of `TaskModel`.
@@ -259,7 +261,7 @@ class Experiment:
         )
 
     def f1(self, part, predicted):
-        """The F1 of labeled spans without the predicates, in per cent."""
+        """The F1 of labeled spans without the predicates, in percent."""
         true, found = map(without_predicates, (self.data[part].tags, predicted))
         return 100 * float(f1_score(true, found, zero_division=0))
 

@@ -41,7 +41,9 @@ class TaskModel(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if not words and (elmo is None or placement == "output"):
+        if not words and elmo is None:
+            raise ValueError("There is nothing to read: no word occurs twice in the training text.")
+        if not words and placement == "output":
             raise ValueError(
                 "There is nothing to read at the input: ELMo at the output needs words with "
                 "vectors, such as those of --features glove+elmo."

@@ -53,18 +53,29 @@ def model_of(experiment, features="glove+elmo"):
     return inputs, coref.CoreferenceModel.of(features, inputs, experiment.settings, **options)
 
 
-def test_documents_and_their_chains(settings):
+def test_documents_and_their_chains(settings, tmp_path):
     settings()
     data = coref.Documents("train.conll")
     assert data.ranges.tolist() == [[0, 2], [2, 4]]
     assert data.sentences[1] == ["She", "called", "him", "."]
     assert data.chains[0] == [{(0, 0), (2, 2), (5, 5)}, {(2, 3), (7, 7)}]
-    assert data.chains[1] == [{(0, 2), (5, 5)}, {(7, 8)}] and data.with_singletons()
+    assert data.chains[1] == [{(0, 2), (5, 5)}, {(7, 8)}] and data.singletons
     pieces = coref.Documents("train.conll", max_sentences=1)
     assert pieces.ranges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
     assert pieces.chains[1] == [{(0, 0)}, {(2, 2)}]
+    # A chain that is cut is no singleton.
+    (tmp_path / "first.conll").write_text(conll(DOCUMENTS[:1]))
+    assert not coref.Documents("first.conll", max_sentences=1).singletons
     # Two mentions of one chain that begin together end from within.
     assert sorted(mentions_of_brackets(["(1|(1", "1)", "1)", "_"])) == [(1, 0, 1), (1, 0, 2)]
+
+
+@pytest.mark.parametrize("begins", ["#begin document (d); part 00{}", ""])
+def test_parts_of_a_document_have_chains_of_their_own(tmp_path, begins):
+    parts = [f"{begins}\nd {i} 0 Ann _ (1)\n\n".format(i) for i in range(2)]
+    (tmp_path / "parts.conll").write_text("".join(parts))
+    data = coref.Documents("parts.conll")
+    assert data.chains == [[{(0, 0)}], [{(0, 0)}]] and data.singletons
 
 
 @pytest.mark.parametrize("chains", ["(1 -", "- 1)", "(a) -", "1|( -"])
@@ -129,11 +140,12 @@ def test_scores_by_plain_numpy(settings):
     batches = experiment.batches(inputs, "train", model, chains=data.chains)
     (number,) = [i for i, rows in enumerate(batches.batches) if rows[0] == 1]
     document, labels = batches[number]
+    # The first two are of one chain, the third one of another, the last one of none.
     spans = document["spans"]
+    spans[:4] = [(0, 2), (5, 5), (7, 8), (8, 8)]
+    labels = batches._labels([1], document)
     places = {tuple(span): i for i, span in enumerate(spans.tolist()) if span[0] >= 0}
-    assert len(places) == 4 and labels.tolist() == [
-        {(0, 2): 1, (5, 5): 1, (7, 8): 2}.get(tuple(span), 0) for span in spans.tolist()
-    ]
+    assert len(places) == 4 and labels[:4].tolist() == [1, 1, 2, 0] and not labels[4:].any()
     found = {name: to_numpy(x) for name, x in model(document).items()}
     # Mentions are scored alike whether they are kept or not.
     del document["spans"]
@@ -168,10 +180,31 @@ def test_a_step_trains_every_weight(settings):
         assert (to_numpy(variable) != old).any(), variable.path
 
 
-def test_documents_are_read_one_by_one(settings, capsys):
+def test_a_document_of_one_word_has_a_loss(settings, tmp_path):
+    settings()
+    with open(tmp_path / "train.conll", "a") as file:
+        file.write(conll([[("Right", "-")]]))
+    experiment = coref.Experiment(settings("--features", "glove"))
+    inputs, model = model_of(experiment, "glove")
+    model.kept = 0.25
+    batches = experiment.batches(inputs, "train", model, chains=experiment.data["train"].chains)
+    (number,) = [i for i, rows in enumerate(batches.batches) if rows[0] == 2]
+    document, labels = batches[number]
+    assert document["spans"][0].tolist() == [0, 0]
+    assert np.isfinite(to_numpy(model.compute_loss(document, labels, model(document))))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--batch-size", "2"), "documents are read one by one"),
+        (("--kept", "0"), "--kept must be above 0"),
+    ],
+)
+def test_options_that_cannot_be(settings, capsys, options, message):
     with pytest.raises(SystemExit):
-        settings("--batch-size", "2")
-    assert "documents are read one by one" in capsys.readouterr().err
+        settings(*options)
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow

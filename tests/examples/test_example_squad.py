@@ -70,6 +70,11 @@ def test_tokens():
         ".",
     ]
     assert places[:3] == [(0, 2), (3, 6), (6, 9)]
+    tokens, _ = squad.tokenize("the 1990s, 20th-century 'Big Ben' and O'Brien's 3D")
+    assert tokens == [
+        *("the", "1990s", ",", "20th", "-", "century", "'", "Big", "Ben", "'", "and"),
+        *("O", "'", "Brien", "'s", "3D"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The tagger of semantic roles on a few sentences."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -90,6 +91,11 @@ def test_reads_both_forms(tmp_path):
         ("0 He go.01 B-V O", "1 predicates with 2 columns"),
         ("0 He go.01", "1 predicates with 0 columns"),
         ("0 He go.01 V", "'V' is not a tag"),
+        ("0 He go.01 I-V", "I-V after O"),
+        ("0 He go.01 B-V\n1 on - I-ARG1", "I-ARG1 after B-V"),
+        ("nw/a 0 0 He PRP * go 01 1 - * (V(ARG1* -", "'\\(V\\(ARG1\\*' is not a role"),
+        ("nw/a 0 0 He PRP * go 01 1 - * (V* -", "V does not end"),
+        ("nw/a 0 0 He PRP * go 01 1 - * *) -", "a role ends that has not begun"),
         ("0 He go.01 B-V\n1 ran -", "zip"),
         ("nw/a 0 0 He", "list index out of range"),
     ],
@@ -118,11 +124,14 @@ def test_batches_mark_the_predicate(settings):
         assert names == data.tags[number] and (labels[row, length:, 0] == -1).all()
 
 
-def test_highway_lstm_by_plain_numpy():
-    layer = HighwayLSTM(3, reverse=True)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_highway_lstm_by_plain_numpy(reverse):
+    layer = HighwayLSTM(3, reverse=reverse)
     random = np.random.default_rng(0)
     x = random.normal(size=(2, 4, 5)).astype("float32")
     mask = np.array([[True, True, True, True], [True, True, False, False]])
+    layer.build(x.shape)
+    layer.set_weights([random.normal(size=v.shape) for v in layer.weights])
     found = to_numpy(layer(x, mask=mask))
     kernel, bias, recurrent = map(to_numpy, layer.weights)
     projected = x @ kernel + bias
@@ -132,7 +141,7 @@ def test_highway_lstm_by_plain_numpy():
 
     for row, length in enumerate((4, 2)):
         state = cell = np.zeros(3)
-        for t in reversed(range(length)):
+        for t in reversed(range(length)) if reverse else range(length):
             gates = projected[row, t, :15] + state @ recurrent
             i, f, o, r, g = np.split(gates, 5)
             cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
@@ -164,7 +173,15 @@ def test_only_tags_that_form_spans(settings):
         for tag in (names[i] for i in tags):
             assert not tag.startswith("I-") or before[2:] == tag[2:], (before, tag)
             before = tag
-    # The best such sequence, where the best tag of each word is forbidden.
+    # They are the best such sequences.
+    allowed = []
+    for tags in itertools.product(range(len(names)), repeat=3):
+        chosen = ["O", *(names[i] for i in tags)]
+        if all(y[0] != "I" or x[2:] == y[2:] for x, y in itertools.pairwise(chosen)):
+            allowed.append(tags)
+    for scores, tags in zip(logits[:, :3], to_numpy(model.decoder(logits[:, :3]))):
+        sums = [scores[range(3), list(one)].sum() for one in allowed]
+        assert tuple(tags.tolist()) == allowed[np.argmax(sums)]
     spans = ["B-ARG0", "I-ARG0", "O"]
     starts, transitions = srl.constraints(spans)
     assert starts.tolist() == [0, -1e4, 0]
