@@ -29,8 +29,8 @@ from keras import ops
 import harness
 from attention import attend, joined
 from bilstm import BiLSTM
-from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
-from keras_elmo import WeightedLayerSum
+from features import PADDING, SentenceBatches, prepare
+from task_model import TaskModel
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 
@@ -106,21 +106,14 @@ class Maxout(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
-class BiattentiveClassifier(keras.Model):
+class BiattentiveClassifier(TaskModel):
     """The biattentive classification network, for one sentence that attends to itself.
 
     Args:
         num_classes: Number of classes.
-        words: The words with vectors of their own; empty for no word vectors.
-        word_dim: Size of these vectors.
-        train_words: Whether they are trained.
-        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It is not trained.
-        placement: Where ELMo is added: "input", "output" or "both".
-        tokens_only: Whether to use only its lowest layer, which has no context.
-        last_layer: Whether to use only its last layer.
-        l2: The paper's lambda on the weights of the mixes, or `None`.
         units: Size of the LSTMs, in each direction, and of the ReLU layer before them.
         dropout: Fraction to drop of the input, and of ELMo at the output.
+        **options: Those of `TaskModel`. ELMo at the output is at that of the second LSTM.
 
     Call arguments:
         inputs: Dict of `SentenceBatches`: "words", and "layers" or "characters" for ELMo.
@@ -131,47 +124,9 @@ class BiattentiveClassifier(keras.Model):
     Reference: McCann et al. 2017, section 5.
     """
 
-    def __init__(
-        self,
-        num_classes=5,
-        words=(),
-        word_dim=50,
-        train_words=False,
-        elmo=None,
-        placement="input",
-        tokens_only=False,
-        last_layer=False,
-        l2=None,
-        units=100,
-        dropout=0.5,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        if not words and (elmo is None or placement == "output"):
-            raise ValueError(
-                "There is nothing to read at the input: ELMo at the output needs words with "
-                "vectors, such as those of --features glove+elmo."
-            )
+    def __init__(self, num_classes=5, units=100, dropout=0.5, **options):
+        super().__init__(**{"placement": "input", **options}, units=units, dropout=dropout)
         self.num_classes = num_classes
-        self.word_table = WordTable(words)
-        self.word_dim = word_dim
-        self.train_words = train_words
-        self.elmo = elmo
-        self.placement = placement
-        self.tokens_only = tokens_only
-        self.last_layer = last_layer
-        self.l2 = l2
-        self.units = units
-        self.dropout = dropout
-
-        self.word_vectors = None
-        if words:
-            self.word_vectors = keras.layers.Embedding(
-                len(self.word_table), word_dim, trainable=train_words
-            )
-        self.input_mix = self._mix("output")
-        self.output_mix = self._mix("input")
-        self.input_dropout = keras.layers.Dropout(dropout)
         self.projection = keras.layers.Dense(units, activation="relu")
         self.projection_dropout = keras.layers.Dropout(0.25)
         self.encoder = BiLSTM(units)
@@ -180,61 +135,32 @@ class BiattentiveClassifier(keras.Model):
         self.maxouts = [Maxout(4 * units), Maxout(2 * units)]
         self.maxout_dropouts = [keras.layers.Dropout(rate) for rate in (0.1, 0.2, 0.3)]
         self.classifier = keras.layers.Dense(num_classes)
-        self.output_dropout = keras.layers.Dropout(dropout)
         self.build()
 
-    def _mix(self, other_place):
-        """The mix at one place, unless ELMo is added only at the other one."""
-        if self.elmo is None or self.placement == other_place:
-            return None
-        return WeightedLayerSum(use_top_only=self.last_layer or self.tokens_only, l2=self.l2)
-
-    def build(self, input_shape=None):
-        if self.built:
-            return
-        width = self.word_dim if self.word_vectors is not None else 0
-        integrated = 2 * self.units
-        if self.word_vectors is not None:
-            self.word_vectors.build((None, None))
-        if self.elmo is not None:
-            config = self.elmo.config
-            num_layers = 1 if self.tokens_only else config.num_layers + 1
-            for mix in filter(None, (self.input_mix, self.output_mix)):
-                mix.build((None, num_layers, None, config.output_dim))
-            width += config.output_dim if self.input_mix is not None else 0
-            integrated += config.output_dim if self.output_mix is not None else 0
+    def build_task(self, width, elmo_width):
         self.projection.build((None, None, width))
         self.encoder.build((None, None, self.units))
         self.integrator.build((None, None, 6 * self.units))
-        self.attention.build((None, None, integrated))
-        width = 4 * integrated
+        self.attention.build((None, None, 2 * self.units + elmo_width))
+        width = 4 * (2 * self.units + elmo_width)
         for maxout in self.maxouts:
             maxout.build((None, width))
             width = maxout.units
         self.classifier.build((None, width))
-        self.built = True
 
     def call(self, inputs, training=None):
         mask = inputs["words"] != PADDING
-        layers = None if self.elmo is None else elmo_layers(self.elmo, inputs)
-        if self.tokens_only:
-            layers = layers[:, :1]
-
-        words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
-        elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
-        x = self.input_dropout(joined(words, elmo), training=training)
-        x = self.projection_dropout(self.projection(x), training=training)
-        x = self.encoder(x, mask=mask)
-        attended = attend(x, x, mask)
-        x = ops.concatenate([x, x - attended, x * attended], axis=-1)
-        x = self.integrator(x, mask=mask)
-        if self.output_mix is not None:
-            elmo = self.output_mix(layers, mask=mask)
-            x = joined(x, self.output_dropout(elmo, training=training))
-        x = self._pool(x, mask)
+        integrate = functools.partial(self._integrate, training=training)
+        x = self._pool(self.read(inputs, mask, integrate, training), mask)
         for dropout, maxout in zip(self.maxout_dropouts, self.maxouts):
             x = maxout(dropout(x, training=training))
         return self.classifier(self.maxout_dropouts[-1](x, training=training))
+
+    def _integrate(self, x, mask, training):
+        x = self.projection_dropout(self.projection(x), training=training)
+        x = self.encoder(x, mask=mask)
+        attended = attend(x, x, mask)
+        return self.integrator(joined(x, x - attended, x * attended), mask=mask)
 
     def _pool(self, x, mask):
         """Maximum, mean, minimum and a weighted mean over the words."""
@@ -263,25 +189,7 @@ class BiattentiveClassifier(keras.Model):
         return self.predict_classes(SentenceBatches(sentences, self.word_table, characters=True))
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "words": self.word_table.words,
-            "word_dim": self.word_dim,
-            "train_words": self.train_words,
-            "elmo": None if self.elmo is None else keras.layers.serialize(self.elmo),
-            "placement": self.placement,
-            "tokens_only": self.tokens_only,
-            "last_layer": self.last_layer,
-            "l2": self.l2,
-            "units": self.units,
-            "dropout": self.dropout,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        elmo = config.pop("elmo")
-        return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
+        return {**super().get_config(), "num_classes": self.num_classes}
 
 
 # 3. The experiment: one run with one seed.
@@ -306,7 +214,9 @@ class Experiment:
         labels, batch_size = self.labels["train"], self.settings.batch_size
         rows = harness.fraction_of(len(labels), self.settings.fraction, seed)
         inputs = self.prepare(features).trained_on(rows)
-        model = self.make_model(features, inputs)
+        model = BiattentiveClassifier.of(
+            features, inputs, self.settings, placement=self.settings.placement
+        )
         train = inputs.batches("train", labels=labels, rows=rows, seed=seed, batch_size=batch_size)
         dev = inputs.batches("dev", batch_size=batch_size)
         test = inputs.batches("test", batch_size=batch_size)
@@ -329,23 +239,6 @@ class Experiment:
             "output weights": harness.mix_weights(model.output_mix),
         }
         return result, model
-
-    def make_model(self, features, inputs):
-        settings = self.settings
-        model = BiattentiveClassifier(
-            words=inputs.words.words,
-            word_dim=inputs.word_dim,
-            train_words=inputs.vectors is None,
-            elmo=inputs.elmo,
-            placement=settings.placement,
-            tokens_only=features == "elmo-tokens",
-            last_layer=settings.last_layer,
-            l2=settings.l2,
-            units=settings.units,
-        )
-        if inputs.vectors is not None:
-            model.word_vectors.set_weights([inputs.vectors])
-        return model
 
 
 # 4. The command line.
