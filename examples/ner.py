@@ -30,8 +30,9 @@ from seqeval.metrics import f1_score
 import harness
 from bilstm import BiLSTM
 from crf import CRF
-from features import PADDING, SentenceBatches, WordTable, elmo_layers, prepare
-from keras_elmo import CharCNNEmbedding, WeightedLayerSum
+from features import PADDING, SentenceBatches, prepare
+from keras_elmo import CharCNNEmbedding
+from task_model import TaskModel
 
 # 1. The data: columns of a token and its tag, sentences separated by empty lines.
 
@@ -112,21 +113,15 @@ CHARACTERS = 20  # of a word, enough for the CNN; ELMo reads 50
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
-class Tagger(keras.Model):
+class Tagger(TaskModel):
     """Word vectors, characters and ELMo; two bidirectional LSTMs; a CRF.
 
     Args:
         tag_names: The tags.
-        words: The words with vectors of their own; empty for no word vectors.
-        word_dim: Size of these vectors.
-        train_words: Whether they are trained.
-        elmo: An `ElmoLayer` with `output="layers"`, or `None`. It is not trained.
-        tokens_only: Whether to use only its lowest layer, which has no context.
-        last_layer: Whether to use only its last layer.
-        l2: The paper's lambda on the weights of the mix, or `None`.
         character_filters: Size of the character CNN, 0 for none.
         units: Size of the LSTMs, in each direction.
         dropout: Fraction to drop of the input, and of each LSTM's output.
+        **options: Those of `TaskModel`.
 
     Call arguments:
         inputs: Dict of `SentenceBatches`: "words", "characters" and, if cached, "layers".
@@ -135,92 +130,41 @@ class Tagger(keras.Model):
         Dict of float "logits" `(B, T, num_tags)` and int32 "tags" `(B, T)`, the best ones.
     """
 
-    def __init__(
-        self,
-        tag_names,
-        words=(),
-        word_dim=50,
-        train_words=False,
-        elmo=None,
-        tokens_only=False,
-        last_layer=False,
-        l2=None,
-        character_filters=64,
-        units=100,
-        dropout=0.5,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
+    def __init__(self, tag_names, character_filters=64, units=100, dropout=0.5, **options):
+        super().__init__(**{"placement": "input", **options}, units=units, dropout=dropout)
         self.tag_names = tag_names
-        self.word_table = WordTable(words)
-        self.word_dim = word_dim
-        self.train_words = train_words
-        self.elmo = elmo
-        self.tokens_only = tokens_only
-        self.last_layer = last_layer
-        self.l2 = l2
         self.character_filters = character_filters
-        self.units = units
-        self.dropout = dropout
-
-        self.word_vectors = self.character_cnn = self.mix = None
-        if words:
-            self.word_vectors = keras.layers.Embedding(
-                len(self.word_table), word_dim, trainable=train_words
-            )
+        self.character_cnn = None
         if character_filters:
             self.character_cnn = CharCNNEmbedding(
                 filters=((3, character_filters),), num_highway=0, projection_dim=character_filters
             )
-        if elmo is not None:
-            self.mix = WeightedLayerSum(use_top_only=last_layer or tokens_only, l2=l2)
-        self.input_dropout = keras.layers.Dropout(dropout)
         self.encoders = [BiLSTM(units) for _ in range(2)]
         self.encoder_dropouts = [keras.layers.Dropout(dropout) for _ in range(2)]
         self.classifier = keras.layers.Dense(len(tag_names))
         self.crf = CRF(len(tag_names))
         self.build()
 
-    def build(self, input_shape=None):
-        if self.built:
-            return
-        width = 0
-        if self.word_vectors is not None:
-            self.word_vectors.build((None, None))
-            width += self.word_dim
+    def build_task(self, width, elmo_width):
         if self.character_cnn is not None:
             self.character_cnn.build((None, None, CHARACTERS))
             width += self.character_filters
-        if self.mix is not None:
-            config = self.elmo.config
-            num_layers = 1 if self.tokens_only else config.num_layers + 1
-            self.mix.build((None, num_layers, None, config.output_dim))
-            width += config.output_dim
         for encoder in self.encoders:
             encoder.build((None, None, width))
             width = 2 * self.units
         self.classifier.build((None, None, width))
         self.crf.build((None, None, len(self.tag_names)))
-        self.built = True
 
     def call(self, inputs, training=None):
         mask = inputs["words"] != PADDING
-        x = self.input_dropout(self._token_vectors(inputs, mask), training=training)
+        characters = None
+        if self.character_cnn is not None:
+            characters = self.character_cnn(inputs["characters"][:, 1:-1, :CHARACTERS])
+        x = self.read(inputs, mask, training=training, further=characters)
         for encoder, dropout in zip(self.encoders, self.encoder_dropouts):
             x = dropout(encoder(x, mask=mask), training=training)
         logits = self.classifier(x)
         return {"logits": logits, "tags": self.crf(logits, mask=mask)}
-
-    def _token_vectors(self, inputs, mask):
-        parts = []
-        if self.word_vectors is not None:
-            parts.append(self.word_vectors(inputs["words"]))
-        if self.character_cnn is not None:
-            parts.append(self.character_cnn(inputs["characters"][:, 1:-1, :CHARACTERS]))
-        if self.mix is not None:
-            layers = elmo_layers(self.elmo, inputs)
-            parts.append(self.mix(layers[:, :1] if self.tokens_only else layers, mask=mask))
-        return ops.concatenate(parts, axis=-1)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         log_likelihood = self.crf.log_likelihood(y_pred["logits"], y, x["words"] != PADDING)
@@ -248,22 +192,8 @@ class Tagger(keras.Model):
         return {
             **super().get_config(),
             "tag_names": list(self.tag_names),
-            "words": self.word_table.words,
-            "word_dim": self.word_dim,
-            "train_words": self.train_words,
-            "elmo": None if self.elmo is None else keras.layers.serialize(self.elmo),
-            "tokens_only": self.tokens_only,
-            "last_layer": self.last_layer,
-            "l2": self.l2,
             "character_filters": self.character_filters,
-            "units": self.units,
-            "dropout": self.dropout,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        elmo = config.pop("elmo")
-        return cls(elmo=None if elmo is None else keras.layers.deserialize(elmo), **config)
 
 
 # 3. The experiment: one run with one seed.
@@ -308,27 +238,16 @@ class Experiment:
             "dev": best,
             "test": self.f1("test", predicted),
             "best epoch": epoch,
-            "input weights": harness.mix_weights(model.mix),
+            "input weights": harness.mix_weights(model.input_mix),
         }
         return result, model
 
     def make_model(self, features, inputs):
-        settings = self.settings
-        model = Tagger(
-            self.tag_names,
-            words=inputs.words.words,
-            word_dim=inputs.word_dim,
-            train_words=inputs.vectors is None,
-            elmo=inputs.elmo,
-            tokens_only=features == "elmo-tokens",
-            last_layer=settings.last_layer,
-            l2=settings.l2,
-            character_filters=settings.character_filters,
-            units=settings.units,
-        )
-        if inputs.vectors is not None:
-            model.word_vectors.set_weights([inputs.vectors])
-        return model
+        options = {
+            "tag_names": self.tag_names,
+            "character_filters": self.settings.character_filters,
+        }
+        return Tagger.of(features, inputs, self.settings, **options)
 
     def f1(self, part, predicted):
         """The F1 of whole entities, in percent."""

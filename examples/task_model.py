@@ -116,17 +116,17 @@ class TaskModel(keras.Model):
         self.build_task(width, at_output)
         self.built = True
 
-    def read(self, inputs, mask, layer=None, training=None):
+    def read(self, inputs, mask, layer=None, training=None, further=None):
         """What the first layer of the task makes of a sentence, ELMo at its input and output.
 
-        Without a layer: the vectors of the words, and ELMo's.
+        Without a layer: the vectors of the words, further ones, and ELMo's.
         """
         words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
         layers = None if self.elmo is None else elmo_layers(self.elmo, inputs)
         if self.tokens_only:
             layers = layers[:, :1]
         elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
-        x = self.drop(joined(words, elmo), training=training)
+        x = self.drop(joined(words, further, elmo), training=training)
         x = x if layer is None else layer(x, mask=mask)
         if self.output_mix is None:
             return x
