@@ -123,7 +123,7 @@ def test_elmo_is_dropped_where_it_joins(settings, placement):
     inputs = experiment.prepare("glove+elmo")
     model = model_of(experiment, "glove+elmo", inputs)
     widths = []
-    model.drop = lambda x, training: widths.append((x.shape[-1], training)) or x
+    model.drop.call = lambda x, training: widths.append((x.shape[-1], training)) or x
     batch, _ = inputs.batches("test")[0]
     model(batch, training=True)
     words, elmo = model.word_dim, model.elmo.config.output_dim
