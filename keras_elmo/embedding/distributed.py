@@ -9,7 +9,11 @@ from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
 from keras_elmo.embedding.writers import stored_lines
+from keras_elmo.progress import progress_bar
+from keras_elmo.startup import import_keras
 from keras_elmo.text.reader import find_files
+
+MAX_RETRIES = 5  # of a shard whose actor has died
 
 
 @dataclasses.dataclass
@@ -29,8 +33,7 @@ class EmbeddedShards:
         for name in ("skipped", "lines", "tokens", "failed"):
             setattr(self, name, getattr(self, name) + row[name])
         name = os.path.basename(row["source"])
-        reasons = zip(row["reason_lines"], row["reasons"])
-        self.reasons += [(name, int(line), str(reason)) for line, reason in reasons]
+        self.reasons += [(name, line, reason) for line, reason in row["reasons"]]
         del self.reasons[MAX_REASONS:]
 
 
@@ -47,8 +50,8 @@ def embed_shards(
 ) -> EmbeddedShards:
     """Embeds text shards on a Ray cluster, to a Parquet folder for each.
 
-    Each actor holds one model and embeds one shard at a time. If it dies, another resumes its
-    shard. The same call resumes a job that was killed, and skips shards that are complete and of
+    Each actor holds one model and embeds one shard at a time. If it dies, it is restarted and
+    resumes its shard, up to five times. The same call resumes a job that was killed, and skips shards that are complete and of
     this text, model and settings.
 
     Args:
@@ -85,7 +88,10 @@ def embed_shards(
             quiet = {} if address else {"include_dashboard": False}
             ray.init(address=address, logging_level="ERROR", **quiet)
             stack.callback(ray.shutdown)
-        for row in _rows(ray, shards, arguments, num_actors, cores_an_actor):
+        actors = _start_actors(ray, arguments, num_actors, cores_an_actor, len(shards))
+        stack.callback(lambda: [ray.kill(actor) for actor in actors])
+        bar = stack.enter_context(progress_bar("embedding", len(shards), unit="shards"))
+        for row in _rows(ray, shards, actors):
             if row["error_type"] == "ValueError":
                 raise ValueError(row["error"])
             if row["error_type"]:
@@ -94,25 +100,38 @@ def embed_shards(
                     "(The same call resumes the job.)"
                 )
             report.add(row)
+            bar.advance()
     return report
 
 
-def _rows(ray, shards, constructor_arguments, num_actors, cores_an_actor):
-    """Embeds the shards, and yields what an actor returned for each."""
+def _start_actors(ray, arguments, num_actors, cores_an_actor, num_shards):
     cores = int(ray.cluster_resources().get("CPU", 1))
-    num_actors = min(num_actors or max(1, cores // cores_an_actor), len(shards))
+    num_actors = min(num_actors or max(1, cores // cores_an_actor), num_shards)
     share = min(cores_an_actor, cores / num_actors)
-    rows = [{"source": source, "target": target} for target, source in shards.items()]
-    dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
-        _Actor,
-        fn_constructor_args=constructor_arguments,
-        batch_size=1,
-        concurrency=num_actors,
+    actor = ray.remote(_Actor).options(
         num_cpus=share,
+        max_restarts=-1,
+        max_task_retries=MAX_RETRIES,
         runtime_env={"env_vars": _environment(max(1, int(share)))},
     )
+    return [actor.remote(*arguments) for _ in range(num_actors)]
+
+
+def _rows(ray, shards, actors):
+    """Embeds the shards, and yields what an actor returned for each."""
+    waiting = list(shards.items())[::-1]
+    # An actor gets a shard once it has started: on a busy cluster that may take long.
+    working = {actor.start.remote(): actor for actor in actors}
+    num_left = len(waiting)
     try:
-        yield from dataset.iter_rows()
+        while num_left:
+            (done,), _ = ray.wait(list(working), num_returns=1)
+            actor, row = working.pop(done), ray.get(done)
+            if waiting:
+                working[actor.embed.remote(*waiting.pop())] = actor
+            if row is not None:
+                num_left -= 1
+                yield row
     except ray.exceptions.RayError as error:
         raise RuntimeError(
             f"Ray could not finish the job ({type(error).__name__}). The same call resumes it; the "
@@ -123,31 +142,33 @@ def _rows(ray, shards, constructor_arguments, num_actors, cores_an_actor):
 class _Actor:
     """A process with one model, which embeds a shard at each call."""
 
-    def __init__(self, *arguments):
-        self._arguments = arguments
+    def __init__(self, model, embedder_options, file_arguments):
+        self._model = model
+        self._embedder_options = embedder_options
+        self._file_arguments = file_arguments
+
+    def start(self):
+        """Returns when the process runs."""
 
     @functools.cached_property
     def _embedder(self):
+        import_keras()
         from keras_elmo.embedding.embedder import Embedder
 
         # Not in the constructor, where Ray would retry after an error such as a missing model.
-        model, options, _ = self._arguments
-        return Embedder(model, progress=False, **options)
+        return Embedder(self._model, progress=False, **self._embedder_options)
 
-    def __call__(self, batch):
-        source, target = str(batch["source"][0]), str(batch["target"][0])
+    def embed(self, target, source):
+        """Embeds a shard, and returns its part of the report, or an error's name and text."""
         row = {"source": source, "skipped": False, "error_type": "", "error": ""}
         report = EmbeddedFile()
         try:
             lines_before = stored_lines(target) if os.path.exists(target) else None
-            report = self._embedder.embed_file(source, target, resume=True, **self._arguments[-1])
+            report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
             row["skipped"] = report.lines == lines_before
         except Exception as error:  # Ray would show it inside the traceback of a worker
             row |= {"error_type": type(error).__name__, "error": str(error)}
-        row |= {"lines": report.lines, "tokens": report.tokens, "failed": report.failed}
-        row["reason_lines"] = [line for line, _ in report.reasons]
-        row["reasons"] = [reason for _, reason in report.reasons]
-        return {name: [value] for name, value in row.items()}
+        return row | dataclasses.asdict(report)
 
 
 def _shards(files, folder):
@@ -166,17 +187,16 @@ def _shards(files, folder):
 
 def _ray():
     try:
-        import pyarrow  # noqa: F401 (what Ray Data and the output need)
+        import pyarrow  # noqa: F401 (what the output needs)
         import ray
-        import ray.data
     except ImportError:
-        raise ImportError('Embedding on a cluster needs: pip install "ray[data]" pyarrow') from None
+        raise ImportError("Embedding on a cluster needs: pip install ray pyarrow") from None
     return ray
 
 
 def _environment(num_threads):
     """Variables of an actor's process: as many threads as it has cores, and this backend."""
     threads = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
-    names = ("KERAS_BACKEND", "KERAS_HOME", "KERAS_ELMO_MIRROR", "TF_CPP_MIN_LOG_LEVEL")
+    names = ("KERAS_BACKEND", "KERAS_HOME", "KERAS_ELMO_MIRROR", "TF_ENABLE_ONEDNN_OPTS")
     variables = {name: os.environ[name] for name in names if name in os.environ}
     return variables | dict.fromkeys(threads, str(num_threads))
