@@ -1,6 +1,7 @@
 """Reads column files in the format of CoNLL-2012, for `srl.py` and `coref.py` to import."""
 
 import collections
+import itertools
 import re
 
 import numpy as np
@@ -64,11 +65,12 @@ def read_sentence(rows):
     found = [place for place, sense in enumerate(senses) if sense != "-"]
     if len(found) != len(columns):
         raise ValueError(f"{len(found)} predicates with {len(columns)} columns of tags")
-    for before, tag in ((x, y) for tags in columns for x, y in zip(["O", *tags], tags)):
-        if tag != "O" and tag[:2] not in ("B-", "I-"):
-            raise ValueError(f"{tag!r} is not a tag")
-        if tag[:2] == "I-" and before[2:] != tag[2:]:
-            raise ValueError(f"{tag} after {before}")
+    for tags in columns:
+        for before, tag in itertools.pairwise(["O", *tags]):
+            if tag != "O" and tag[:2] not in ("B-", "I-"):
+                raise ValueError(f"{tag!r} is not a tag")
+            if tag[:2] == "I-" and before[2:] != tag[2:]:
+                raise ValueError(f"{tag} after {before}")
     kept = [i for i, place in enumerate(found) if senses[place] not in AUXILIARIES]
     return words, [found[i] for i in kept], [columns[i] for i in kept]
 

@@ -20,7 +20,6 @@ set. The score is the mean of the F1 of MUC, B3 and CEAF (phi 4), computed by th
 """
 
 import functools
-import json
 from pathlib import Path
 
 import keras
@@ -31,7 +30,7 @@ from scorch.scores import b_cubed, ceaf_e, muc
 import harness
 from bilstm import BiLSTM
 from conll import Documents
-from features import PADDING, SentenceBatches, atomic_write, prepare
+from features import PADDING, SentenceBatches, prepare
 from spans import LONGEST, AntecedentScores, SpanVectors, best_spans
 from task_model import TaskModel
 
@@ -126,7 +125,7 @@ class CoreferenceModel(TaskModel):
         dropout=0.5,
         **options,
     ):
-        super().__init__(**{"placement": "input", **options}, dropout=dropout)
+        super().__init__(dropout=dropout, **options)
         self.singletons = singletons
         self.kept = kept
         self.num_antecedents = num_antecedents
@@ -293,9 +292,7 @@ class Experiment:
         )
         predicted = model.predict_chains(test)
         path = Path(settings.output) / f"{features}-{seed}.jsonl"
-        with atomic_write(path) as partial:
-            lines = [json.dumps([sorted(chain) for chain in chains]) for chains in predicted]
-            partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        harness.write_json_lines(path, ([*map(sorted, chains)] for chains in predicted))
         test = self.scores("test", predicted)
         result = {
             "dev": best,

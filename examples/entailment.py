@@ -106,7 +106,7 @@ class EnhancedSequentialInference(TaskModel):
     """
 
     def __init__(self, units=100, **options):
-        super().__init__(units=units, **options)
+        super().__init__(**{"placement": "both", **options}, units=units)
         self.encoder = BiLSTM(units)
         self.comparison = keras.layers.Dense(units, activation="relu")
         self.composer = BiLSTM(units)

@@ -361,6 +361,12 @@ def write_predictions(path, texts, true, predicted):
         writer.writerows(zip(true, predicted, texts))
 
 
+def write_json_lines(path, items):
+    """Writes a line of JSON for each item."""
+    with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(item, ensure_ascii=False) + "\n" for item in items)
+
+
 def draw_confusions(settings, classes):
     """Draws a confusion matrix for each feature set, of all seeds, beside the tables.
 

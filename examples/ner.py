@@ -131,7 +131,7 @@ class Tagger(TaskModel):
     """
 
     def __init__(self, tag_names, character_filters=64, units=100, dropout=0.5, **options):
-        super().__init__(**{"placement": "input", **options}, units=units, dropout=dropout)
+        super().__init__(units=units, dropout=dropout, **options)
         self.tag_names = tag_names
         self.character_filters = character_filters
         self.character_cnn = None

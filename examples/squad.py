@@ -196,7 +196,7 @@ class Reader(TaskModel):
     """
 
     def __init__(self, units=90, dropout=0.2, **options):
-        super().__init__(units=units, dropout=dropout, **options)
+        super().__init__(**{"placement": "both", **options}, units=units, dropout=dropout)
         self.encoder, self.self_reader, self.start_reader, self.end_reader = (
             keras.layers.Bidirectional(keras.layers.GRU(units, return_sequences=True))
             for _ in range(4)

@@ -35,7 +35,7 @@ import harness
 from attention import joined
 from conll import Propositions
 from crf import CRF
-from features import PADDING, SentenceBatches, atomic_write, prepare
+from features import PADDING, SentenceBatches, prepare
 from highway_lstm import HighwayLSTM
 from task_model import TaskModel
 
@@ -99,7 +99,7 @@ class RoleTagger(TaskModel):
     """
 
     def __init__(self, tag_names, num_layers=4, indicator_dim=100, dropout=0.1, **options):
-        super().__init__(**{"placement": "input", **options}, dropout=dropout)
+        super().__init__(dropout=dropout, **options)
         self.tag_names = tag_names
         self.num_layers = num_layers
         self.indicator_dim = indicator_dim
@@ -287,12 +287,10 @@ def role_scores(paths, num_roles=12):
 
 def write_predictions(path, data, predicted):
     """Writes a JSON line for each predicate: its words, place, true tags and predicted tags."""
-    items = zip(data.sentence_of, data.places, data.tags, predicted)
-    with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
-        for sentence, place, true, found in items:
-            words = data.sentences[sentence]
-            line = {"words": words, "predicate": int(place), "true": true, "predicted": found}
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    names = ("words", "predicate", "true", "predicted")
+    words = (data.sentences[sentence] for sentence in data.sentence_of)
+    items = zip(words, data.places.tolist(), data.tags, predicted)
+    harness.write_json_lines(path, (dict(zip(names, item)) for item in items))
 
 
 # 4. The command line.

@@ -125,7 +125,7 @@ class BiattentiveClassifier(TaskModel):
     """
 
     def __init__(self, num_classes=5, units=100, dropout=0.5, **options):
-        super().__init__(**{"placement": "input", **options}, units=units, dropout=dropout)
+        super().__init__(units=units, dropout=dropout, **options)
         self.num_classes = num_classes
         self.projection = keras.layers.Dense(units, activation="relu")
         self.projection_dropout = keras.layers.Dropout(0.25)

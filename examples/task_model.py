@@ -32,7 +32,7 @@ class TaskModel(keras.Model):
         word_dim=50,
         train_words=False,
         elmo=None,
-        placement="both",
+        placement="input",
         tokens_only=False,
         last_layer=False,
         l2=None,

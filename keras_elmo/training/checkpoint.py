@@ -182,9 +182,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         last, self.step = self.step, self._progress.step
         every, seconds = self.every_steps, time.monotonic() - self._saved_at
-        is_due = every and self.step // every > last // every
+        is_due = self._signals or (every and self.step // every > last // every)
         is_due = is_due or (self.every_seconds and seconds >= self.every_seconds)
-        is_due = is_due or self._signals
         # The last step of an epoch is saved when validation and the reports are done: a training
         # resumed there could not catch up on them.
         if is_due and self.step < self._end:

@@ -122,9 +122,14 @@ def test_elmo_is_dropped_where_it_joins(settings, placement):
     experiment = sst5.Experiment(settings("--placement", placement, "--no-cache"))
     inputs = experiment.prepare("glove+elmo")
     model = model_of(experiment, "glove+elmo", inputs)
+    for dropout in (model.projection_dropout, *model.maxout_dropouts):
+        dropout.rate = 0
+    batch, _ = inputs.batches("test")[0]
+    first, second = (to_numpy(model(batch, training=True)) for _ in range(2))
+    assert (first != second).any()
+    assert_close(to_numpy(model(batch)), to_numpy(model(batch)), tolerance=1e-6)
     widths = []
     model.drop.call = lambda x, training: widths.append((x.shape[-1], training)) or x
-    batch, _ = inputs.batches("test")[0]
     model(batch, training=True)
     words, elmo = model.word_dim, model.elmo.config.output_dim
     expected = {"input": [words + elmo], "output": [words, elmo]}
