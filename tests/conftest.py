@@ -5,6 +5,10 @@ import tempfile
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Several threads in each of the parallel processes would wait for each other most of the time.
+    for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        os.environ.setdefault(name, "1")
 if os.environ["KERAS_BACKEND"] == "jax":
     # What a test has compiled, later ones load: half of the time of tests that train.
     compiled = tempfile.TemporaryDirectory(prefix="jax-")

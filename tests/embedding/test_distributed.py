@@ -48,8 +48,8 @@ def kill_an_actor(killed):
 
 
 @pytest.mark.slow
-def test_two_actors_one_of_which_dies(tmp_path, shards):
-    pytest.importorskip("ray")
+def test_two_actors_one_of_which_dies(tmp_path, shards, request):
+    ray = pytest.importorskip("ray")
     killed = []
     killer = threading.Thread(target=kill_an_actor, args=(killed,))
     killer.start()
@@ -67,6 +67,9 @@ def test_two_actors_one_of_which_dies(tmp_path, shards):
             np.testing.assert_allclose(
                 np.reshape(row["vectors"], expected.shape), expected, atol=1e-5
             )
+    assert not ray.is_initialized()
+    ray.init(include_dashboard=False, logging_level="ERROR")  # as a program that uses Ray itself
+    request.addfinalizer(ray.shutdown)
     (tmp_path / "e.txt").write_text("one more\n")
     report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
     assert (report.shards, report.skipped, report.lines, report.tokens) == (5, 4, 81, 2)
@@ -81,6 +84,7 @@ def test_two_actors_one_of_which_dies(tmp_path, shards):
     missing = {**ARGUMENTS, "model": str(tmp_path / "no_model")}
     with pytest.raises(RuntimeError, match=r"txt failed with FileNotFoundError: .*no_model"):
         embed_shards(shards, tmp_path / "none", **missing)
+    assert ray.is_initialized()
 
 
 def test_what_became_of_a_shard(tmp_path):
