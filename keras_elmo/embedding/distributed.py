@@ -51,8 +51,8 @@ def embed_shards(
     """Embeds text shards on a Ray cluster, to a Parquet folder for each.
 
     Each actor holds one model and embeds one shard at a time. If it dies, it is restarted and
-    resumes its shard, up to five times. The same call resumes a job that was killed, and skips shards that are complete and of
-    this text, model and settings.
+    resumes its shard, up to five times. The same call resumes a job that was killed, and skips
+    shards that are complete and of this text, model and settings.
 
     Args:
         files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
