@@ -93,7 +93,8 @@ class EnhancedSequentialInference(TaskModel):
 
     Args:
         units: Size of the LSTMs, in each direction, and of the dense layers.
-        **options: Those of `TaskModel`. ELMo at the output is at that of the first LSTM.
+        placement: As for `TaskModel`. ELMo at the output is at that of the first LSTM.
+        **options: Those of `TaskModel`.
 
     Call arguments:
         inputs: Dict of `PairBatches`: "premise" and "hypothesis", each with "words", and "layers"
@@ -105,8 +106,8 @@ class EnhancedSequentialInference(TaskModel):
     Reference: Chen et al. 2017, section 3; Peters et al. 2018, section 4.
     """
 
-    def __init__(self, units=100, **options):
-        super().__init__(**{"placement": "both", **options}, units=units)
+    def __init__(self, units=100, placement="both", **options):
+        super().__init__(units=units, placement=placement, **options)
         self.encoder = BiLSTM(units)
         self.comparison = keras.layers.Dense(units, activation="relu")
         self.composer = BiLSTM(units)

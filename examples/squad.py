@@ -183,7 +183,8 @@ class Reader(TaskModel):
 
     Args:
         units: Size of the GRUs, in each direction.
-        **options: Those of `TaskModel`. ELMo at the output is at that of the first GRU.
+        placement: As for `TaskModel`. ELMo at the output is at that of the first GRU.
+        **options: Those of `TaskModel`.
 
     Call arguments:
         inputs: Dict of `QuestionBatches`: "question" and "context", each with "words", and
@@ -195,8 +196,8 @@ class Reader(TaskModel):
     Reference: Clark and Gardner 2018, section 3.1; Peters et al. 2018, section 4.
     """
 
-    def __init__(self, units=90, dropout=0.2, **options):
-        super().__init__(**{"placement": "both", **options}, units=units, dropout=dropout)
+    def __init__(self, units=90, dropout=0.2, placement="both", **options):
+        super().__init__(units=units, dropout=dropout, placement=placement, **options)
         self.encoder, self.self_reader, self.start_reader, self.end_reader = (
             keras.layers.Bidirectional(keras.layers.GRU(units, return_sequences=True))
             for _ in range(4)

@@ -13,7 +13,7 @@ from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
 from keras_elmo.text.reader import find_files
 
-MAX_RETRIES = 5  # of a shard whose actor has died
+_MAX_RETRIES = 5  # of a shard whose actor has died
 
 
 @dataclasses.dataclass
@@ -89,7 +89,8 @@ def embed_shards(
             ray.init(address=address, logging_level="ERROR", **quiet)
             stack.callback(ray.shutdown)
         actors = _start_actors(ray, arguments, num_actors, cores_an_actor, len(shards))
-        stack.callback(lambda: [ray.kill(actor) for actor in actors])
+        for actor in actors:
+            stack.callback(ray.kill, actor)
         bar = stack.enter_context(progress_bar("embedding", len(shards), unit="shards"))
         for row in _rows(ray, shards, actors):
             if row["error_type"] == "ValueError":
@@ -111,7 +112,7 @@ def _start_actors(ray, arguments, num_actors, cores_an_actor, num_shards):
     actor = ray.remote(_Actor).options(
         num_cpus=share,
         max_restarts=-1,
-        max_task_retries=MAX_RETRIES,
+        max_task_retries=_MAX_RETRIES,
         runtime_env={"env_vars": _environment(max(1, int(share)))},
     )
     return [actor.remote(*arguments) for _ in range(num_actors)]
