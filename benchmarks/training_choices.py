@@ -1,133 +1,129 @@
-"""Held-out perplexity of architectures, or of recipes, at equal training cost.
+"""Held-out perplexity of architectures, recipes or texts, at equal training cost.
 
-    python benchmarks/training_choices.py architectures "train/*.xz" --vocab vocab.txt \
-        --held-out heldout.txt --seconds 600
+    python benchmarks/training_choices.py architectures "text/*.xz" --vocab vocab.txt \
+        --held-out books.txt modern.txt --seconds 1200
     python benchmarks/training_choices.py recipes ...
+    python benchmarks/training_choices.py texts "books/*.xz" "modern/*.xz" "text/*.xz" ...
 
 Each choice is timed for some steps first. It then gets as many steps as fit into the given CPU
-seconds, and its learning rate falls to zero over them (except for bilm-tf's recipe, whose rate is
-constant). So a model with slower steps sees less text. The perplexity is that of the full softmax,
-with every word of the first held-out sentences scored once. Prints one line of Markdown per choice.
+seconds, so a model with slower steps sees less text. The recipe is that of the bundled model: Adam,
+whose learning rate falls to zero at the end. The perplexity is that of the full softmax, with every
+word of the first held-out sentences scored once. Prints one line of Markdown per choice and text.
 """
 
 import argparse
-import dataclasses
-import itertools
+import tempfile
 import time
 
 import keras
 
-from keras_elmo import (
-    BidirectionalLanguageModel,
-    LanguageModelCorpus,
-    Vocabulary,
-    bilm_tf_optimizer,
-    count_words,
-    perplexity,
-)
+from keras_elmo import TrainingSettings, perplexity, train
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.training.settings import PRESETS
 
-BATCH = {"batch_size": 128, "unroll_steps": 20}
-TIMED_STEPS = 15
-TINY = PRESETS["tiny"]
+RECIPE = {
+    "optimizer": "adam",
+    "learning_rate": 0.002,
+    "schedule": "trapezoid",
+    "batch_size": 256,
+    "dropout": 0.0,
+    "negatives": 4096,
+    "dtype": "mixed_bfloat16",
+}
+BILM_TF = {
+    "optimizer": "adagrad",
+    "learning_rate": 0.2,
+    "schedule": "constant",
+    "negatives": 1024,
+    "uniform_bias": True,
+}
+SKIPPED_STEPS, TIMED_STEPS = 5, 15
 
 
-@dataclasses.dataclass
-class Choice:
-    """A model and how it is trained: what the bundled model's recipe has, if not said otherwise."""
-
-    name: str
-    config: object = TINY
-    negatives: int | None = 4096
-    adam: bool = True
-    bias_by_frequency: bool = True
+def sized(lstm_dim, projection_dim):
+    """The options of the bundled model with LSTMs of another size."""
+    options = PRESETS["tiny"].to_dict()
+    options["lstm"].update(dim=lstm_dim, projection_dim=projection_dim)
+    return {"options": options}
 
 
+BUNDLED = sized(768, 128)
 CHOICES = {
-    "architectures": [
-        Choice(
-            "LSTM 256, projection 64", dataclasses.replace(TINY, lstm_dim=256, projection_dim=64)
-        ),
-        Choice("LSTM 512, projection 128 (`tiny`)"),
-        Choice("LSTM 512, projection 256", dataclasses.replace(TINY, projection_dim=256)),
-        Choice("LSTM 1,024, projection 128, 2,048 filters (`small`)", PRESETS["small"]),
-    ],
-    "recipes": [
-        Choice("bilm-tf's, 1,024 negatives", negatives=1024, adam=False, bias_by_frequency=False),
-        Choice("with the bias by log frequency", negatives=1024, adam=False),
-        Choice("and Adam with a falling rate", negatives=1024),
-        Choice("and 4,096 negatives"),
-        Choice("and all words", negatives=None),
-    ],
+    "architectures": {
+        "LSTM 512, projection 128 (`tiny`)": sized(512, 128),
+        "LSTM 768, projection 128": BUNDLED,
+        "LSTM 768, projection 192": sized(768, 192),
+        "LSTM 1,024, projection 128": sized(1024, 128),
+        "LSTM 1,024, projection 128, 2,048 filters (`small`)": {"preset": "small"},
+    },
+    "recipes": {
+        "bilm-tf's, 1,024 negatives": {**BUNDLED, **BILM_TF},
+        "with the bias by log frequency": {**BUNDLED, **BILM_TF, "uniform_bias": False},
+        "and Adam with a falling rate": {**BUNDLED, "negatives": 1024},
+        "and 4,096 negatives": BUNDLED,
+        "and all words": {**BUNDLED, "negatives": 0},
+    },
+    "texts": {"LSTM 768, projection 128": BUNDLED},
 }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=CHOICES)
-    parser.add_argument("files", help="pattern of the training shards, in quotes")
+    parser.add_argument("texts", nargs="+", help="patterns of training shards, in quotes")
     parser.add_argument("--vocab", required=True)
-    parser.add_argument("--held-out", required=True)
+    parser.add_argument("--held-out", nargs="+", required=True)
     parser.add_argument("--seconds", type=float, default=600, help="processor time of each")
     parser.add_argument("--sentences", type=int, default=500, help="held-out sentences to score")
     arguments = parser.parse_args()
-    vocabulary = Vocabulary.from_file(arguments.vocab)
-    counts = vocabulary.counts(count_words(arguments.files))
-    print("| | parameters | s a step | words seen | perplexity |\n| --- | --- | --- | --- | --- |")
-    for choice in CHOICES[arguments.what]:
-        model, seconds, steps = train(
-            choice, arguments.files, vocabulary, counts, arguments.seconds
-        )
-        report = perplexity(
-            model, arguments.held_out, vocabulary, max_sentences=arguments.sentences
-        )
-        words = steps * BATCH["batch_size"] * BATCH["unroll_steps"]
-        print(
-            f"| {choice.name} | {count_parameters(choice.config):,} | {seconds:.2f} "
-            f"| {words:,} | {report.perplexity:,.1f} |",
-            flush=True,
-        )
+    columns = ["", "text", "parameters", "s per step", "words seen", *arguments.held_out]
+    print_row(columns)
+    print_row(["---"] * len(columns))
+    for text in arguments.texts:
+        for name, choice in CHOICES[arguments.what].items():
+            settings = {**RECIPE, **choice, "files": text, "vocabulary": arguments.vocab}
+            result, seconds, words = train_for(arguments.seconds, settings)
+            scores = (
+                perplexity(
+                    result.model, path, result.vocabulary, max_sentences=arguments.sentences
+                ).perplexity
+                for path in arguments.held_out
+            )
+            parameters = f"{count_parameters(result.model.config):,}"
+            figures = [parameters, f"{seconds:.2f}", f"{words:,}", *(f"{x:,.1f}" for x in scores)]
+            print_row([name, text, *figures])
 
 
-def train(choice, files, vocabulary, counts, seconds):
-    """The trained model, the seconds that a step takes, and the number of steps."""
-    keras.utils.set_random_seed(1)
-    step = seconds_a_step(*made(choice, files, vocabulary, counts, 1000))
-    steps = int(seconds / step)
-    model, corpus = made(choice, files, vocabulary, counts, steps)
-    model.fit(corpus, steps_per_epoch=steps, epochs=1, verbose=0)
-    return model, step, steps
+def train_for(seconds, settings):
+    """Trains for some CPU seconds: the result, the seconds of a step, and the words seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        clock = StepClock()
+        steps = SKIPPED_STEPS + TIMED_STEPS
+        train(TrainingSettings(**settings, steps=steps, output=f"{folder}/timed"), [clock])
+        steps = int(seconds / clock.seconds_per_step())
+        if settings["schedule"] == "trapezoid":
+            settings = {**settings, "warmup_steps": steps // 10, "cooldown_steps": steps // 5}
+        result = train(TrainingSettings(**settings, steps=steps, output=f"{folder}/run"))
+    words = steps * result.model.batch_size * result.model.unroll_steps
+    return result, clock.seconds_per_step(), words
 
 
-def made(choice, files, vocabulary, counts, steps):
-    """A fresh model, compiled for so many steps, and its text."""
-    config, warmup = choice.config, min(200, steps // 10)
-    model = BidirectionalLanguageModel(
-        config, len(vocabulary), dropout=0.0, num_negative_samples=choice.negatives, **BATCH
-    )
-    if choice.bias_by_frequency:
-        model.initialize_bias(counts)
-    if choice.adam:
-        rate = keras.optimizers.schedules.CosineDecay(
-            0.0, steps - warmup, warmup_target=0.002, warmup_steps=warmup
-        )
-        model.compile(keras.optimizers.Adam(rate, global_clipnorm=0.5))
-    else:
-        model.compile(bilm_tf_optimizer())
-    corpus = LanguageModelCorpus(
-        files, vocabulary, widest_filter=config.widest_filter, seed=1, **BATCH
-    )
-    return model, corpus
+class StepClock(keras.callbacks.Callback):
+    """Takes the processor time at the end of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.times.append(time.process_time())
+
+    def seconds_per_step(self):
+        return (self.times[-1] - self.times[SKIPPED_STEPS - 1]) / TIMED_STEPS
 
 
-def seconds_a_step(model, corpus):
-    batches = itertools.islice(iter(corpus), TIMED_STEPS + 5)
-    for number, batch in enumerate(batches):
-        if number == 5:
-            start = time.process_time()
-        model.train_on_batch(batch)
-    return (time.process_time() - start) / TIMED_STEPS
+def print_row(cells):
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
