@@ -224,11 +224,13 @@ def read_runs(output):
 
 
 def identity(settings):
-    """What makes runs comparable: the options, with hashes in place of file names."""
+    """What makes runs comparable: options, the backend, and hashes in place of file names."""
     free = (
         "features",
         "seeds",
         "output",
+        "glove",
+        "elmo",
         "cache",
         "model",
         "tag",
@@ -239,12 +241,22 @@ def identity(settings):
     )
     options = {name: value for name, value in vars(settings).items() if name not in free}
     for part in ("train", "dev", "test"):
-        digest = hashlib.sha256(Path(options[part]).read_bytes())
-        options[part] = f"sha256 {digest.hexdigest()}"
-    del options["elmo"]
+        options[part] = hash_of_file(options[part])
+    options["backend"] = keras.backend.backend()
+    if any("glove" in features for features in settings.features):
+        source = settings.glove
+        options["glove"] = hash_of_file(source) if Path(source).is_file() else source
     if any("elmo" in features for features in settings.features):
         options["elmo"] = f"sha256 {hash_of_model(settings.elmo)}"
     return options
+
+
+def hash_of_file(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return f"sha256 {digest.hexdigest()}"
 
 
 def summarize(runs, num_seeds):

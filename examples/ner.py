@@ -44,8 +44,9 @@ def read_sentences(path):
     """Reads a column file.
 
     Args:
-        path: The file. In .iob2 files the first column numbers the tokens and the tag is in the
-            third; in others the token is in the first column and the tag in the last.
+        path: The file. In .iob2 files, those of Universal NER, the first column numbers the tokens
+            and the tag is in the third; in others the token is in the first column and the tag in
+            the last.
 
     Returns:
         A list of sentences, lists of tokens, and a list of their tags in BIO.
@@ -53,20 +54,23 @@ def read_sentences(path):
     Raises:
         ValueError: if a line is of another form, or there is no sentence.
     """
-    token_column, tag_column = (1, 2) if str(path).endswith(".iob2") else (0, -1)
+    is_universal = str(path).endswith(".iob2")
+    token_column, tag_column = (1, 2) if is_universal else (0, -1)
     sentences, tags = [[]], [[]]
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):
         columns = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or columns[0] == "-DOCSTART-":
             sentences.append([])
             tags.append([])
-        elif not (line.startswith("# ") and " = " in line):  # a comment of Universal NER
+        elif not (line.startswith("#") and (is_universal or " = " in line)):  # a comment
             tag = columns[tag_column].strip() if len(columns) > max(1, tag_column) else None
             if tag is None or not TAG.fullmatch(tag):
                 raise ValueError(
                     f"{path}, line {number}: {line!r:.80} is not a token with its tag. Tags are O, "
                     "or B, I, E or S, a hyphen and the kind of entity: IOB1, BIO (IOB2) or IOBES."
                 )
+            if is_universal and tag.endswith(("-O", "-OTH")):  # not names; its tools drop them too
+                tag = "O"
             sentences[-1].append(columns[token_column].strip())
             tags[-1].append(tag)
     pairs = [(s, to_bio(entities(t), len(t))) for s, t in zip(sentences, tags) if s]

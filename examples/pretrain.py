@@ -4,8 +4,10 @@
         --held-out "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-*" --output my_elmo
 
 The text has one tokenized sentence per line, plain, .gz or .xz. Training can be stopped at any
-moment; the same command resumes it. `keras-elmo train` does the same without a program, except for
-the early stopping; this program is meant to be read and changed.
+moment; the same command resumes it. It ends early when the held-out text has not been predicted
+better for five evaluations, and keeps the best weights since the command was started; the same
+command then continues it. `keras-elmo train` does the same without a program, except for the early
+stopping; this program is meant to be read and changed.
 
 What to expect, measured with `keras-elmo train` and the same architecture and optimizer: on 65 M
 words of books with a vocabulary of 60,003 words, a held-out perplexity (full softmax) of 199
@@ -45,9 +47,11 @@ logging.basicConfig(format="%(message)s", level=logging.INFO)
 #    characters, so that no word is unknown to it.
 counts = count_words(arguments.files)
 print(f"{counts.report.tokens:,} tokens", *counts.report.oddities(), sep="; ")
-if not (output / "vocabulary.txt").exists():
-    vocabulary = Vocabulary.from_counts(counts.counts, size=arguments.words)
-    vocabulary.write(output / "vocabulary.txt")
+vocabulary = Vocabulary.from_counts(counts.counts, size=arguments.words)
+path = output / "vocabulary.txt"
+if path.exists() and Vocabulary.from_file(path) != vocabulary:
+    parser.error(f"{output} was begun with another text or --words: choose another --output")
+vocabulary.write(path)
 
 # 2. The plan, which depends on the size of the text alone. A step predicts batch_size x 20 words.
 #    Little text gets smaller batches, for at least 100 steps an epoch, and is not read more than
@@ -73,7 +77,7 @@ settings = TrainingSettings(
     files=arguments.files,
     held_out=arguments.held_out,
     output=output,
-    vocabulary=output / "vocabulary.txt",
+    vocabulary=path,
     options=config.to_dict(),
     batch_size=batch_size,
     unroll_steps=UNROLL_STEPS,
@@ -89,7 +93,9 @@ settings = TrainingSettings(
 )
 
 # 5. The training. Any Keras callback can watch it: an epoch is what lies between two evaluations.
-stop = keras.callbacks.EarlyStopping("held_out_perplexity", mode="min", patience=5)
+stop = keras.callbacks.EarlyStopping(
+    "held_out_perplexity", mode="min", patience=5, restore_best_weights=True
+)
 result = train(settings, callbacks=[stop], show_progress=None)
 
 # 6. The result: each held-out word scored once, and a folder that ElmoLayer, bilm-tf and AllenNLP

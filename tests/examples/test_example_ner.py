@@ -77,6 +77,12 @@ def test_files_of_every_kind(tmp_path, name, text):
     assert ner.read_sentences(tmp_path / name) == ([["#", "Ann", "Lee"]], [["O", "B-PER", "I-PER"]])
 
 
+def test_words_that_universal_ner_counts_as_no_names(tmp_path):
+    lines = "# newpar\n1\tFrom\tB-O\t-\t-\n2\tIraqi\tB-OTH\t-\t-\n3\tAnn\tB-PER\t-\t-\n"
+    (tmp_path / "uner.iob2").write_text(lines)
+    assert ner.read_sentences(tmp_path / "uner.iob2")[1] == [["O", "O", "B-PER"]]
+
+
 def test_a_file_without_sentences(tmp_path):
     (tmp_path / "empty.bio").write_text("\n\n")
     with pytest.raises(ValueError, match="empty.bio has no sentences: expected lines"):
@@ -160,6 +166,11 @@ def test_runs_are_kept_in_their_folder(settings, tmp_path):
     # Other options, and other files of the same names, are other experiments.
     with pytest.raises(ValueError, match="out holds runs with fraction 0.4: choose another"):
         run("--fraction", "0.5")
+    (tmp_path / "glove.txt").write_text("ann 1 2 3 4\n")
+    with pytest.raises(ValueError, match="holds runs with glove 'sha256"):
+        run("--features", "glove")
+    run("--features", "none")  # which does not read it
+    assert done == [("none", 1)]
     (tmp_path / "train.bio").write_text(TRAIN + "\nHome O\n")
     with pytest.raises(ValueError, match="holds runs with dev 'sha256 .*, test 'sha256"):
         run("--features", "glove")

@@ -18,3 +18,6 @@ def test_pretrain(tmp_path):
     assert "Held-out perplexity" in printed and "Vectors of 16 numbers" in printed
     assert (tmp_path / "log.csv").read_text().count("\n") == 7
     assert (tmp_path / "checkpoints" / "step-00000006.npz").exists()
+    arguments[arguments.index("--words") + 1] = 90
+    with pytest.raises(AssertionError, match="begun with another text or --words"):
+        run_program("pretrain.py", *arguments)
