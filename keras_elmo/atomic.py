@@ -13,15 +13,18 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` once the block has succeeded.
 
     It has the same folder and suffix, and is removed after an error. Content and name are synced to
-    disk, so that a power failure leaves the old file or the new one.
+    disk, so that a power failure leaves the old file or the new one. A link keeps pointing to the
+    file, and what is no file, such as /dev/null, is refused with FileExistsError.
 
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
     """
-    path = os.path.abspath(path)
+    path = os.path.realpath(path)
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
     suffix = os.path.splitext(name)[1]
     partial = os.path.join(folder, f".partial-{uuid.uuid4().hex}{suffix}")
     try:

@@ -73,8 +73,8 @@ def similarity(
     for axes, (title, values) in zip(all_axes, pictures):
         image = axes.imshow(values, cmap=COLORS, vmin=0.0, vmax=1.0, aspect="auto")
         axes.set_title(title)
-        axes.set_xticks(range(len(names[1])), names[1], rotation=90)
-    all_axes[0].set_yticks(range(len(names[0])), names[0])
+        axes.set_xticks(range(len(names[1])), names[1], rotation=90, parse_math=False)
+    all_axes[0].set_yticks(range(len(names[0])), names[0], parse_math=False)
     figure.colorbar(image, ax=all_axes, label="cosine", extend="min", pad=0.01)
     return figure
 
@@ -120,15 +120,18 @@ def uses_of_word(
     colors = matplotlib.colormaps[COLORS](np.linspace(0.0, 0.9, len(names)))
     for axes, title, values in zip(all_axes, layer_names(len(vectors)), vectors):
         points, explained = analysis.plane(values)
+        drawn = []
         for i, name in enumerate(names):
             chosen = points[[labels[use.sentence] == name for use in found]]
-            axes.scatter(*chosen.T, color=colors[i], marker=MARKERS[i % len(MARKERS)], label=name)
+            marker = MARKERS[i % len(MARKERS)]
+            drawn.append(axes.scatter(*chosen.T, color=colors[i], marker=marker))
         axes.set_title(title)
         axes.set_xlabel(f"{explained[0]:.0%} of the variance" if explained.any() else "all equal")
         axes.set_ylabel(f"{explained[1]:.0%}")
         axes.margins(0.15)
-    handles = all_axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center")
+    legend = figure.legend(drawn, names, loc="outside lower center")
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     return figure
 
 

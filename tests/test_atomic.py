@@ -34,6 +34,26 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, written):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_link_keeps_pointing_to_the_file(tmp_path):
+    (tmp_path / "shared").mkdir()
+    path, link = tmp_path / "shared" / "file.txt", tmp_path / "link.txt"
+    link.symlink_to(path)
+    for text in ("old", "new"):  # to nothing, and to a file
+        with atomic_write(link) as partial, open(partial, "w") as file:
+            file.write(text)
+        assert link.is_symlink() and path.read_text() == text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with (
+        pytest.raises(FileExistsError, match="pipe is not a file"),
+        atomic_write(tmp_path / "pipe"),
+    ):
+        pytest.fail("there is nothing to write to")
+
+
 def test_a_missing_folder_is_named(tmp_path):
     path = tmp_path / "nowhere" / "file.txt"
     message = r"no folder .*nowhere to write file\.txt into"

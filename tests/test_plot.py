@@ -1,6 +1,7 @@
 """What is drawn are the numbers of the layers."""
 
 import importlib
+import io
 import sys
 
 import numpy as np
@@ -58,6 +59,15 @@ def test_uses_of_a_word_lie_where_the_plane_has_them(embedder, labels):
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert names == (labels or ["The bank paid .", "He sat on the bank ."])
+
+
+def test_words_are_drawn_as_they_are(embedder):
+    """Not as mathematics, between two dollars, and not hidden, after an underscore."""
+    prices = ["_", "bank", "$", "5", ",", "6_%", "$"]
+    figure = plot.uses_of_word("bank", [prices, FIRST], model=embedder)
+    assert figure.legends[0].get_texts()[0].get_text() == " ".join(prices)
+    figure.savefig(io.BytesIO())
+    plot.similarity(["$_%$"], FIRST, model=embedder).savefig(io.BytesIO())
 
 
 def test_sentences_of_one_label_are_drawn_alike(embedder):

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from keras_elmo.pretrained.download import model_files
@@ -38,8 +38,12 @@ def print_table(table: "Table | Columns") -> None:
     """Prints a table or columns of rich on standard output."""
     from rich.console import Console
 
+    class Printer(Console):
+        def on_broken_pipe(self):
+            raise  # rich would end the process with 1
+
     # Words are shown as they are, [b] and :smile: too.
-    Console(markup=False, emoji=False, highlight=False).print(table)
+    Printer(markup=False, emoji=False, highlight=False).print(table)
 
 
 def print_differences(output: str, original: str, differences: dict[str, float]) -> None:
@@ -52,7 +56,12 @@ def print_differences(output: str, original: str, differences: dict[str, float])
 @contextlib.contextmanager
 def printed_log() -> Iterator[None]:
     """Prints what the library logs in the block."""
-    log, handler = logging.getLogger("keras_elmo"), logging.StreamHandler(sys.stdout)
+
+    class Printer(logging.StreamHandler):
+        def handleError(self, record):
+            raise  # logging would show it and go on
+
+    log, handler = logging.getLogger("keras_elmo"), Printer(sys.stdout)
     level = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
@@ -68,6 +77,17 @@ def check_model(model: str) -> None:
     if model not in list_models():
         with model_files(os.path.expanduser(model)):
             pass
+
+
+def check_output(path: str, sources: Iterable[str | os.PathLike]) -> None:
+    """Raises FileNotFoundError if an output has no folder, ValueError if it is an input too."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"There is no folder {folder} to write into. Make it first.")
+    if os.path.exists(path):
+        for source in sources:
+            if os.path.exists(source) and os.path.samefile(path, source):
+                raise ValueError(f"{path} is read, and would be overwritten: choose another one.")
 
 
 def check_exists(model: str) -> None:

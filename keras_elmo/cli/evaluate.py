@@ -4,7 +4,7 @@ import contextlib
 import json
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.cli.common import check_exists, positive
+from keras_elmo.cli.common import check_exists, check_output, positive
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 
@@ -49,7 +49,9 @@ def _check(arguments, parser):
     if arguments.bilm_tf and arguments.per_sentence:
         parser.error("--bilm-tf gives one figure for the whole text: leave out --per-sentence")
     check_exists(arguments.model)
-    find_files(arguments.files)
+    files = find_files(arguments.files)
+    if arguments.per_sentence:
+        check_output(arguments.per_sentence, files)
 
 
 def _evaluate(arguments):

@@ -41,9 +41,16 @@ def _model_facts(model):
         if known.local_path is None:
             return _facts_of_published(known, facts)
     with model_files(model) as (options, weights):
-        size = f"{Path(weights).stat().st_size / 1e6:.1f} MB"
-        facts += [("options file", options), ("weights file", f"{weights} ({size})")]
+        archive = known.local_path if model in list_models() else Path(model).expanduser()
+        if archive.is_file():
+            facts.append(("archive", _with_size(archive)))
+        else:
+            facts += [("options file", options), ("weights file", _with_size(weights))]
         return read_architecture(options, weights)[0], facts
+
+
+def _with_size(path):
+    return f"{path} ({path.stat().st_size / 1e6:.1f} MB)"
 
 
 def _facts_of_published(known, facts):
@@ -63,6 +70,7 @@ def _facts_of_published(known, facts):
 
 
 def _architecture(config):
+    parameters = count_parameters(config)
     if config.has_lexicon and config.word_dim:
         yield "words", f"{config.vocabulary_size:,} in the lexicon, {config.word_dim} numbers each"
     if config.reads_characters:
@@ -81,7 +89,6 @@ def _architecture(config):
     yield "clips", ", ".join(f"{x} {'none' if clip is None else f'{clip:g}'}" for x, clip in clips)
     skip = config.use_skip_connections
     yield "skip", "layers after the first add their input" if skip else "none"
-    parameters = count_parameters(config)
     yield "parameters", f"{parameters:,}"
     yield "memory", f"{parameters * BYTES_PER_PARAMETER / 1e6:.1f} MB in float32"
     yield "word vector", f"{config.output_dim} numbers, in each of {config.num_layers + 1} layers"

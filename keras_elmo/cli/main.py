@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.needs_keras:
             import_keras(show_messages=debug)
         arguments.run(arguments)
+        sys.stdout.flush()
         return 0
     except BrokenPipeError:
         # The reader of our output has closed it: anything more written there would fail.

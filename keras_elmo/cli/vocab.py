@@ -1,6 +1,7 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import add_number, printed_log
+from keras_elmo.cli.common import add_number, check_output, printed_log
+from keras_elmo.text.reader import find_files
 
 
 def add_command(commands, common):
@@ -16,7 +17,11 @@ def add_command(commands, common):
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
     add_number(command, "--min-count", 3, "leave out words that occur less often")
     add_number(command, "--size", None, "most words to take, with the 3 specials")
-    command.set_defaults(run=_vocab, needs_keras=False)
+    command.set_defaults(check=_check, run=_vocab, needs_keras=False)
+
+
+def _check(arguments, parser):
+    check_output(arguments.output, find_files(arguments.files))
 
 
 def _vocab(arguments):

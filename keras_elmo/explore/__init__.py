@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -53,6 +54,9 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
         env={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1", **os.environ},
         stdout=subprocess.DEVNULL,
     )
+    is_main = threading.current_thread() is threading.main_thread()
+    # Python would end at once, and leave the server running.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) if is_main else None
     try:
         if open_browser:
             threading.Thread(target=_open_when_up, args=(server, port), daemon=True).start()
@@ -62,6 +66,8 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
         server.terminate()
         with contextlib.suppress(KeyboardInterrupt):
             server.wait()
+        if is_main:
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _check_port(port):

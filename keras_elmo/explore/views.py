@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -16,11 +17,12 @@ from keras_elmo import analysis
 from keras_elmo.analysis import layer_names
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.explore import charts
+from keras_elmo.pretrained.registry import list_models
 from keras_elmo.text.reader import read_records
 from keras_elmo.training.evaluation import Scorer, SentenceScore
 from keras_elmo.training.loading import load_language_model
 
-_MOST_TOKENS, _MOST_USES, _MOST_SHOWN = 60, 200, 12
+_MOST_TOKENS, _MOST_LINES, _MOST_USES, _MOST_SHOWN = 60, 1000, 200, 12
 _FIRST, _SECOND = "The bank raised its interest rates .", "He sat on the bank of the river ."
 _USES = """The bank raised its interest rates .
 He put his money in the bank .
@@ -39,7 +41,9 @@ def embedder(model: str) -> Embedder:
 @st.cache_resource(show_spinner="Loading the softmax ...")
 def scorer(model: str) -> tuple:
     """The language model with its softmax and vocabulary."""
-    language_model, vocabulary = load_language_model(model)
+    if model in list_models():
+        raise FileNotFoundError(f"The model {model} has no softmax, which predicts words.")
+    language_model, vocabulary = load_language_model(os.path.expanduser(model))
     return Scorer(language_model, batch_size=1), vocabulary
 
 
@@ -122,7 +126,10 @@ def show_uses(model: str) -> None:
     word = st.text_input("Word", "bank").strip()
     given = st.text_area("Sentences, one a line", _USES, height=180)
     uploaded = st.file_uploader("or a text file of one sentence a line, UTF-8")
-    records = list(read_records(uploaded or io.BytesIO(given.encode()), None, 1000))
+    lines = read_records(uploaded or io.BytesIO(given.encode()), max_line_tokens=1000)
+    records = list(itertools.islice(lines, _MOST_LINES))
+    if next(lines, None) is not None:
+        st.info(f"The first {_MOST_LINES:,} lines are read.")
     for number, record in enumerate(records, 1):
         if record.error:
             st.warning(_plain(f"Line {number:,}: {record.error}"))
@@ -160,11 +167,10 @@ def show_language_model(model: str) -> None:
     words = _checked(st.text_input("Sentence", _FIRST))
     try:
         scoring, vocabulary = scorer(model)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
         st.info(
-            f"{_plain(model)} has no softmax, which predicts words: published models come without. "
-            "Train a model with `keras-elmo train --output run ...` and look at it with "
-            "`keras-elmo explore --model run`."
+            f"{_plain(str(error))} Train one with `keras-elmo train --output run ...` and see it "
+            "with `keras-elmo explore --model run`."
         )
         return
     scores: list[SentenceScore] = []

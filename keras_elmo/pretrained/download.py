@@ -227,6 +227,9 @@ def _download_file(model, folder, name):
             check(partial, _transfer(address, file, most_bytes))
             if is_weights:
                 _check_hdf5(partial)
+            # What follows takes a moment then, in which nobody takes the file for a killed one's.
+            os.fsync(file.fileno())
+            os.utime(partial)
 
     first = model.locations[0]
     remedy = (

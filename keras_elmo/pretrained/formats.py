@@ -18,7 +18,9 @@ def read_architecture(
     Raises FileNotFoundError if a file is missing, and ValueError if one is damaged.
     """
     if is_of_many_languages(Path(weights)):
-        return many_languages.read_architecture(options)
+        config, lexicon = many_languages.read_architecture(options)
+        many_languages.check_sizes(config, weights)
+        return config, lexicon
     config = ElmoConfig.from_json(options)
     if not config.has_lexicon:
         return config, None

@@ -54,7 +54,7 @@ def write_model(
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
     No file takes its name before all are written. Raises ValueError if a weight is beyond the range
-    of `dtype`.
+    of `dtype`, and FileExistsError if the folder has the softmax of another model.
 
     Args:
         folder: Where to; made if there is none. Files of those names are replaced.
@@ -65,6 +65,10 @@ def write_model(
         dtype: `"float32"` or `"float16"`, of the stored weights.
     """
     os.makedirs(folder, exist_ok=True)
+    if softmax is None and os.path.exists(old := os.path.join(folder, "softmax.hdf5")):
+        raise FileExistsError(
+            f"{old} belongs to other weights, and these have none: choose another folder."
+        )
     with contextlib.ExitStack() as stack:
 
         def partial(name):

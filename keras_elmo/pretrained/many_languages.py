@@ -66,6 +66,23 @@ def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
     return ElmoConfig(**fields, **sizes, always_project=True), lexicon
 
 
+def check_sizes(config: ElmoConfig, encoder: str | os.PathLike) -> None:
+    """Raises ValueError if a model's files are too small for its architecture.
+
+    Pickles are not compressed, and their numbers have at least two bytes each: so an architecture
+    made to exhaust the memory is refused before layers are built for it.
+    """
+    _check_is_encoder(encoder)
+    embedder = Path(encoder).with_name(PICKLED_EMBEDDER)
+    for path, entries in ((encoder, _encoder_table(config)), (embedder, _embedder_table(config))):
+        least = 2 * sum(entry.size for entry in entries)
+        if os.path.isfile(path) and os.path.getsize(path) < least:
+            raise ValueError(
+                f"{path} has {os.path.getsize(path):,} bytes, too few for the architecture in the "
+                f"options, which takes at least {least:,}: it is damaged, or of another model."
+            )
+
+
 def load_weights(
     owner: Any, config: ElmoConfig, encoder: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
@@ -74,12 +91,8 @@ def load_weights(
     Raises FileNotFoundError if a file is missing, and ValueError if an array is missing, unknown or
     misshapen, or a file is damaged or unsafe.
     """
+    _check_is_encoder(encoder)
     encoder = Path(encoder)
-    if encoder.name == PICKLED_EMBEDDER:
-        raise ValueError(
-            f"{encoder} has no LSTMs: the pair of a model of ELMoForManyLangs is {PICKLED_OPTIONS} "
-            f"and {PICKLED_ENCODER}, and {PICKLED_EMBEDDER} is read from beside them."
-        )
     tables = {encoder: _encoder_table(config)}
     if not without_token_encoder:
         tables[encoder.with_name(PICKLED_EMBEDDER)] = _embedder_table(config)
@@ -93,6 +106,14 @@ def load_weights(
                 array = found[path][entry.name].read().astype("float32", copy=False)
                 for variable, value in variables_and_values(owner, entry, array):
                     variable.assign(value)
+
+
+def _check_is_encoder(path):
+    if Path(path).name == PICKLED_EMBEDDER:
+        raise ValueError(
+            f"{path} has no LSTMs: the pair of a model of ELMoForManyLangs is {PICKLED_OPTIONS} "
+            f"and {PICKLED_ENCODER}, and {PICKLED_EMBEDDER} is read from beside them."
+        )
 
 
 def write_model(

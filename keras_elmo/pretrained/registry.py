@@ -76,6 +76,10 @@ class PretrainedModel:
                     f"{place} is no place of a model: expected a local path, or an address that "
                     "begins with http:// or https://."
                 )
+        if len(self.locations) > 1 and not all(map(_ADDRESS.match, self.locations)):
+            raise ValueError(
+                f"Mirrors are for http:// and https://, got {', '.join(self.locations)}."
+            )
 
     @property
     def is_archive(self) -> bool:
@@ -125,7 +129,8 @@ def register_model(
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken or has other characters, or an address is not http(s).
+        ValueError: if the name is taken or has other characters, an address is not http(s), or
+            there are mirrors of a local path.
 
     Example:
 

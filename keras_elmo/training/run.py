@@ -168,7 +168,7 @@ def _resolved(settings):
     elif settings.options:
         config = ElmoConfig.from_json(settings.options)
     else:
-        config = PRESETS[settings.preset]
+        config = PRESETS[settings.preset or "tiny"]
     check_no_lexicon(config)
     values = from_options(config, **{name: getattr(settings, name) for name in FROM_OPTIONS})
     values["learning_rate"] = values["learning_rate"] or LEARNING_RATES[settings.optimizer]

@@ -79,7 +79,7 @@ class TrainingSettings:
         files: Text of one tokenized sentence a line (plain, .gz or .xz): paths or glob patterns.
         output: The folder for everything that is written.
         vocabulary: The vocabulary file (default: made of the 50,000 most frequent words).
-        preset: Architecture by name: `"tiny"`, `"small"`, `"medium"` or `"original"`.
+        preset: Architecture by name: `"tiny"`, the default, `"small"`, `"medium"` or `"original"`.
         options: Architecture and settings from bilm-tf's options.json, in place of `preset`.
         start_from: A model to begin with the weights and architecture of: a published
             model's name, a training folder or checkpoint, a folder with options.json and
@@ -123,7 +123,7 @@ class TrainingSettings:
     files: Files
     output: str | os.PathLike
     vocabulary: str | os.PathLike | None = None
-    preset: str = "tiny"
+    preset: str | None = None
     options: str | os.PathLike | dict | None = None
     start_from: str | os.PathLike | None = None
     start_vocabulary: str | os.PathLike | None = None
@@ -174,8 +174,14 @@ class TrainingSettings:
             found = re.fullmatch(r"(\d+)/(\d+)", self.process)
             if not found or int(found[1]) >= int(found[2]):
                 raise ValueError(f"process must be I/N, such as 0/2 or 1/2, got {self.process!r}.")
-        if self.start_from and self.options:
-            raise ValueError("start_from has the architecture of its model: leave out options")
+        if self.start_from and (self.preset or self.options):
+            raise ValueError(
+                "start_from has the architecture of its model: leave out preset and options"
+            )
+        if self.preset and self.options:
+            raise ValueError("give preset or options, not both")
+        if self.start_vocabulary and not self.start_from:
+            raise ValueError("start_vocabulary needs start_from")
 
     def check_files(self) -> None:
         """Raises FileNotFoundError if there is no file where something is to be read."""

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -353,6 +354,49 @@ def test_errors_leave_with_1_and_one_line(capsys, arguments, message):
     assert len(err.splitlines()) == 1
     assert err.startswith("keras-elmo: error: ")
     assert message in err
+
+
+@pytest.mark.parametrize("command", ["vocab", "dump-words"])
+def test_no_command_overwrites_what_it_reads(capsys, tmp_path, command):
+    text, link = tmp_path / "text.txt", tmp_path / "link.txt"
+    text.write_text("bank\nriver\n")
+    link.symlink_to(text)
+    for output, message in (
+        (text, "text.txt is read, and would be overwritten"),
+        (link, "link.txt is read, and would be overwritten"),
+        (tmp_path / "none" / "text.txt", "no folder"),
+    ):
+        code, _, err = run(capsys, command, str(text), "--output", str(output))
+        assert code == 1 and message in err
+    assert text.read_text() == "bank\nriver\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["models"], ["info"], ["vocab", "text.txt", "--output", "v"]]
+)
+def test_a_reader_that_stops_reading_is_no_error(tmp_path, arguments):
+    (tmp_path / "text.txt").write_text("bank\nriver\n")
+    command = [sys.executable, "-m", "keras_elmo", *arguments]
+    read, write = os.pipe()
+    os.close(read)
+    finished = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=tmp_path)
+    os.close(write)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+
+
+def test_info_of_an_archive_names_it(capsys, tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "model"), "zip", TINY)
+    code, out, _ = run(capsys, "info", archive)
+    assert code == 0 and re.search(rf"archive: +{re.escape(archive)} \([\d.]+ MB\)", out)
+
+
+def test_info_of_options_that_name_no_input(capsys, tmp_path):
+    shutil.copytree(TINY, tmp_path / "model")
+    options = json.loads((tmp_path / "model" / "options.json").read_text())
+    del options["char_cnn"]
+    (tmp_path / "model" / "options.json").write_text(json.dumps(options))
+    code, _, err = run(capsys, "info", str(tmp_path / "model"))
+    assert code == 1 and "n_tokens_vocab" in err
 
 
 def test_an_empty_file_is_named(capsys, tmp_path):

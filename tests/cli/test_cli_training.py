@@ -214,7 +214,7 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
         (["--epochs", "1", "--steps", "1"], "give --epochs or --steps, not both"),
         (["--warmup-steps", "5"], "--warmup-steps needs the --schedule cosine"),
         (["--hosts", "a:1"], "--hosts needs --process"),
-        (["--start-from", tmp_path], "leave out --options"),
+        (["--start-from", tmp_path], "leave out --preset and --options"),
     ):
         with pytest.raises(SystemExit):
             run(capsys, *common, *arguments)

@@ -200,8 +200,17 @@ def server():
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0].decode()
-    assert process.returncode == 130, output
+    assert process.returncode in (130, 143), output
     assert "Traceback" not in output, output
+
+
+@pytest.mark.slow
+def test_the_server_ends_with_the_command(server):
+    process, address = server
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143
+    with pytest.raises(OSError):
+        urllib.request.urlopen(address)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """From a name or place to a model's files, against a server on this machine."""
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -277,6 +278,37 @@ def test_what_killed_downloads_left_is_removed_unless_one_lives(server, cache):
         fcntl.flock(file, fcntl.LOCK_SH)
         same_as_tiny("tiny")
     assert (killed.exists(), live.exists(), new.exists()) == (False, True, True)
+
+
+def test_a_download_that_takes_long_to_reach_the_disk_is_left_alone(server, cache, monkeypatch):
+    """Another process looks for killed downloads while the file is synced, and just before it."""
+    register_model("tiny", f"{server.address}/tiny")
+    seen, fsync, replace = [], os.fsync, os.replace
+
+    def slow_fsync(descriptor):
+        for path in cached(cache, "tiny").glob(".partial-*"):
+            os.utime(path, (0, 0))
+        download._make_room(cached(cache, "tiny"))
+        seen.append("synced")
+        fsync(descriptor)
+
+    def late_replace(source, target):
+        download._make_room(cached(cache, "tiny"))
+        seen.append("renamed")
+        replace(source, target)
+
+    monkeypatch.setattr(download.os, "fsync", slow_fsync)
+    monkeypatch.setattr(download.os, "replace", late_replace)
+    monkeypatch.setattr(download, "atomic_write", without_sync)
+    same_as_tiny("tiny")
+    assert seen == 2 * ["synced", "renamed"]
+
+
+@contextlib.contextmanager
+def without_sync(path):
+    partial = f"{path.parent}/.partial-0{path.suffix}"
+    yield partial
+    os.replace(partial, path)
 
 
 def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch):

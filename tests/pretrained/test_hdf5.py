@@ -243,6 +243,16 @@ def test_no_file_takes_its_name_before_all_are_written(folder, monkeypatch):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == old
 
 
+def test_the_softmax_of_another_model_is_not_left_beside_new_weights(tmp_path):
+    layer = ElmoLayer(TINY)
+    layer.export_hdf5(tmp_path)
+    (tmp_path / "softmax.hdf5").write_bytes(b"of another model")
+    before = (tmp_path / "weights.hdf5").read_bytes()
+    with pytest.raises(FileExistsError, match=r"softmax\.hdf5 belongs to other weights"):
+        layer.export_hdf5(tmp_path)
+    assert (tmp_path / "weights.hdf5").read_bytes() == before
+
+
 def test_stored_token_vectors_of_another_width_are_refused(tmp_path):
     path = tmp_path / "words.hdf5"
     for content, found in (({"embedding": (5, 7)}, r"embedding \(5, 7\)"), ({}, "no arrays")):

@@ -35,7 +35,7 @@ def test_the_published_architecture(model):
     assert config == ElmoConfig(
         char_embedding_dim=50, word_dim=100, always_project=True, **sizes
     )  # else it is that of the original model of bilm-tf
-    with pytest.raises(ValueError, match="not those of the architecture in the options"):
+    with pytest.raises(ValueError, match="too few for the architecture in the options"):
         ElmoLayer(model)
 
 
@@ -72,6 +72,16 @@ def test_where_the_architecture_is_looked_for(model, tmp_path):
 def test_architectures_that_are_refused(model, section, fields, message):
     change(model / PUBLISHED, **{section: fields})
     with pytest.raises(ValueError, match=message):
+        ElmoLayer(model)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"dim": 1 << 16}, {"n_layers": 64}, {"projection_dim": 1 << 13}]
+)
+def test_an_architecture_that_is_too_large_for_its_files_is_refused(model, fields, monkeypatch):
+    change(model / PUBLISHED, encoder=fields)
+    monkeypatch.setattr(ElmoLayer, "build", lambda *_: pytest.fail("layers are built for it"))
+    with pytest.raises(ValueError, match=r"\.pkl has [\d,]+ bytes, too few for the architecture"):
         ElmoLayer(model)
 
 
@@ -123,7 +133,9 @@ def test_a_pair_with_the_wrong_pickle(model):
 def test_a_truncated_pickle(model, share):
     path = model / "encoder.pkl"
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(ValueError, match=r"encoder\.pkl.*(Download or copy it again|truncated)"):
+    with pytest.raises(
+        ValueError, match=r"encoder\.pkl.*(Download or copy it again|truncated|too few for)"
+    ):
         ElmoLayer(model)
 
 

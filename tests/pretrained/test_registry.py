@@ -100,6 +100,8 @@ def test_unknown_languages_show_close_ones(name, meant):
         ("x", "https://example.org", {"weights_file": "a/../b"}, "'a/../b' becomes part"),
         ("x", "file:///elmo", {}, "file:///elmo is no place .* begins with http:// or https://"),
         ("x", "here", {"mirrors": ["ftp://elmo"]}, "ftp://elmo is no place"),
+        ("x", "https://example.org", {"mirrors": ["here"]}, "Mirrors are for http:// .*, here"),
+        ("x", "here", {"mirrors": ["https://example.org"]}, "Mirrors are for http:// .* got here"),
     ],
 )
 def test_names_and_places_that_are_refused(name, location, known, message):

@@ -54,6 +54,12 @@ def settings(output, **changes):
         ({"seed": -1}, "seed must be 0 or a positive integer"),
         ({"dtype": "float16"}, "dtype must be one of float32, mixed_bfloat16"),
         ({"start_from": "small"}, "start_from has the architecture of its model"),
+        (
+            {"start_from": "small", "options": None, "preset": "medium"},
+            "start_from has the architecture of its model: leave out preset",
+        ),
+        ({"preset": "tiny"}, "give preset or options, not both"),
+        ({"start_vocabulary": DATA / "vocab.txt"}, "start_vocabulary needs start_from"),
     ],
 )
 def test_bad_settings_are_named(tmp_path, changes, message):
@@ -114,7 +120,7 @@ def test_text_without_a_sentence(tmp_path):
         {"vocabulary": "none.txt"},
         {"options": "none.txt"},
         {"options": None, "start_from": "./none.txt"},
-        {"start_vocabulary": "none.txt"},
+        {"options": None, "start_from": "small", "start_vocabulary": "none.txt"},
     ],
 )
 def test_missing_files_are_named_before_anything_is_written(tmp_path, changes):
