@@ -92,6 +92,7 @@ class BiLMStack(Configured, keras.layers.Layer):
             # With a seed of its own: PyTorch would take its global generator's numbers otherwise.
             self.seed_generator = keras.random.SeedGenerator(random.getrandbits(31))
         self.supports_masking = True
+        self.autocast = False  # Keras would round a state that is given to the compute dtype
         self.forward_lstms = self._lstms("forward", reverse=False)
         self.backward_lstms = self._lstms("backward", reverse=True) if bidirectional else []
 
@@ -140,7 +141,8 @@ class BiLMStack(Configured, keras.layers.Layer):
                 f"{tuple(inputs.shape)}."
             )
         mask = inputs_mask if mask is None else mask
-        inputs = [mask_tokens(inputs, mask)] * self.num_directions
+        inputs = mask_tokens(ops.cast(inputs, self.compute_dtype), mask)
+        inputs = [inputs] * self.num_directions
         layers, state = self._run(inputs, mask, initial_state, training)
         outputs = stack_directions(layers)
         return (outputs, state) if return_state else outputs
@@ -163,6 +165,7 @@ class BiLMStack(Configured, keras.layers.Layer):
 
         Reference: BILM_TF.md, "Language-model training".
         """
+        streams = [ops.cast(x, self.compute_dtype) for x in streams]
         layers, state = self._run(_flip_backward(streams), None, initial_state, training)
         return _flip_backward([outputs[-1] for outputs in layers]), state
 

@@ -69,6 +69,7 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
         self.reverse = reverse
         self.always_project = always_project
         self.supports_masking = True
+        self.autocast = False  # Keras would round a state that is given to the compute dtype
 
     def build(self, input_shape: tuple) -> None:
         input_dim, gates = input_shape[-1], 4 * self.units
@@ -104,7 +105,8 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
             None if kernel is None else ops.convert_to_tensor(kernel, self.compute_dtype)
             for kernel in (self.kernel, self.recurrent_kernel, self.projection_kernel)
         )
-        z = product_over_time(kernel, ops.transpose(inputs, (1, 0, 2)), bias)
+        inputs = ops.transpose(ops.cast(inputs, self.compute_dtype), (1, 0, 2))
+        z = product_over_time(kernel, inputs, bias)
         valid = None if mask is None else ops.transpose(ops.cast(mask, "bool"))[:, None]
         spec = self.spec._replace(training=bool(training))
         outputs, h, c = lstm(spec, z, valid, *state, *recurrent_kernels)

@@ -5,23 +5,27 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_elmo.ops.custom_gradient import call_with_gradient
+
 
 def gather(table: Any, ids: Any) -> Any:
     """Rows `(..., D)` of a table `(N, D)` at integer ids `(...)`.
 
-    The gradient is dense. TensorFlow's own is a list of rows that may repeat: clipping by norm and
-    Adagrad's squares would take each repetition by itself instead of their sum.
+    The gradient is dense, and summed in float32 or more: in half precision the sum over a row that
+    is taken often stops growing. TensorFlow's own is a list of rows that may repeat: clipping by
+    norm and Adagrad's squares would take each repetition by itself instead of their sum.
     """
-    if keras.backend.backend() != "tensorflow":
-        return ops.take(table, ids, axis=0)
-    import tensorflow as tf
+    table, ids = ops.convert_to_tensor(table), ops.convert_to_tensor(ids)
+    return call_with_gradient(_take, _take_gradient, None, table, ids)[0]
 
-    @tf.custom_gradient
-    def take(table):
-        def gradient(upstream):
-            return tf.math.unsorted_segment_sum(upstream, ids, tf.shape(table)[0])
 
-        return tf.gather(table, ids), gradient
+def _take(spec, table, ids):
+    return (ops.take(table, ids, axis=0),), (table, ids)
 
-    ids = tf.convert_to_tensor(ids)
-    return take(tf.convert_to_tensor(ops.convert_to_tensor(table)))
+
+def _take_gradient(spec, saved, upstream):
+    table, ids = saved
+    dtype = keras.backend.result_type(table.dtype, "float32")
+    rows = ops.reshape(ops.cast(upstream[0], dtype), (-1, ops.shape(table)[1]))
+    total = ops.segment_sum(rows, ops.reshape(ids, (-1,)), num_segments=ops.shape(table)[0])
+    return ops.cast(total, table.dtype), None

@@ -7,7 +7,7 @@ from keras import ops
 
 import numpy_reference as reference
 from helpers import assert_close, to_numpy
-from keras_elmo import ProjectedLSTM
+from keras_elmo import BiLMStack, ProjectedLSTM
 from layer_checks import check_layer
 
 LENGTHS = np.array([5, 2, 4])
@@ -142,6 +142,22 @@ def test_a_sequence_in_two_pieces_is_the_sequence(rng, inputs):
     )
     for one, other in zip(end, state):
         np.testing.assert_allclose(to_numpy(one), to_numpy(other), atol=1e-6)
+
+
+def test_a_state_is_not_rounded_in_mixed_precision(inputs):
+    """Not at the border between two calls: a masked step leaves it as it is."""
+    state = tuple(ops.full((len(inputs), dim), 1.001, "float32") for dim in (4, 7))
+    stack = BiLMStack(lstm_dim=7, projection_dim=4, num_layers=1, dtype="mixed_bfloat16")
+    layer = ProjectedLSTM(7, 4, dtype="mixed_bfloat16")
+    nothing = np.zeros(inputs.shape[:2], bool)
+    _, after = layer(inputs, mask=nothing, initial_state=state, return_state=True)
+    states = tuple(
+        ops.broadcast_to(x[:, None, None], (len(inputs), 2, 1, x.shape[-1])) for x in state
+    )
+    outputs, of_stack = stack(inputs, mask=nothing, initial_state=states, return_state=True)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    for one in (*after, *of_stack):
+        np.testing.assert_array_equal(to_numpy(one), np.float32(1.001))
 
 
 def test_a_state_can_leave_a_model(rng, inputs):
