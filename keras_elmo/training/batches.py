@@ -44,6 +44,7 @@ class TextBatches(abc.ABC):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+            setattr(self, name, int(value))  # JSON, which keeps the state, knows no NumPy
         index, count = self.shard
         if not 0 <= index < count:
             expected = "(index, count) with 0 <= index < count"

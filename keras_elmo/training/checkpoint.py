@@ -158,6 +158,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             for number in handled:
                 signal.signal(number, hold)
             yield
+        except Exception:
+            self._signals.clear()  # the error is told, not the signal
+            raise
         finally:
             for number, handler in handled.items():
                 signal.signal(number, handler)
@@ -303,8 +306,9 @@ def _read(path, names=()):
     """The state in a checkpoint, and those of the named arrays that it has."""
     try:
         # NumPy would not close a file that it opened and found damaged.
-        with open(path, "rb") as opened, np.load(opened) as file:
-            if _STATE not in file:
+        with open(path, "rb") as opened:
+            file = np.load(opened)
+            if isinstance(file, np.ndarray) or _STATE not in file:
                 raise DamagedCheckpointError(f"{path} is not a checkpoint of keras_elmo.")
             state = json.loads(file[_STATE].tobytes())
             arrays = {name: file[name] for name in names if name in file}

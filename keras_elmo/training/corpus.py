@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -131,7 +132,9 @@ class LanguageModelCorpus(TextBatches):
         problems = [f"these files have changed: {', '.join(changed):.200}"] if changed else []
         own = self._identity()
         own["shard"][0] = found["shard"][0]
-        for name in own.keys() - {"files", "seed"}:
+        if found.get("words", own["words"]) != own["words"]:  # earlier versions did not keep it
+            problems.append("the vocabulary has other words")
+        for name in own.keys() - {"files", "seed", "words"}:
             if found.get(name) != own[name]:
                 problems.append(f"{name} was {found.get(name)!r}, now {own[name]!r}")
         if problems:
@@ -159,6 +162,7 @@ class LanguageModelCorpus(TextBatches):
         return {
             "files": self._files,
             "vocabulary size": len(self.vocabulary),
+            "words": hashlib.blake2b("\n".join(self.vocabulary.words).encode()).hexdigest()[:32],
             "shard": list(self.shard),
             **{n: getattr(self, n) for n in ("batch_size", "unroll_steps", "shuffle", "seed")},
         }

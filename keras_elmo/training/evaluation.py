@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,12 @@ from keras_elmo.training.files import raise_no_sentence
 _WINDOW = 8  # words that are scored in one call of the compiled model
 _SORTED_TOGETHER = 1024  # sentences that are sorted by length
 _LOGITS_AT_ONCE = 32_000_000
+
+
+def _exp(mean):
+    """exp, which is infinite for the mean of a model that has diverged."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(np.float64(mean)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +48,7 @@ class SentenceScore:
     def perplexity(self) -> float:
         """exp of the mean over both directions."""
         means = [x.mean(dtype="float64") for x in (self.forward, self.backward) if x is not None]
-        return math.exp(sum(means) / len(means))
+        return _exp(sum(means) / len(means))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +169,7 @@ def bilm_tf_perplexity(
         count += num_steps
     if not count:
         raise ValueError(f"The text does not fill one step of {batch_size} rows.")
-    return math.exp(total / (count * batch_size)), count
+    return _exp(total / (count * batch_size)), count
 
 
 class Scorer(keras.Model):
@@ -210,9 +215,9 @@ class Scorer(keras.Model):
             raise_no_sentence(paths)
         means = totals / (num_tokens + num_sentences)
         return PerplexityReport(
-            perplexity=math.exp(means.mean()),
-            forward=math.exp(means[0]),
-            backward=math.exp(means[1]) if len(means) > 1 else None,
+            perplexity=_exp(means.mean()),
+            forward=_exp(means[0]),
+            backward=_exp(means[1]) if len(means) > 1 else None,
             sentences=num_sentences,
             tokens=num_tokens,
             unknown_tokens=num_unknown,

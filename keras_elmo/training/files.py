@@ -44,15 +44,15 @@ def raise_no_sentence(paths: Sequence[str]) -> None:
 def fingerprints(files: Files, earlier: Sequence[Any] = ()) -> list[list[Any]]:
     """The name, size, time of the last change and content hash of each file.
 
-    A hash of the `earlier` fingerprints stands as long as name, size and time do: otherwise the
-    whole file is read.
+    A hash of the `earlier` fingerprints, in the same order, stands as long as name, size and time
+    do: otherwise the whole file is read.
     """
-    hashes = {tuple(entry[:3]): entry[3] for entry in earlier if len(entry) > 3}
     found = []
-    for path in find_files(files):
+    for path, before in zip(find_files(files), itertools.chain(earlier, itertools.repeat(()))):
         status = os.stat(path)
         entry = [os.path.basename(path), status.st_size, status.st_mtime_ns]
-        found.append([*entry, hashes.get(tuple(entry)) or _content_hash(path, *entry)])
+        is_known = len(before) > 3 and list(before[:3]) == entry
+        found.append([*entry, before[3] if is_known else _content_hash(path, *entry)])
     return found
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import numbers
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,11 +110,13 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
         if num_negative_samples == "auto":
             num_negative_samples = from_options(config, negatives=None)["negatives"] or None
-        elif isinstance(num_negative_samples, str):
-            raise ValueError(
-                "num_negative_samples must be 'auto', a positive integer or None, got "
-                f"{num_negative_samples!r}."
-            )
+        elif num_negative_samples is not None:
+            if not isinstance(num_negative_samples, numbers.Integral) or num_negative_samples < 1:
+                raise ValueError(
+                    "num_negative_samples must be 'auto', a positive integer or None, got "
+                    f"{num_negative_samples!r}."
+                )
+            num_negative_samples = int(num_negative_samples)
         values = from_options(
             config,
             batch_size=batch_size,
@@ -250,7 +253,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             **kwargs: Other arguments of `keras.Model.compile`; no loss is needed.
 
         Raises:
-            ValueError: if the weights are float16.
+            ValueError: if the weights are float16, or bfloat16 with Adam.
         """
         if self.variable_dtype == "float16":
             raise ValueError(
@@ -265,6 +268,12 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             import tensorflow as tf
 
             jit_compile = bool(tf.config.list_physical_devices("GPU"))
+        optimizer = keras.optimizers.get(optimizer)
+        if self.variable_dtype == "bfloat16" and isinstance(optimizer, keras.optimizers.Adam):
+            raise ValueError(
+                "In bfloat16 Adam's beta_2 is 1, and every step 0: use Adagrad, or "
+                'dtype="mixed_bfloat16".'
+            )
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
 
     def compile_from_config(self, config):
@@ -530,6 +539,14 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             yield self.softmax.kernel, arrays["softmax/W"]
         yield self.softmax.bias, arrays["softmax/b"]
 
+    def check_vocabulary(self, vocabulary: Vocabulary | None) -> None:
+        """Raises ValueError if a vocabulary is given and not of this model's size."""
+        if vocabulary is not None and len(vocabulary) != self.vocabulary_size:
+            raise ValueError(
+                f"The vocabulary has {len(vocabulary):,} words, its model predicts "
+                f"{self.vocabulary_size:,}: give the one that the model was trained with."
+            )
+
     def start_from(
         self,
         other: "BidirectionalLanguageModel",
@@ -547,8 +564,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             How many words of this model were in the other's vocabulary.
 
         Raises:
-            ValueError: if the architectures differ, or the sizes of the vocabularies do and these
-                are not given.
+            ValueError: if the architectures differ, a vocabulary is not of its model's size, or the
+                sizes differ and no vocabularies are given.
         """
         own, found = (
             dataclasses.replace(m.config, vocabulary_size=None, training_options={})
@@ -556,6 +573,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         )
         if own != found:
             raise ValueError(f"The other model has another architecture: {found}, here {own}.")
+        for words, model in ((vocabulary, self), (other_vocabulary, other)):
+            model.check_vocabulary(words)
         rows: Sequence[int] = range(self.vocabulary_size)
         other_rows = rows
         if vocabulary and other_vocabulary and vocabulary != other_vocabulary:

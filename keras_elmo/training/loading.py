@@ -46,13 +46,14 @@ def load_language_model(
     118.3
     """
     path = Path(path)
-    if not (path / "options.json").exists():
+    if not _holds_model(path):
         checkpoint = _checkpoint_at(path)
         folder = path if path.is_dir() else path.resolve().parent.parent
         vocabulary = _vocabulary(vocabulary, folder)
         model = BidirectionalLanguageModel.from_config(read_checkpoint_state(checkpoint)["model"])
         model.compile("sgd")
         load_checkpoint(checkpoint, model, optimizer=False)
+        model.check_vocabulary(vocabulary)
         return model, vocabulary
     check_no_lexicon(config := ElmoConfig.from_json(path / "options.json"))
     vocabulary = _vocabulary(vocabulary, path)
@@ -105,9 +106,7 @@ def start_from(
         old_vocabulary = Vocabulary.from_file(source_vocabulary)
         old = _plain_model(ElmoConfig.from_json(_options_beside(path)), len(old_vocabulary))
         old.load_tf1_checkpoint(path)
-    elif source in list_models() or (
-        (path / "options.json").exists() and not (path / "softmax.hdf5").exists()
-    ):
+    elif source in list_models() or (_holds_model(path) and not (path / "softmax.hdf5").exists()):
         model.load_hdf5(source)
         _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
         return
@@ -132,6 +131,12 @@ def _vocabulary(given, folder):
 def _options_beside(path):
     """The options.json of a folder, or beside a file."""
     return (path if path.is_dir() else path.parent) / "options.json"
+
+
+def _holds_model(path):
+    """Whether a folder holds a model; that of a training may have an options.json as well."""
+    is_training = latest_checkpoint(path / "checkpoints") and not (path / "weights.hdf5").exists()
+    return (path / "options.json").exists() and not is_training
 
 
 def _checkpoint_at(path):

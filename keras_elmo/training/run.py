@@ -1,5 +1,6 @@
 """A whole training of a language model, from its settings: what `keras-elmo train` runs."""
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -14,6 +15,11 @@ from pathlib import Path
 
 import keras
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]  # on Windows
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
@@ -91,6 +97,7 @@ def train(
         A `TrainingResult`.
 
     Raises:
+        BlockingIOError: if another process is training in the folder.
         FileNotFoundError: if a text or a model to start from does not exist.
         ValueError: if the folder was begun with other settings or another vocabulary, or a setting
             does not fit the corpus.
@@ -114,6 +121,34 @@ def train(
 def _train(settings, config, shard, model_scope, callbacks, show_progress):
     folder = Path(settings.output)
     folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder) if is_first_process() else contextlib.nullcontext():
+        return _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress)
+
+
+@contextlib.contextmanager
+def _locked(folder):
+    """Keeps other processes from training in a folder, where the system has locks."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise BlockingIOError(
+            f"Another process is training in {folder}: wait for its end, or choose another output."
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress):
+    settings = dataclasses.replace(settings, files=_texts(settings.files, folder))
     writes = is_first_process()
     if writes:
         remove_partial_files(folder)
@@ -159,6 +194,13 @@ def _train(settings, config, shard, model_scope, callbacks, show_progress):
             files = settings.held_out
             scores = scorer.perplexity(files, vocabulary, on_sentence=lambda _: bar.advance())
     return TrainingResult(model, vocabulary, folder / "model", report.rows(), scores)
+
+
+def _texts(files, folder):
+    """The paths of the text; a pattern may match what a training writes into its folder as well."""
+    own = [folder / name for name in (_SETTINGS_FILE, "vocabulary.txt", "counts.npz", "log.csv")]
+    own = list(map(os.path.realpath, own))
+    return [path for path in find_files(files) if os.path.realpath(path) not in own]
 
 
 def _resolved(settings):
@@ -259,6 +301,8 @@ def _vocabulary_and_counts(settings, folder, show_progress):
             is_same = not changed_files(fingerprints(paths, earlier), earlier)
             if is_same and len(saved["counts"]) == len(vocabulary):
                 return vocabulary, saved["counts"], int(saved["predictions"])
+    if settings.vocabulary is None and not latest_step(folder / "checkpoints"):
+        vocabulary = None  # it may be of another text, of which nothing has been learned
     words = count_corpus(paths, show_progress)
     if vocabulary is None:
         vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)

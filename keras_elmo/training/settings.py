@@ -56,16 +56,24 @@ def from_options(config: ElmoConfig, **given: Any) -> dict[str, Any]:
     values = {}
     for name, value in given.items():
         option, default = FROM_OPTIONS[name]
-        if value is None and (value := options.get(option)) is not None:
-            _check_number(name, value, f"{option} in the options")
+        if value is not None:
+            value = _checked_number(name, value, name)
+        elif (value := options.get(option)) is not None:
+            value = _checked_number(name, value, f"{option} in the options")
         values[name] = default if value is None else value
     return values
 
 
-def _check_number(name, value, label):
-    kind, is_good, expected = _NUMBERS.get(name, (object, lambda value: True, ""))
+def _checked_number(name, value, label):
+    """The value as a number of Python, which JSON knows; raises ValueError if it is bad."""
+    if name not in _NUMBERS:
+        return value
+    kind, is_good, expected = _NUMBERS[name]
     if not (isinstance(value, kind) and is_good(value)):
         raise ValueError(f"{label} must be {expected}, got {value!r}.")
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,7 +167,7 @@ class TrainingSettings:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
         for name in _NUMBERS:
             if (value := getattr(self, name)) is not None:
-                _check_number(name, value, name)
+                object.__setattr__(self, name, _checked_number(name, value, name))
         if self.epochs and self.steps:
             raise ValueError("give epochs or steps, not both")
         if self.warmup_steps and self.schedule == "constant":
