@@ -200,7 +200,13 @@ def _texts(files, folder):
     """The paths of the text; a pattern may match what a training writes into its folder as well."""
     own = [folder / name for name in (_SETTINGS_FILE, "vocabulary.txt", "counts.npz", "log.csv")]
     own = list(map(os.path.realpath, own))
-    return [path for path in find_files(files) if os.path.realpath(path) not in own]
+    found = find_files(files)
+    texts = [path for path in found if os.path.realpath(path) not in own]
+    if not texts:
+        raise ValueError(
+            f"The pattern holds no text but what a training wrote: {', '.join(found):.200}"
+        )
+    return texts
 
 
 def _resolved(settings):

@@ -207,6 +207,10 @@ def test_files_that_are_no_checkpoints_are_named(tmp_path):
     np.savez(path, x=1)
     with pytest.raises(ValueError, match="not a checkpoint of keras_elmo"):
         read_checkpoint_state(path)
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ValueError, match="not a checkpoint of keras_elmo"):
+        read_checkpoint_state(path)
     path.write_bytes(b"cut off")
     with pytest.raises(ValueError, match="cut off or damaged"):
         read_checkpoint_state(path)
@@ -290,3 +294,16 @@ def test_an_error_of_the_system_is_no_damage(tmp_path, monkeypatch):
     monkeypatch.setattr(np, "load", failing)
     with pytest.raises(OSError, match="Input/output error"):
         read_checkpoint_state(tmp_path / "step-00000001.npz")
+
+
+def test_an_error_while_saving_is_not_hidden_by_ctrl_c(tmp_path, default_handler, monkeypatch):
+    model = tiny_model(num_negative_samples=20)
+    model.compile()
+
+    def failing(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(np, "savez", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        callbacks = [SignalAt(2), TrainingCheckpoint(tmp_path)]
+        model.fit(tiny_corpus(), verbose=0, callbacks=callbacks)

@@ -13,6 +13,7 @@ import pytest
 from helpers import tensorflow_only
 from keras_elmo import EvaluationCorpus, LanguageModelCorpus, Vocabulary, language_model_dataset
 from keras_elmo.training.batches import prefetched
+from keras_elmo.training.files import fingerprints
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "training"
 DATA = GOLDEN / "train_tiny_data"
@@ -175,6 +176,10 @@ def test_states_that_do_not_fit_are_refused(vocabulary, shards):
     state = corpus.state(2)
     with pytest.raises(ValueError, match="batch_size was 4, now 2"):
         make(shards, vocabulary, batch_size=2).restore(state)
+    with pytest.raises(ValueError, match="the vocabulary has other words"):
+        make(shards, Vocabulary([*vocabulary.words[:-1], "another"])).restore(state)
+    del state["corpus"]["words"]  # as of an earlier version
+    make(shards, Vocabulary([*vocabulary.words[:-1], "another"])).restore(state)
 
 
 def test_files_are_known_by_their_content(vocabulary, shards, tmp_path):
@@ -185,6 +190,14 @@ def test_files_are_known_by_their_content(vocabulary, shards, tmp_path):
     text = path.read_bytes()
     os.utime(path, ns=(0, 0))  # copied elsewhere, say
     make(shards, vocabulary).restore(state)
+    # Of another folder, with the same name, size and time.
+    twin = tmp_path / "twin" / "0.txt"
+    twin.parent.mkdir()
+    twin.write_bytes(b"X" + text[1:])
+    os.utime(twin, ns=(0, 0))
+    known = fingerprints([path, twin])
+    assert known[0][:3] == known[1][:3] and known[0][3] != known[1][3]
+    assert fingerprints([path, twin], known) == known
     path.write_bytes(text[:-1] + b"?")
     with pytest.raises(ValueError, match=r"these files have changed: 0\.txt"):
         make(shards, vocabulary).restore(state)

@@ -52,6 +52,14 @@ def test_any_batch_size_gives_the_same(model):
     assert report.perplexity == pytest.approx(math.exp(means.mean()), rel=1e-6)
 
 
+def test_a_model_that_diverged_has_an_infinite_perplexity(model):
+    model.softmax.bias.assign(np.where(np.arange(127) == 5, 3000.0, 0.0).astype("float32"))
+    scores = []
+    report = perplexity(model, HELD_OUT, vocabulary(), on_sentence=scores.append)
+    assert report.perplexity == report.forward == scores[0].perplexity == math.inf
+    assert bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=2)[0] == math.inf
+
+
 def test_scores_are_those_of_the_layer_and_the_softmax(model, tmp_path):
     """What ElmoLayer's top layer predicts, as a user of the exported files would compute it."""
     words = vocabulary()

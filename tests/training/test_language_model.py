@@ -13,9 +13,11 @@ from keras_elmo import (
     ElmoLayer,
     EvaluationCorpus,
     LanguageModelCorpus,
+    TrainingCheckpoint,
     Vocabulary,
     bilm_tf_optimizer,
     encode_sentences,
+    load_language_model,
 )
 from training_models import (
     BATCH,
@@ -212,6 +214,20 @@ def test_start_from_another_vocabulary(config):
         tiny_model(WORDS if config is CONFIG else CONFIG).start_from(source)
 
 
+def test_a_vocabulary_of_another_size_is_refused(tmp_path):
+    model, fewer = tiny_model(), Vocabulary(vocabulary().words[:-1])
+    with pytest.raises(ValueError, match="vocabulary has 126 words, its model predicts 127"):
+        model.start_from(tiny_model(), vocabulary(), fewer)
+    with pytest.raises(ValueError, match="vocabulary has 126 words, its model predicts 127"):
+        model.start_from(tiny_model(), fewer)
+    model.compile()
+    callbacks = [TrainingCheckpoint(tmp_path)]
+    model.fit(tiny_corpus(), total_steps=1, verbose=0, callbacks=callbacks)
+    fewer.write(tmp_path / "fewer.txt")
+    with pytest.raises(ValueError, match="vocabulary has 126 words, its model predicts 127"):
+        load_language_model(tmp_path / "step-00000001.npz", vocabulary=tmp_path / "fewer.txt")
+
+
 def test_bias_by_frequency():
     model = tiny_model()
     model.initialize_bias(np.arange(127))
@@ -231,6 +247,16 @@ def test_bad_arguments_and_batches_are_explained():
         tiny_model(share_embedding_softmax=True)
     with pytest.raises(ValueError, match="vocabulary_size must be at least 4"):
         BidirectionalLanguageModel(CONFIG, 3)
+    for name, value in [
+        ("num_negative_samples", 0),
+        ("num_negative_samples", "many"),
+        ("batch_size", 0),
+        ("unroll_steps", 2.5),
+        ("dropout", 1.0),
+    ]:
+        with pytest.raises(ValueError, match=f"{name} must be "):
+            tiny_model(**{name: value})
+    assert json.dumps(tiny_model(num_negative_samples=np.int64(9)).get_config())
     model = tiny_model()
     model.compile()
     with pytest.raises(ValueError, match="2 rows does not fit the 4 states"):
@@ -310,6 +336,13 @@ def test_float16_is_trained_with_a_scaled_loss_or_refused():
 
 
 @tensorflow_only
+def test_adam_is_refused_where_its_steps_would_be_zero():
+    with pytest.raises(ValueError, match="Adam's beta_2 is 1, and every step 0"):
+        tiny_model(dtype="bfloat16").compile("adam")
+    tiny_model(dtype="mixed_bfloat16").compile("adam")
+    tiny_model(dtype="bfloat16").compile()
+
+
 def test_dataset_and_tensorboard(tmp_path):
     pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
     import tensorflow as tf

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import logging
+import os
 
 import keras
 import numpy as np
@@ -154,3 +155,58 @@ def test_reports_on_held_out_text_are_not_compiled_anew(tmp_path, monkeypatch):
     result = train(settings(tmp_path, evaluate_every=1, evaluate_sentences=5))
     # For the first shape of the characters, and for any, by Keras' way.
     assert len(result.history) == 6 and len(traced) <= 4
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError, match="Another process is training in"):
+            train(settings(tmp_path))
+    finally:
+        os.close(descriptor)
+    assert train(settings(tmp_path)).history
+    # The lock is gone with the training, the one that failed too.
+    with pytest.raises(ValueError, match="begun with other settings"):
+        train(settings(tmp_path, seed=1))
+    assert train(settings(tmp_path)).history
+
+
+def test_a_pattern_may_match_what_the_training_writes(tmp_path):
+    text = (DATA / "train.txt").read_text()
+    (tmp_path / "text.txt").write_text(text)
+    pattern = str(tmp_path / "*.txt")
+    first = train(settings(tmp_path, files=pattern, vocabulary=None))
+    assert (tmp_path / "vocabulary.txt").exists()
+    again = train(settings(tmp_path, files=pattern, vocabulary=None))
+    assert again.history == first.history and again.vocabulary == first.vocabulary
+    (tmp_path / "text.txt").unlink()
+    with pytest.raises(ValueError, match="holds no text but what a training wrote: "):
+        train(settings(tmp_path, files=pattern, vocabulary=None))
+
+
+def test_the_vocabulary_of_a_training_that_never_began_is_made_anew(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a b c\n" * 400)
+    train(settings(tmp_path / "run", files=text, vocabulary=None, held_out=()))
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.unlink()
+    text.write_text("d e f\n" * 400)
+    result = train(settings(tmp_path / "run", files=text, vocabulary=None, held_out=()))
+    assert set(result.vocabulary.words) >= {"d", "e", "f"} and "a" not in result.vocabulary.words
+
+
+def test_numbers_of_numpy_are_those_of_python(tmp_path):
+    numbers = {"batch_size": np.int64(4), "steps": np.int32(3), "learning_rate": np.float32(0.5)}
+    result = train(settings(tmp_path, **numbers))
+    assert json.loads((tmp_path / "training.json").read_text())["learning_rate"] == 0.5
+    assert train(settings(tmp_path, steps=3, learning_rate=0.5)).history == result.history
+
+
+def test_a_training_folder_with_options_is_loaded_from_its_checkpoint(tmp_path):
+    """As one that the options were kept in, or that a model was exported to."""
+    train(settings(tmp_path, steps=3))
+    CONFIG.to_json(tmp_path / "options.json")
+    model, vocabulary = load_language_model(tmp_path)
+    assert model.vocabulary_size == len(vocabulary) == 127
