@@ -186,5 +186,5 @@ def layer_names(count: int) -> list[str]:
 
 
 def _normalized(vectors):
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)
+    vectors = np.asarray(vectors, np.float32)  # squares of float16 would be infinite
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

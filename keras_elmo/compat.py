@@ -319,8 +319,10 @@ def weight_layers(
     """
     if reuse is not None and not isinstance(reuse, WeightedLayerSum):
         raise ValueError(f"reuse must be the 'layer' of an earlier result; got {reuse!r}.")
+    # bilm-tf normalizes the layers of a mix, never the top layer alone.
+    layer_norm = do_layer_norm and not use_top_only
     layer = reuse or WeightedLayerSum(
-        use_top_only=use_top_only, layer_norm=do_layer_norm, l2=l2_coef, name=name
+        use_top_only=use_top_only, layer_norm=layer_norm, l2=l2_coef, name=name
     )
     mixed = layer(bilm_ops["lm_embeddings"], mask=bilm_ops.get("mask"))
     return {"weighted_op": mixed, "regularization_op": sum(layer.losses), "layer": layer}

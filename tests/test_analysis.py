@@ -19,6 +19,11 @@ def test_cosines_of_each_layer(rng):
                 np.testing.assert_allclose(found[layer, i, j], expected, atol=1e-6)
 
 
+def test_cosines_of_half_precision_are_finite():
+    large = np.full((1, 2, 256), 100, np.float16)
+    np.testing.assert_allclose(analysis.cosines(large, -large), np.full((1, 2, 2), -1), rtol=1e-6)
+
+
 def test_cosine_with_zeros_is_zero():
     assert analysis.cosines(np.zeros((1, 2)), np.ones((1, 2))) == 0
     assert analysis.cosines(np.zeros((0, 2)), np.ones((3, 2))).shape == (0, 3)

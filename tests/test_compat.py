@@ -188,6 +188,7 @@ def test_token_batcher_wants_the_special_words(tmp_path):
         ("plain", {}),
         ("ln", {"do_layer_norm": True}),
         ("top", {"use_top_only": True}),
+        ("top", {"use_top_only": True, "do_layer_norm": True}),
     ],
 )
 def test_weight_layers(mix, arguments):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
+from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.blocks import in_blocks
@@ -54,6 +55,9 @@ class Embedder:
 
     Threads can share an Embedder. Other processes must be spawned, not forked, by
     `multiprocessing.set_start_method("spawn")`; it is pickled with its weights and cached words.
+
+    When its layer is trained or gets other weights, the Embedder takes an empty cache and the new
+    weights; with `"int8"` it keeps the LSTMs as they were.
 
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
@@ -117,7 +121,7 @@ class Embedder:
                     "order of its table, or put it beside the weights as vocabulary.txt."
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
-        self._ids = {} if self.config.reads_text else id_table(self.vocabulary or ())
+        self._ids = {} if self.config.reads_text else self._ids_of_words()
         self._words = CompiledWords(self.layer)
         self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
         self._sentences = {
@@ -127,6 +131,7 @@ class Embedder:
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache
         self._shares_cache = False
+        self._weights_of_cache = self._some_weights()
         if word_cache:
             word_cache.rename(self._vocabulary_key)
             self._check_cache()
@@ -135,6 +140,7 @@ class Embedder:
         return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
 
     def __reduce__(self):
+        self._follow_weights()
         names = ("batch_tokens", "word_cache", "max_tokens", "overlap", "vocabulary", "progress")
         arguments = {name: getattr(self, name) for name in names}
         dtype = "int8" if self.dtype == "int8" else None  # otherwise the layer's own
@@ -364,8 +370,9 @@ class Embedder:
 
     def _word_vectors(self, keys):
         check_process()  # before a lock that may have been held when the process was forked
-        if self.word_cache is None or not keys:
-            return self._encode(keys)
+        self._follow_weights()
+        if self.word_cache is None or not keys or not self.config.reads_text:
+            return self._encode(keys)  # whole words are looked up in a table as it is
         with self.word_cache.lock:
             if self.word_cache:
                 self._check_cache()
@@ -405,6 +412,31 @@ class Embedder:
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
                 "output='layers' and mix them yourself."
             )
+
+    def _ids_of_words(self):
+        words, size = self.vocabulary or [], self.config.vocabulary_size
+        ids = id_table(words)
+        num_words = max((i for i, word in enumerate(words, start=1) if word), default=0)
+        if num_words != size:
+            raise ValueError(
+                f"The vocabulary has {num_words:,} words, the model's table {size:,}: give the "
+                "words in the order of the table's rows."
+            )
+        return ids
+
+    def _some_weights(self):
+        """Numbers of the token encoder that change when it is trained or gets other weights."""
+        variables = self.layer.token_encoder.variables
+        rows = [v.value if len(v.shape) == 1 else v.value[-1] for v in variables]
+        return b"".join(ops.convert_to_numpy(row).tobytes() for row in rows)
+
+    def _follow_weights(self):
+        """Takes an empty cache if the layer's weights have changed since the last words."""
+        weights = self._some_weights()
+        if weights != self._weights_of_cache:
+            self._weights_of_cache, self._shares_cache = weights, False
+            if self.word_cache is not None:
+                self.word_cache = WordCache(self.word_cache.max_words)
 
     def _check_cache(self):
         """Once: raises ValueError unless the cache's vectors are this model's."""

@@ -5,10 +5,13 @@ import ctypes
 import dataclasses
 import hashlib
 import itertools
+import json
 import os
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
+
+from keras import ops
 
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.writers import VectorWriter, open_writer
@@ -87,9 +90,23 @@ def embed_file(
 
 
 def fingerprint(embedder: "Embedder") -> str:
-    """A short hash of a model's weights and of the dtype it computes in."""
-    digest = hashlib.sha256(embedder.dtype.encode())
-    for weight in embedder.layer.get_weights():
+    """A short hash of all that the vectors of a model depend on."""
+    layer = embedder.layer
+    config = dataclasses.replace(embedder.config, training_options={})
+    settings = {
+        "dtype": embedder.dtype,
+        "config": config.to_dict(),
+        "mix": [layer.use_top_only, layer.layer_norm],
+        "vocabulary": embedder.vocabulary,
+        "lexicon": None if layer.lexicon is None else layer.lexicon.to_dict(),
+    }
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    # Without the state of a stateful layer, which is not used here.
+    parts = [layer.token_encoder, layer.bilm, *layer.mixes]
+    weights = [weight for part in parts for weight in part.get_weights()]
+    if layer.alignment is not None:
+        weights.append(ops.convert_to_numpy(layer.alignment))
+    for weight in weights:
         digest.update(weight.tobytes())
     return digest.hexdigest()[:32]
 

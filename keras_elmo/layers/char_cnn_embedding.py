@@ -83,6 +83,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
             keras.layers.Conv1D(
                 number,
                 width,
+                data_format="channels_last",
                 kernel_initializer=(
                     uniform(0.05)
                     if activation == "relu"
@@ -162,4 +163,4 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
 def _largest(convolution, x):
     """The maximum of a convolution over its places, `(N, F)`."""
     kernel, bias = (ops.cast(w, x.dtype) for w in (convolution.kernel, convolution.bias))
-    return ops.max(ops.conv(x, kernel), axis=1) + bias
+    return ops.max(ops.conv(x, kernel, data_format="channels_last"), axis=1) + bias

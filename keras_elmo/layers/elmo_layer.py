@@ -19,6 +19,7 @@ from keras_elmo.layers.initializers import weights_follow
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.unicode_char_encoder import (
+    as_wide_as,
     check_string_tensor,
     is_python_strings,
     token_lists,
@@ -78,7 +79,8 @@ class ElmoLayer(keras.layers.Layer):
         lexicon: With a `config` that has one, the `Lexicon`.
         alignment: A matrix `(2 * P, 2 * P)`, an array or the path of a file of `torch.save`, that
             maps the vectors of layer 1 into the space of another language: they are multiplied by
-            its transpose (Schuster et al. 2019). `True` for one that is loaded with the weights.
+            its transpose (Schuster et al. 2019). With `model=None`, `True` for one that is loaded
+            with the weights.
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
@@ -162,6 +164,11 @@ class ElmoLayer(keras.layers.Layer):
         self.stateful = stateful
         self.max_batch_size = max_batch_size
         alignment = False if alignment is None else alignment
+        if alignment is True and model is not None:
+            raise ValueError(
+                "alignment=True waits for weights that are loaded later: give the matrix or the "
+                "path of its file."
+            )
         self.is_aligned = alignment is not False
         self.supports_masking = True
         # XLA has no strings. On other backends a model never gets any.
@@ -272,7 +279,7 @@ class ElmoLayer(keras.layers.Layer):
         if _is_foreign_string_tensor(inputs):
             inputs = inputs.numpy()
         if is_python_strings(inputs):
-            return self._distinct_words(token_lists(inputs))
+            return self._distinct_words(inputs)
         if isinstance(inputs, (list, tuple)):
             inputs = np.asarray(inputs)
         is_text = self.config.reads_text and len(getattr(inputs, "shape", ())) < 3
@@ -281,15 +288,16 @@ class ElmoLayer(keras.layers.Layer):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
         return inputs
 
-    def _distinct_words(self, sentences):
-        """`DistinctWords` of lists of tokens; few different shapes, for backends that compile."""
+    def _distinct_words(self, strings):
+        """`DistinctWords` of Python strings; few different shapes, for backends that compile."""
         if not self.config.reads_text:
             raise ValueError(
                 "This ElmoLayer reads token ids (B, T + 2), not strings. Make them with "
                 "keras_elmo.encode_token_ids(sentences, vocabulary)."
             )
         rules = self.char_encoder.rules
-        rows, index = rules.encode_distinct(sentences)
+        rows, index = rules.encode_distinct(token_lists(strings))
+        index = as_wide_as(strings, index)
         rows = pad_words(rules.trimmed(rows, self.config.widest_filter), index.size)
         return DistinctWords(ops.convert_to_tensor(rows), ops.convert_to_tensor(index))
 
@@ -359,7 +367,7 @@ class ElmoLayer(keras.layers.Layer):
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-        The mixes belong to the model around them and are not part of these files. A lexicon is
+        The mixes and an alignment belong to the layer and are not part of these files. A lexicon is
         written beside them, as word.dic and char.dic; such a model is read by this package alone.
 
         Args:
@@ -442,7 +450,8 @@ class ElmoLayer(keras.layers.Layer):
             "model": None,
             "config": self.config.to_dict(),
             "lexicon": None if self.lexicon is None else self.lexicon.to_dict(),
-            "output": _OutputOf(self),
+            "name": _StringOf(self, self.name),
+            "output": _StringOf(self, self.output_kind),
             "num_mixes": self.num_mixes,
             "use_top_only": self.use_top_only,
             "layer_norm": self.layer_norm,
@@ -464,25 +473,28 @@ class ElmoLayer(keras.layers.Layer):
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
                     "nothing to be loaded. Do not load what you do not trust."
                 )
+        strings = [config.get(name) for name in ("name", "output")]
+        source = next((s.layer for s in strings if isinstance(s, _StringOf)), None)
+        plain = {k: str(v) if isinstance(v, _StringOf) else v for k, v in config.items()}
         # Not by Keras' own: the message of an error would have the config in it, a lexicon too.
-        layer = cls(**config)
-        if isinstance(output := config.get("output"), _OutputOf):
-            layer.token_encoder.set_weights(output.layer.token_encoder.get_weights())
-            layer.bilm.set_weights(output.layer.bilm.get_weights())
-            if layer.alignment is not None:
-                layer.alignment.assign(output.layer.alignment)
+        layer = cls(**plain)
+        if source is not None:
+            layer.token_encoder.set_weights(source.token_encoder.get_weights())
+            layer.bilm.set_weights(source.bilm.get_weights())
+            if layer.alignment is not None and source.alignment is not None:
+                layer.alignment.assign(source.alignment)
         return layer
 
 
-class _OutputOf(str):
-    """The output in a layer's config, with the layer, whose weights a clone takes over.
+class _StringOf(str):
+    """A string in a layer's config, with the layer, whose weights a clone takes over.
 
     Keras hands strings on as they are, in configs of nested models too. What is pickled or saved
-    of it is a mere string.
+    of it is a mere string. There are two, since either may be replaced to make another layer.
     """
 
-    def __new__(cls, layer):
-        self = super().__new__(cls, layer.output_kind)
+    def __new__(cls, layer, value):
+        self = super().__new__(cls, value)
         self.layer = layer
         return self
 

@@ -70,7 +70,8 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
     def __call__(self, inputs, *args, **kwargs):
         if is_python_strings(inputs):
-            return ops.convert_to_tensor(self.rules.encode_sentences(token_lists(inputs)))
+            ids = self.rules.encode_sentences(token_lists(inputs))
+            return ops.convert_to_tensor(as_wide_as(inputs, ids))
         if hasattr(inputs, "to_tensor"):  # ragged
             inputs = inputs.to_tensor()
         inputs = as_strings(inputs)
@@ -185,6 +186,14 @@ def token_lists(strings: Any) -> list[list[str | bytes]]:
             f"got {strings[:3]!r}."
         )
     return list(map(_without_padding, strings))
+
+
+def as_wide_as(strings: Any, ids: np.ndarray) -> np.ndarray:
+    """Ids `(B, T + 2, ...)` of strings, with the padding that a NumPy array `(B, T)` ends in."""
+    if not isinstance(strings, np.ndarray) or strings.ndim != 2:
+        return ids
+    missing = strings.shape[1] + 2 - ids.shape[1]
+    return np.pad(ids, ((0, 0), (0, missing)) + ((0, 0),) * (ids.ndim - 2))
 
 
 def _without_padding(tokens):

@@ -183,6 +183,9 @@ def test_words(tmp_path, monkeypatch):
         assert_close(one, other)
     with pytest.raises(ValueError, match="has no <S> and no </S> and no <UNK>"):
         Embedder(elmo, vocabulary=["cat"])
+    with pytest.raises(ValueError, match="vocabulary has 4 words, the model's table 5"):
+        Embedder(elmo, vocabulary=[*words[:-1], ""])
+    assert Embedder(elmo, vocabulary=[*words, ""]).embed(["cat"])  # a blank line at the end
     cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
     other = small(word_cache=cache)
     assert cache.misses == 0
@@ -357,6 +360,26 @@ def test_an_empty_cache_belongs_to_the_first_model_that_uses_it():
         with pytest.raises(ValueError, match="of another model.* Give each model a WordCache of"):
             use(["dog"])
     assert len(cache) == 4
+
+
+@pytest.mark.parametrize("given", [100, None], ids=["own cache", "given cache"])
+def test_words_are_encoded_anew_when_the_weights_change(given):
+    cache = WordCache() if given is None else given
+    embedder = small(word_cache=cache)
+    before, encoder = embedder.embed(["the cat"])[0], embedder.layer.token_encoder
+    if given is None:
+        kept = cache.latest(5)[1]
+    for change in (0.5, 1e-3):  # the smaller is not noticed by comparing vectors
+        encoder.projection.kernel.assign(to_numpy(encoder.projection.kernel.value) * (1 + change))
+        expected = to_numpy(embedder.layer(["the cat"]))[0]
+        assert np.abs(expected - before).max() > 1e-5
+        again = pickle.loads(pickle.dumps(embedder))
+        for one in (embedder, again):
+            assert_close(one.embed(["the cat"])[0], expected)
+        before = expected
+    assert len(embedder.word_cache) == 5
+    if given is None:  # as it may be another Embedder's, too
+        np.testing.assert_array_equal(cache.latest(5)[1], kept)
 
 
 def test_a_failed_first_word_does_not_bind_a_cache(monkeypatch):

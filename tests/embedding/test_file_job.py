@@ -1,5 +1,6 @@
 """Text files to files of vectors."""
 
+import dataclasses
 import gzip
 import json
 import lzma
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers import assert_close
-from keras_elmo import Embedder
+from keras_elmo import ElmoConfig, ElmoLayer, Embedder
 from keras_elmo.embedding.file_job import fingerprint
 from keras_elmo.embedding.writers import stored_lines
 
@@ -212,6 +213,24 @@ def test_a_damaged_text_leaves_the_lines_before(tmp_path, embedder, lines):
 def test_models_are_told_apart(embedder):
     same, other = Embedder(embedder.layer), Embedder(GOLDEN / "noskip")
     assert fingerprint(embedder) == fingerprint(same) != fingerprint(other)
+    config = embedder.config
+    for changes in ({"use_skip_connections": False}, {"cell_clip": 1.0}):
+        changed = ElmoLayer(None, config=dataclasses.replace(config, **changes))
+        changed.set_weights(embedder.layer.get_weights())
+        assert fingerprint(Embedder(changed)) != fingerprint(embedder)
+    stateful = ElmoLayer(None, config=config, stateful=True, max_batch_size=1)
+    for part in ("token_encoder", "bilm"):
+        getattr(stateful, part).set_weights(getattr(embedder.layer, part).get_weights())
+    stateful(["A state ."])
+    assert fingerprint(Embedder(stateful)) == fingerprint(embedder)
+
+
+def test_vocabularies_are_told_apart():
+    """A table's rows are other words."""
+    config = ElmoConfig(filters=None, vocabulary_size=5, lstm_dim=8, projection_dim=4)
+    words, layer = ["<S>", "</S>", "<UNK>", "cat", "dog"], ElmoLayer(None, config=config)
+    one, other = (Embedder(layer, vocabulary=v) for v in (words, [*words[:3], "dog", "cat"]))
+    assert fingerprint(one) == fingerprint(Embedder(layer, vocabulary=words)) != fingerprint(other)
 
 
 def test_progress(tmp_path, embedder, lines, capsys):

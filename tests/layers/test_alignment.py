@@ -56,6 +56,8 @@ def test_a_file_of_torch_save(kind, matrix, tmp_path):
 def test_what_is_refused(matrix):
     with pytest.raises(ValueError, match=r"alignment must be a matrix \(\d+, \d+\) for this model"):
         ElmoLayer(TINY, alignment=matrix[:-1])
+    with pytest.raises(ValueError, match="alignment=True waits for weights that are loaded later"):
+        ElmoLayer(TINY, alignment=True)
     config = ElmoLayer(TINY, alignment=matrix).get_config()
     with pytest.raises(ValueError, match="alignment='mapping.pth', but it may name nothing"):
         ElmoLayer.from_config({**config, "alignment": "mapping.pth"})

@@ -1,5 +1,6 @@
 """CharCNNEmbedding against the NumPy reference."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -59,6 +60,19 @@ def test_numbers(rng, activation, num_highway, projection_dim):
     assert (layer.projection is None) == (projection_dim == 16)
     set_weights(layer, weights)
     assert_close(to_numpy(layer(IDS)), reference.encode_tokens(IDS, weights, options))
+
+
+def test_keras_image_data_format_changes_nothing():
+    keras.utils.set_random_seed(0)
+    expected = CharCNNEmbedding(FILTERS, 4, projection_dim=6)(IDS)
+    before = keras.config.image_data_format()
+    try:
+        keras.config.set_image_data_format("channels_first")
+        keras.utils.set_random_seed(0)
+        found = CharCNNEmbedding(FILTERS, 4, projection_dim=6)(IDS)
+    finally:
+        keras.config.set_image_data_format(before)
+    np.testing.assert_array_equal(to_numpy(found), to_numpy(expected))
 
 
 def test_any_number_of_leading_axes():

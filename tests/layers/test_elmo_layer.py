@@ -75,6 +75,14 @@ def test_padding_changes_nothing():
     assert not vectors[:, num_tokens:].any()
 
 
+def test_arrays_of_tokens_keep_their_width():
+    elmo, tokens = ElmoLayer(TINY), np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
+    vectors = to_numpy(elmo(tokens))
+    assert vectors.shape[:2] == to_numpy(elmo.compute_mask(tokens)).shape == (2, 4)
+    assert not vectors[:, 2:].any()
+    assert_close(vectors[:, :2], to_numpy(elmo([["the", "cat"], ["sat"]])))
+
+
 def test_batch_size_of_predict_changes_nothing():
     model = on_ids(ElmoLayer(TINY))
     one, all_of_them = (model.predict(IDS, batch_size=n, verbose=0) for n in (1, 4))
@@ -385,7 +393,12 @@ def test_clones_have_the_bilm_and_a_config_alone_has_not():
     for model in (on_ids(elmo), nested, keras.Sequential([inputs, on_ids(elmo)])):
         assert_same(keras.models.clone_model(model), elmo)
         assert_same(type(model).from_config(model.get_config()), elmo)
-    assert_same(ElmoLayer.from_config(elmo.get_config()), elmo)
+    config = elmo.get_config()
+    assert_same(ElmoLayer.from_config(config), elmo)
+    assert_same(ElmoLayer.from_config({**config, "name": "another"}), elmo)
+    layers = ElmoLayer.from_config({**config, "output": "layers"})
+    assert_same(ElmoLayer(TINY, output="layers"), layers)
+    assert type(ElmoLayer.from_config(config).name) is str
     # Also a model that was trained, or loaded: what counts is what it has now.
     elmo.bilm.set_weights([2 * weight for weight in elmo.bilm.get_weights()])
     again = pickle.loads(pickle.dumps(elmo))

@@ -106,6 +106,15 @@ def test_python_and_numpy_strings_on_every_backend(strings):
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(ids), expected)
 
 
+def test_arrays_of_tokens_keep_their_width():
+    tokens = np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
+    for strings in (tokens, tokens.astype(object), np.char.encode(tokens)):
+        ids = keras.ops.convert_to_numpy(UnicodeCharEncoder()(strings))
+        assert ids.shape == (2, 6, 50)
+        np.testing.assert_array_equal(ids[:, :4], encode_sentences([["the", "cat"], ["sat"]]))
+        assert not ids[:, 4:].any()
+
+
 @pytest.mark.parametrize("batched", [True, False])
 def test_in_a_data_pipeline_on_every_backend(batched):
     dataset = tf.data.Dataset.from_tensor_slices(["the cat", "sat"]).batch(2 if batched else 1)
