@@ -93,9 +93,7 @@ def check_output(path: str, sources: Iterable[str | os.PathLike]) -> None:
 def check_exists(model: str) -> None:
     """Raises FileNotFoundError if there is no file or folder of a language model."""
     if model in list_models():
-        raise FileNotFoundError(
-            f"The model {model} has no softmax, which predicts words: give a training folder."
-        )
+        return  # told by `load_language_model`
     if not os.path.exists(model):
         raise FileNotFoundError(
             f"There is no {model}: expected a training folder, a checkpoint, or a folder with "

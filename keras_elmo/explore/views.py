@@ -17,7 +17,6 @@ from keras_elmo import analysis
 from keras_elmo.analysis import layer_names
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.explore import charts
-from keras_elmo.pretrained.registry import list_models
 from keras_elmo.text.reader import read_records
 from keras_elmo.training.evaluation import Scorer, SentenceScore
 from keras_elmo.training.loading import load_language_model
@@ -41,8 +40,6 @@ def embedder(model: str) -> Embedder:
 @st.cache_resource(show_spinner="Loading the softmax ...")
 def scorer(model: str) -> tuple:
     """The language model with its softmax and vocabulary."""
-    if model in list_models():
-        raise FileNotFoundError(f"The model {model} has no softmax, which predicts words.")
     language_model, vocabulary = load_language_model(os.path.expanduser(model))
     return Scorer(language_model, batch_size=1), vocabulary
 

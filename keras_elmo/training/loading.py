@@ -28,7 +28,8 @@ def load_language_model(
 
     Args:
         path: A folder with options.json, weights.hdf5 and softmax.hdf5, as `export_hdf5` writes
-            it; the folder of a training; or a checkpoint.
+            it; the folder of a training; a checkpoint; or `"default"`, the bundled model. The
+            other models that are known by name have no softmax.
         vocabulary: The vocabulary file; `None` for the vocabulary.txt in the folder.
 
     Returns:
@@ -45,7 +46,7 @@ def load_language_model(
     >>> perplexity(model, "heldout.txt", vocabulary).perplexity
     118.3
     """
-    path = Path(path)
+    path = local_path(path)
     if not _holds_model(path):
         checkpoint = _checkpoint_at(path)
         folder = path if path.is_dir() else path.resolve().parent.parent
@@ -64,6 +65,24 @@ def load_language_model(
             "checkpoint, or export it with `keras-elmo export`."
         )
     return model, vocabulary
+
+
+def local_path(model: str | os.PathLike) -> Path:
+    """The path of a language model, which may be one on this machine that is known by name.
+
+    Raises ValueError if it has a lexicon, FileNotFoundError if it is to be downloaded.
+    """
+    if model not in list_models():
+        return Path(model)
+    known = get_model(os.fspath(model))
+    if known.architecture:
+        raise ValueError(NO_LEXICON)
+    if known.local_path is None:
+        raise FileNotFoundError(
+            f"The model {model} has no softmax, which predicts words: give a training folder, or "
+            "default."
+        )
+    return known.local_path
 
 
 def export_language_model(
@@ -99,14 +118,15 @@ def start_from(
 
     The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
-    path = Path(source)
+    is_local = source not in list_models() or get_model(os.fspath(source)).local_path is not None
+    path = local_path(source) if is_local else Path(source)
     if find_tf1_checkpoint(path) is not None:
         if not source_vocabulary:
             raise ValueError("To start from a bilm-tf checkpoint, give its start_vocabulary.")
         old_vocabulary = Vocabulary.from_file(source_vocabulary)
         old = _plain_model(ElmoConfig.from_json(_options_beside(path)), len(old_vocabulary))
         old.load_tf1_checkpoint(path)
-    elif source in list_models() or (_holds_model(path) and not (path / "softmax.hdf5").exists()):
+    elif not is_local or (_holds_model(path) and not (path / "softmax.hdf5").exists()):
         model.load_hdf5(source)
         _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
         return
@@ -114,7 +134,7 @@ def start_from(
         old, old_vocabulary = load_language_model(path, source_vocabulary)
     shared = model.start_from(old, vocabulary, old_vocabulary)
     _log.info(
-        f"Started from {path}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
+        f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
     )
 
 

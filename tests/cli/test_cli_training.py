@@ -202,6 +202,8 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     assert code == 1
     code, _, err = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
     assert code == 1 and "neither a checkpoint, nor" in err
+    code, _, err = run(capsys, "evaluate", "small", HELD_OUT)
+    assert code == 1 and "The model small has no softmax" in err
     code, _, err = run(capsys, "evaluate", tmp_path / "none", HELD_OUT)
     assert code == 1 and "expected a training folder, a checkpoint, or" in err
     code, _, err = run(capsys, *common, "--held-out", tmp_path / "none.txt")
