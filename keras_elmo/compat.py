@@ -299,7 +299,7 @@ def weight_layers(
             `ElmoLayer(..., output="layers")`; if they are of something else, also with `mask`,
             booleans `(B, T)`.
         l2_coef, use_top_only, do_layer_norm: `l2`, `use_top_only` and `layer_norm` of the
-            `WeightedLayerSum`.
+            `WeightedLayerSum`; the top layer alone is never normalized.
         reuse: To share weights, the `layer` of an earlier result.
 
     Returns:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.cli.common import check_exists, check_output, positive
@@ -92,7 +93,8 @@ def _opened(path):
 
 
 def _row(score):
-    row = {"perplexity": round(score.perplexity, 4), "tokens": score.tokens}
+    perplexity = round(score.perplexity, 4) if math.isfinite(score.perplexity) else None
+    row = {"perplexity": perplexity, "tokens": score.tokens}
     for name in ("forward", "backward"):
         if (losses := getattr(score, name)) is not None:
             row[name] = [round(float(loss), 5) for loss in losses]

@@ -32,6 +32,26 @@ class CompiledWords:
         return self._vectors(np.pad(ids, padding))[:num_words]
 
 
+class SomeWeights:
+    """Numbers of an `ElmoLayer`'s biLM that change when it is trained or gets other weights."""
+
+    def __init__(self, layer: ElmoLayer):
+        variables = [*layer.token_encoder.variables, *layer.bilm.variables]
+        self._numbers = _compiled(
+            lambda: ops.concatenate(
+                [
+                    ops.cast(v if len(v.shape) == 1 else ops.ravel(v[-1]), "float32")
+                    for v in variables
+                ]
+            ),
+            variables,
+        )
+
+    def run(self) -> bytes:
+        """Each vector of weights, and the last row of every other array."""
+        return self._numbers().tobytes()
+
+
 class CompiledSentences:
     """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or `QuantizedBiLM`."""
 

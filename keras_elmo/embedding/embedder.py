@@ -4,15 +4,15 @@ import functools
 import itertools
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
-from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.blocks import in_blocks
-from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
+from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, SomeWeights, padded
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.layers.elmo_layer import ElmoLayer
@@ -56,14 +56,15 @@ class Embedder:
     Threads can share an Embedder. Other processes must be spawned, not forked, by
     `multiprocessing.set_start_method("spawn")`; it is pickled with its weights and cached words.
 
-    When its layer is trained or gets other weights, the Embedder takes an empty cache and the new
-    weights; with `"int8"` it keeps the LSTMs as they were.
+    When its layer is trained or gets other weights, the Embedder goes on with those and an empty
+    cache.
 
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
         batch_tokens: Tokens in a batch, boundaries and padding included. Halved when memory is
             exhausted.
-        word_cache: How many words' vectors to cache, or a `WordCache`; 0 for none.
+        word_cache: How many words' vectors to cache, or a `WordCache`; 0 for none. Models of whole
+            words have none: they look vectors up as it is.
         max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
         overlap: Tokens that two pieces share: each piece provides the half nearer to its middle.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
@@ -123,15 +124,14 @@ class Embedder:
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         self._ids = {} if self.config.reads_text else self._ids_of_words()
         self._words = CompiledWords(self.layer)
-        self._bilm = QuantizedBiLM(self.layer.bilm) if dtype == "int8" else self.layer.bilm
-        self._sentences = {
-            output: CompiledSentences(self.layer, self._bilm, output) for output in _OUTPUTS
-        }
+        self._compile()
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
-        self.word_cache = word_cache
+        self.word_cache = word_cache = word_cache if self.config.reads_text else None
         self._shares_cache = False
-        self._weights_of_cache = self._some_weights()
+        self._lock = threading.Lock()
+        self._some_weights = SomeWeights(self.layer)
+        self._known_weights = self._some_weights.run()
         if word_cache:
             word_cache.rename(self._vocabulary_key)
             self._check_cache()
@@ -140,7 +140,7 @@ class Embedder:
         return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
 
     def __reduce__(self):
-        self._follow_weights()
+        self._cache_of_weights()
         names = ("batch_tokens", "word_cache", "max_tokens", "overlap", "vocabulary", "progress")
         arguments = {name: getattr(self, name) for name in names}
         dtype = "int8" if self.dtype == "int8" else None  # otherwise the layer's own
@@ -329,6 +329,8 @@ class Embedder:
     def remember_words(self, words: str | os.PathLike | Sequence[str]) -> None:
         """Encodes and caches words in advance, such as those of a vocabulary.
 
+        A model of whole words has nothing to encode.
+
         Args:
             words: List, or path of a file with one a line; `<S>` and `</S>` are boundaries of
                 sentences.
@@ -336,6 +338,8 @@ class Embedder:
         Raises:
             ValueError: if the cache is too small for that many words.
         """
+        if not self.config.reads_text:
+            return
         words = map(self._vocabulary_key, read_words(words))
         # Each sentence has the boundaries, and a file of the cache an unknown word too.
         keys, _ = distinct([BEGIN, END, UNKNOWN_KEY, *words])
@@ -370,13 +374,13 @@ class Embedder:
 
     def _word_vectors(self, keys):
         check_process()  # before a lock that may have been held when the process was forked
-        self._follow_weights()
-        if self.word_cache is None or not keys or not self.config.reads_text:
-            return self._encode(keys)  # whole words are looked up in a table as it is
-        with self.word_cache.lock:
-            if self.word_cache:
+        cache = self._cache_of_weights()
+        if cache is None or not keys:
+            return self._encode(keys)
+        with cache.lock:
+            if cache:
                 self._check_cache()
-            vectors = self.word_cache.fetch(keys, self._encode)
+            vectors = cache.fetch(keys, self._encode)
             self._shares_cache = True  # a new cache belongs to the first model that has filled it
             return vectors
 
@@ -424,19 +428,25 @@ class Embedder:
             )
         return ids
 
-    def _some_weights(self):
-        """Numbers of the token encoder that change when it is trained or gets other weights."""
-        variables = self.layer.token_encoder.variables
-        rows = [v.value if len(v.shape) == 1 else v.value[-1] for v in variables]
-        return b"".join(ops.convert_to_numpy(row).tobytes() for row in rows)
+    def _compile(self):
+        layer, is_int8 = self.layer, self.dtype == "int8"
+        bilm = QuantizedBiLM(layer.bilm) if is_int8 else layer.bilm
+        self._sentences = {output: CompiledSentences(layer, bilm, output) for output in _OUTPUTS}
 
-    def _follow_weights(self):
-        """Takes an empty cache if the layer's weights have changed since the last words."""
-        weights = self._some_weights()
-        if weights != self._weights_of_cache:
-            self._weights_of_cache, self._shares_cache = weights, False
-            if self.word_cache is not None:
-                self.word_cache = WordCache(self.word_cache.max_words)
+    def _cache_of_weights(self):
+        """The word cache: an empty one if the layer's weights have changed since the last call."""
+        if self.word_cache is None and self.dtype != "int8":
+            return None
+        with self._lock:
+            weights = self._some_weights.run()
+            if weights != self._known_weights:
+                self._known_weights = weights
+                if self.dtype == "int8":
+                    self._compile()  # quantizes anew
+                if self.word_cache is not None:
+                    self.word_cache = WordCache(self.word_cache.max_words)
+                    self._shares_cache = False
+            return self.word_cache
 
     def _check_cache(self):
         """Once: raises ValueError unless the cache's vectors are this model's."""

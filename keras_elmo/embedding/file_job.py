@@ -16,6 +16,7 @@ from keras import ops
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.progress import progress_bar
+from keras_elmo.text.characters import token_bytes
 from keras_elmo.text.reader import Record, read_records
 
 if TYPE_CHECKING:
@@ -92,12 +93,15 @@ def embed_file(
 def fingerprint(embedder: "Embedder") -> str:
     """A short hash of all that the vectors of a model depend on."""
     layer = embedder.layer
-    config = dataclasses.replace(embedder.config, training_options={})
+    config, reads_text = embedder.config, embedder.config.reads_text
+    words = embedder.vocabulary or ()
+    size = None if reads_text else config.vocabulary_size  # else of the softmax alone
+    config = dataclasses.replace(config, vocabulary_size=size, training_options={})
     settings = {
         "dtype": embedder.dtype,
         "config": config.to_dict(),
         "mix": [layer.use_top_only, layer.layer_norm],
-        "vocabulary": embedder.vocabulary,
+        "vocabulary": None if reads_text else [token_bytes(w).decode() for w in words],
         "lexicon": None if layer.lexicon is None else layer.lexicon.to_dict(),
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())

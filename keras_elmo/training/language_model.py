@@ -29,7 +29,7 @@ from keras_elmo.training.epochs import CarriedStates, EpochBegin, EpochEnd, Epoc
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
-from keras_elmo.training.settings import LEARNING_RATES, from_options
+from keras_elmo.training.settings import BFLOAT16_ADAM, LEARNING_RATES, from_options
 from keras_elmo.training.word_softmax import WordSoftmax
 
 NO_LEXICON = (
@@ -253,7 +253,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             **kwargs: Other arguments of `keras.Model.compile`; no loss is needed.
 
         Raises:
-            ValueError: if the weights are float16, or bfloat16 with Adam.
+            ValueError: if the weights are float16, or bfloat16 with Adam and its usual beta_2.
         """
         if self.variable_dtype == "float16":
             raise ValueError(
@@ -269,11 +269,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
             jit_compile = bool(tf.config.list_physical_devices("GPU"))
         optimizer = keras.optimizers.get(optimizer)
-        if self.variable_dtype == "bfloat16" and isinstance(optimizer, keras.optimizers.Adam):
-            raise ValueError(
-                "In bfloat16 Adam's beta_2 is 1, and every step 0: use Adagrad, or "
-                'dtype="mixed_bfloat16".'
-            )
+        if self.variable_dtype == "bfloat16" and getattr(optimizer, "beta_2", 0) > 1 - 2**-9:
+            raise ValueError(BFLOAT16_ADAM)
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
 
     def compile_from_config(self, config):
@@ -543,7 +540,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         """Raises ValueError if a vocabulary is given and not of this model's size."""
         if vocabulary is not None and len(vocabulary) != self.vocabulary_size:
             raise ValueError(
-                f"The vocabulary has {len(vocabulary):,} words, its model predicts "
+                f"The vocabulary has {len(vocabulary):,} words, the model predicts "
                 f"{self.vocabulary_size:,}: give the one that the model was trained with."
             )
 

@@ -70,6 +70,8 @@ def load_language_model(
 def local_path(model: str | os.PathLike) -> Path:
     """The path of a language model, which may be one on this machine that is known by name.
 
+    A name comes before a folder in the working directory, as everywhere.
+
     Raises ValueError if it has a lexicon, FileNotFoundError if it is to be downloaded.
     """
     if model not in list_models():
@@ -79,8 +81,8 @@ def local_path(model: str | os.PathLike) -> Path:
         raise ValueError(NO_LEXICON)
     if known.local_path is None:
         raise FileNotFoundError(
-            f"The model {model} has no softmax, which predicts words: give a training folder, or "
-            "default."
+            f"The model {model} has no softmax, which predicts words: give a training folder (one "
+            f"of this name as ./{model}), or default."
         )
     return known.local_path
 
@@ -102,7 +104,7 @@ def config_of(model: str | os.PathLike) -> ElmoConfig:
         with model_files(model) as (options, _):
             return ElmoConfig.from_json(options)
     options = _options_beside(Path(model))
-    if options.exists():
+    if options.exists() and not _is_training(Path(model)):
         return ElmoConfig.from_json(options)
     state = read_checkpoint_state(_checkpoint_at(Path(model)))
     return ElmoConfig.from_dict(state["model"]["config"])
@@ -118,15 +120,15 @@ def start_from(
 
     The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
-    is_local = source not in list_models() or get_model(os.fspath(source)).local_path is not None
-    path = local_path(source) if is_local else Path(source)
+    is_name = source in list_models()
+    path = (get_model(os.fspath(source)).local_path if is_name else None) or Path(source)
     if find_tf1_checkpoint(path) is not None:
         if not source_vocabulary:
             raise ValueError("To start from a bilm-tf checkpoint, give its start_vocabulary.")
         old_vocabulary = Vocabulary.from_file(source_vocabulary)
         old = _plain_model(ElmoConfig.from_json(_options_beside(path)), len(old_vocabulary))
         old.load_tf1_checkpoint(path)
-    elif not is_local or (_holds_model(path) and not (path / "softmax.hdf5").exists()):
+    elif (is_name or _holds_model(path)) and not (path / "softmax.hdf5").exists():
         model.load_hdf5(source)
         _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
         return
@@ -154,9 +156,14 @@ def _options_beside(path):
 
 
 def _holds_model(path):
-    """Whether a folder holds a model; that of a training may have an options.json as well."""
-    is_training = latest_checkpoint(path / "checkpoints") and not (path / "weights.hdf5").exists()
-    return (path / "options.json").exists() and not is_training
+    """Whether a folder holds a model: options.json and weights."""
+    return (path / "options.json").exists() and not _is_training(path)
+
+
+def _is_training(path):
+    """Whether a folder is that of a training, which may have an options.json as well."""
+    has_checkpoint = latest_checkpoint(path / "checkpoints") is not None
+    return has_checkpoint and not (path / "weights.hdf5").exists()
 
 
 def _checkpoint_at(path):

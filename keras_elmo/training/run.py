@@ -48,6 +48,16 @@ from keras_elmo.training.settings import (
 _log = logging.getLogger(__name__)
 
 _SETTINGS_FILE = "training.json"
+# What a training writes into its folder.
+_OUTPUTS = {
+    _SETTINGS_FILE,
+    "vocabulary.txt",
+    "counts.npz",
+    "log.csv",
+    "model",
+    "checkpoints",
+    "tensorboard",
+}
 _VOCABULARY_SIZE = 50_000
 
 
@@ -97,7 +107,7 @@ def train(
         A `TrainingResult`.
 
     Raises:
-        BlockingIOError: if another process is training in the folder.
+        BlockingIOError: if another training is running in the folder.
         FileNotFoundError: if a text or a model to start from does not exist.
         ValueError: if the folder was begun with other settings or another vocabulary, or a setting
             does not fit the corpus.
@@ -127,24 +137,25 @@ def _train(settings, config, shard, model_scope, callbacks, show_progress):
 
 @contextlib.contextmanager
 def _locked(folder):
-    """Keeps other processes from training in a folder, where the system has locks."""
+    """Keeps other trainings out of a folder, where the system has locks."""
     if fcntl is None:
         yield
         return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise BlockingIOError(
-            f"Another process is training in {folder}: wait for its end, or choose another output."
-        ) from None
-    except OSError:
-        pass  # a file system without locks
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+    with open(folder / ".lock", "a+") as file:  # a file: across machines a folder has no locks
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                f"Another training is running in {folder}: wait for its end, or choose another "
+                "output."
+            ) from None
+        except OSError:  # a file system without locks
+            yield
+            return
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # a forked process may have the file open still
 
 
 def _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress):
@@ -198,13 +209,13 @@ def _train_in(folder, settings, config, shard, model_scope, callbacks, show_prog
 
 def _texts(files, folder):
     """The paths of the text; a pattern may match what a training writes into its folder as well."""
-    own = [folder / name for name in (_SETTINGS_FILE, "vocabulary.txt", "counts.npz", "log.csv")]
-    own = list(map(os.path.realpath, own))
-    found = find_files(files)
-    texts = [path for path in found if os.path.realpath(path) not in own]
+    root, found = os.path.realpath(folder), find_files(files)
+    real = (Path(os.path.realpath(path)) for path in found)
+    is_own = [p.is_relative_to(root) and p.relative_to(root).parts[0] in _OUTPUTS for p in real]
+    texts = [path for path, own in zip(found, is_own) if not own]
     if not texts:
         raise ValueError(
-            f"The pattern holds no text but what a training wrote: {', '.join(found):.200}"
+            f"The files contain only what a training wrote, no text: {', '.join(found):.200}"
         )
     return texts
 
@@ -307,10 +318,12 @@ def _vocabulary_and_counts(settings, folder, show_progress):
             is_same = not changed_files(fingerprints(paths, earlier), earlier)
             if is_same and len(saved["counts"]) == len(vocabulary):
                 return vocabulary, saved["counts"], int(saved["predictions"])
-    if settings.vocabulary is None and not latest_step(folder / "checkpoints"):
-        vocabulary = None  # it may be of another text, of which nothing has been learned
+            was_made = settings.vocabulary is None and saved.get("was_made", False)
+        if was_made and not latest_step(folder / "checkpoints"):
+            vocabulary = None  # of another text, of which nothing has been learned
     words = count_corpus(paths, show_progress)
-    if vocabulary is None:
+    was_made = vocabulary is None
+    if was_made:
         vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
     vocabulary.check_order(words)
     counts, predictions = vocabulary.counts(words), words.report.predictions
@@ -323,7 +336,8 @@ def _vocabulary_and_counts(settings, folder, show_progress):
         vocabulary.write(own)
         files = json.dumps(fingerprints(paths))
         with atomic_write(cache) as partial:
-            np.savez(partial, counts=counts, predictions=predictions, files=files)
+            saved = {"counts": counts, "predictions": predictions, "files": files}
+            np.savez(partial, was_made=was_made, **saved)
     return vocabulary, counts, predictions
 
 

@@ -25,7 +25,11 @@ PRESETS: dict[str, ElmoConfig] = {
         if (config := get_model(name).config)
     },
 }
-"""`tiny` is the bundled model's architecture, the others are those of the published models."""
+"""`tiny` is for a few hours on a CPU, the others are those of the published models."""
+
+BFLOAT16_ADAM = (
+    "In bfloat16 Adam's beta_2 is 1, and every step 0: use Adagrad, or dtype='mixed_bfloat16'."
+)
 
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 """Optimizers by name, with their usual learning rate."""
@@ -168,6 +172,8 @@ class TrainingSettings:
         for name in _NUMBERS:
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _checked_number(name, value, name))
+        if self.dtype == "bfloat16" and self.optimizer == "adam":
+            raise ValueError(BFLOAT16_ADAM)
         if self.epochs and self.steps:
             raise ValueError("give epochs or steps, not both")
         if self.warmup_steps and self.schedule == "constant":

@@ -378,8 +378,47 @@ def test_words_are_encoded_anew_when_the_weights_change(given):
             assert_close(one.embed(["the cat"])[0], expected)
         before = expected
     assert len(embedder.word_cache) == 5
+    lstm = embedder.layer.bilm.forward_lstms[1]
+    lstm.recurrent_kernel.assign(to_numpy(lstm.recurrent_kernel.value) * 1.5)
+    assert_close(embedder.embed(["the cat"])[0], to_numpy(embedder.layer(["the cat"]))[0])
     if given is None:  # as it may be another Embedder's, too
         np.testing.assert_array_equal(cache.latest(5)[1], kept)
+
+
+@needs_int8
+def test_int8_quantizes_anew_when_the_weights_change():
+    embedder = small(dtype="int8")
+    before = embedder.embed(SENTENCES[:1])[0]
+    bilm = embedder.layer.bilm
+    bilm.set_weights([1.5 * weight for weight in bilm.get_weights()])
+    found = embedder.embed(SENTENCES[:1])[0]
+    assert np.abs(found - before).max() > 0.05
+    np.testing.assert_array_equal(
+        found, Embedder(embedder.layer, dtype="int8").embed(SENTENCES[:1])[0]
+    )
+
+
+def test_threads_see_new_weights_at_once():
+    """From the first call after the change on, no thread gets a vector of the old weights."""
+    embedder, words = small(), [f"word{i}" for i in range(40)]
+    encoder = embedder.layer.token_encoder
+    for factor in (1.0003, 0.9998, 2.0):
+        embedder.encode_words(words)
+        encoder.projection.kernel.assign(to_numpy(encoder.projection.kernel.value) * factor)
+        expected = Embedder(embedder.layer, word_cache=0).encode_words(words)
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(lambda _: embedder.encode_words(words), range(16)))
+        assert max(np.abs(one - expected).max() for one in found) < 2e-6
+
+
+def test_models_of_whole_words_have_no_cache(tmp_path):
+    config = ElmoConfig(filters=None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
+    embedder = Embedder(ElmoLayer(None, config=config), vocabulary=["<S>", "</S>", "<UNK>", "cat"])
+    embedder.remember_words(["cat"])
+    assert embedder.word_cache is None
+    table = embedder.layer.token_encoder.embedding
+    table.assign(2 * to_numpy(table.value))
+    np.testing.assert_array_equal(embedder.encode_words(["cat"]), to_numpy(table.value)[3:])
 
 
 def test_a_failed_first_word_does_not_bind_a_cache(monkeypatch):

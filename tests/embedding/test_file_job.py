@@ -218,6 +218,9 @@ def test_models_are_told_apart(embedder):
         changed = ElmoLayer(None, config=dataclasses.replace(config, **changes))
         changed.set_weights(embedder.layer.get_weights())
         assert fingerprint(Embedder(changed)) != fingerprint(embedder)
+    # The vocabulary of a softmax changes no vector.
+    again = Embedder(embedder.layer, vocabulary=["<S>", "</S>", "<UNK>"])
+    assert fingerprint(again) == fingerprint(embedder)
     stateful = ElmoLayer(None, config=config, stateful=True, max_batch_size=1)
     for part in ("token_encoder", "bilm"):
         getattr(stateful, part).set_weights(getattr(embedder.layer, part).get_weights())
@@ -229,7 +232,7 @@ def test_vocabularies_are_told_apart():
     """A table's rows are other words."""
     config = ElmoConfig(filters=None, vocabulary_size=5, lstm_dim=8, projection_dim=4)
     words, layer = ["<S>", "</S>", "<UNK>", "cat", "dog"], ElmoLayer(None, config=config)
-    one, other = (Embedder(layer, vocabulary=v) for v in (words, [*words[:3], "dog", "cat"]))
+    one, other = (Embedder(layer, vocabulary=v) for v in (words, [*words[:3], b"dog", b"cat"]))
     assert fingerprint(one) == fingerprint(Embedder(layer, vocabulary=words)) != fingerprint(other)
 
 

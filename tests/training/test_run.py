@@ -1,16 +1,23 @@
 """Settings of a training, and a whole training from Python."""
 
+import dataclasses
 import importlib.util
 import json
 import logging
-import os
 
 import keras
 import numpy as np
 import pytest
 
 from helpers import tensorflow_only
-from keras_elmo import ElmoLayer, TrainingSettings, load_language_model, train
+from keras_elmo import (
+    ElmoLayer,
+    TrainingSettings,
+    load_language_model,
+    register_model,
+    train,
+)
+from keras_elmo.pretrained import registry
 from keras_elmo.training.evaluation import Scorer
 from training_models import CONFIG, DATA
 
@@ -46,6 +53,7 @@ def settings(output, **changes):
         ({"clip_norm": float("nan")}, "clip_norm must be 0 or a positive number"),
         ({"dropout": 1.0}, "dropout must be from 0 to below 1"),
         ({"epochs": 2}, "give epochs or steps, not both"),
+        ({"dtype": "bfloat16", "optimizer": "adam"}, "In bfloat16 Adam's beta_2 is 1"),
         ({"warmup_steps": 2}, "warmup_steps needs the schedule cosine"),
         ({"hosts": "a:1"}, "hosts needs process"),
         ({"process": "0/2"}, "process needs hosts"),
@@ -159,13 +167,10 @@ def test_reports_on_held_out_text_are_not_compiled_anew(tmp_path, monkeypatch):
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     fcntl = pytest.importorskip("fcntl")
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(BlockingIOError, match="Another process is training in"):
+    with open(tmp_path / ".lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError, match="Another training is running in"):
             train(settings(tmp_path))
-    finally:
-        os.close(descriptor)
     assert train(settings(tmp_path)).history
     # The lock is gone with the training, the one that failed too.
     with pytest.raises(ValueError, match="begun with other settings"):
@@ -181,8 +186,10 @@ def test_a_pattern_may_match_what_the_training_writes(tmp_path):
     assert (tmp_path / "vocabulary.txt").exists()
     again = train(settings(tmp_path, files=pattern, vocabulary=None))
     assert again.history == first.history and again.vocabulary == first.vocabulary
+    deeper = [pattern, str(tmp_path / "*" / "*.txt")]  # that of the model too
+    assert train(settings(tmp_path, files=deeper, vocabulary=None)).history == first.history
     (tmp_path / "text.txt").unlink()
-    with pytest.raises(ValueError, match="holds no text but what a training wrote: "):
+    with pytest.raises(ValueError, match="contain only what a training wrote, no text: "):
         train(settings(tmp_path, files=pattern, vocabulary=None))
 
 
@@ -195,6 +202,15 @@ def test_the_vocabulary_of_a_training_that_never_began_is_made_anew(tmp_path):
     text.write_text("d e f\n" * 400)
     result = train(settings(tmp_path / "run", files=text, vocabulary=None, held_out=()))
     assert set(result.vocabulary.words) >= {"d", "e", "f"} and "a" not in result.vocabulary.words
+    # One that was given is kept, though the text has changed.
+    text.write_text((DATA / "train.txt").read_text())
+    again = settings(tmp_path / "given", files=text, held_out=())
+    chosen = train(again).vocabulary
+    for path in (tmp_path / "given" / "checkpoints").iterdir():
+        path.unlink()
+    text.write_text(2 * (DATA / "train.txt").read_text())
+    found = train(dataclasses.replace(again, vocabulary=None)).vocabulary
+    assert found == chosen
 
 
 def test_numbers_of_numpy_are_those_of_python(tmp_path):
@@ -205,8 +221,28 @@ def test_numbers_of_numpy_are_those_of_python(tmp_path):
 
 
 def test_a_training_folder_with_options_is_loaded_from_its_checkpoint(tmp_path):
-    """As one that the options were kept in, or that a model was exported to."""
-    train(settings(tmp_path, steps=3))
-    CONFIG.to_json(tmp_path / "options.json")
-    model, vocabulary = load_language_model(tmp_path)
-    assert model.vocabulary_size == len(vocabulary) == 127
+    """As one that the options were kept in, to begin with."""
+    run = tmp_path / "run"
+    first = train(settings(run, steps=3))
+    options = {**CONFIG.to_dict(), "batch_size": 3}
+    (run / "options.json").write_text(json.dumps({**options, "bidirectional": False}))
+    model, vocabulary = load_language_model(run)
+    assert model.vocabulary_size == len(vocabulary) == 127 and model.config.bidirectional
+    more = settings(tmp_path / "more", options=None, start_from=run, steps=1)
+    assert train(more).model.config == first.model.config
+
+
+def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "keras_elmo")
+    elmo = ElmoLayer(None, config=CONFIG)
+    elmo.export_hdf5(tmp_path / "elmo")
+    names = {"options_file": "my_options.json", "weights_file": "my_weights.hdf5"}
+    for before, after in zip(("options.json", "weights.hdf5"), names.values()):
+        (tmp_path / "elmo" / before).rename(tmp_path / "elmo" / after)
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    register_model("mine", tmp_path / "elmo", **names)
+    run = {"options": None, "steps": 1, "learning_rate": 1e-9, "held_out": ()}
+    result = train(settings(tmp_path / "run", start_from="mine", **run))
+    assert "Started from mine, with a fresh softmax" in caplog.text
+    for one, other in zip(result.model.bilm.get_weights(), elmo.bilm.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
