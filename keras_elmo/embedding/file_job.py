@@ -93,15 +93,15 @@ def embed_file(
 def fingerprint(embedder: "Embedder") -> str:
     """A short hash of all that the vectors of a model depend on."""
     layer = embedder.layer
-    config, reads_text = embedder.config, embedder.config.reads_text
-    words = embedder.vocabulary or ()
-    size = None if reads_text else config.vocabulary_size  # else of the softmax alone
-    config = dataclasses.replace(config, vocabulary_size=size, training_options={})
+    config = embedder.config
+    words = None if config.reads_text else embedder.vocabulary
+    options = dataclasses.replace(config, training_options={}).to_dict()
+    options.pop("n_tokens_vocab", None)  # of a softmax, or the size of what is hashed below
     settings = {
         "dtype": embedder.dtype,
-        "config": config.to_dict(),
+        "config": options,
         "mix": [layer.use_top_only, layer.layer_norm],
-        "vocabulary": None if reads_text else [token_bytes(w).decode() for w in words],
+        "vocabulary": [token_bytes(word).decode() for word in words or ()],
         "lexicon": None if layer.lexicon is None else layer.lexicon.to_dict(),
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())

@@ -133,6 +133,7 @@ def test_from_training_to_classifying(settings, tmp_path):
     assert printed == f"{entailment.CLASSES[number]}\n"
 
 
+@pytest.mark.slow  # most of all on JAX, which compiles each shape
 def test_padding_changes_nothing(settings):
     experiment = entailment.Experiment(settings("--no-cache"))
     inputs = experiment.prepare("glove+elmo")

@@ -146,6 +146,7 @@ def test_similarity_by_plain_numpy():
     assert_close(to_numpy(layer(x, q)), expected, tolerance=1e-5)
 
 
+@pytest.mark.slow  # most of all on JAX, which compiles each shape
 def test_padding_changes_nothing(settings):
     experiment = squad.Experiment(settings("--no-cache"))
     inputs = experiment.prepare("glove+elmo")
