@@ -6,10 +6,9 @@
     python benchmarks/training_choices.py texts "books/*.xz" "modern/*.xz" "text/*.xz" ...
 
 Each choice is timed for some steps first. It then gets as many steps as fit into the given CPU
-seconds, so a model with slower steps sees less text. The recipe is that of the next bundled model:
-Adam, whose learning rate falls to zero at the end. The perplexity is that of the full softmax, with
-every word of the first held-out sentences scored once. Prints one line of Markdown per choice and
-text.
+seconds, so a model with slower steps sees less text. The recipe is that of the bundled model: Adam,
+whose learning rate falls to zero at the end. The perplexity is that of the full softmax, with every
+word of the first held-out sentences scored once. Prints one line of Markdown per choice and text.
 """
 
 import argparse

@@ -3,34 +3,32 @@
     python weights/release.py run/model
 
 The folder is one that `keras-elmo train` or `export` wrote. weights/default gets its options,
-weights and vocabulary; tests/golden/bundled gets the layers' vectors of a few sentences, the
-softmax rows of the most frequent words in float16, and the perplexities of text.txt over those
-words. The full softmax is too large to ship. MODEL_CARD.md is written by hand.
+vocabulary, weights and softmax. The numbers are rounded to bfloat16, as training rounded them in
+each step, and compressed; the arrays are float32, which every program reads. tests/golden/bundled
+gets the layers' vectors of a few sentences and the perplexities of text.txt. MODEL_CARD.md is
+written by hand.
 """
 
 import argparse
 import hashlib
 import json
 import shutil
-import tempfile
 from pathlib import Path
 
 import h5py
 import keras
 import numpy as np
 
-from keras_elmo import BidirectionalLanguageModel, ElmoConfig, ElmoLayer, Vocabulary, perplexity
-from keras_elmo.pretrained.hdf5 import SOFTMAX_NAMES
+from keras_elmo import ElmoLayer, load_language_model, perplexity
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT = ROOT / "weights" / "default"
 GOLDEN = ROOT / "tests" / "golden" / "bundled"
-FREQUENT_WORDS = 4000
 SENTENCES = [
     ["The", "bank", "of", "the", "river", "was", "covered", "with", "grass", "."],
     ["Zoë", "'s", "tweets", "?"],
 ]
-FILES = ("options.json", "weights.hdf5", "vocabulary.txt")
+COPIED, ROUNDED = ("options.json", "vocabulary.txt"), ("weights.hdf5", "softmax.hdf5")
 
 
 def main():
@@ -38,37 +36,47 @@ def main():
     parser.add_argument("folder", type=Path, help="with weights.hdf5 and softmax.hdf5")
     folder = parser.parse_args().folder
     DEFAULT.mkdir(exist_ok=True)
-    for name in FILES:
+    for name in COPIED:
         shutil.copyfile(folder / name, DEFAULT / name)
+    for name in ROUNDED:
+        write_rounded(folder / name, DEFAULT / name)
     layers = ElmoLayer(DEFAULT, output="layers")(SENTENCES)
     np.savez_compressed(GOLDEN / "layers.npz", layers=keras.ops.convert_to_numpy(layers))
-    with (
-        h5py.File(folder / "softmax.hdf5") as whole,
-        h5py.File(GOLDEN / "softmax.hdf5", "w") as file,
-    ):
-        for name in SOFTMAX_NAMES:
-            file[name] = whole[name][:FREQUENT_WORDS].astype("float16")
-    report = frequent_words_perplexity()
+    report = text_perplexity()
     expected = {
         "forward": report.forward,
         "backward": report.backward,
         "sha256": {
-            name: hashlib.sha256((DEFAULT / name).read_bytes()).hexdigest() for name in FILES
+            name: hashlib.sha256((DEFAULT / name).read_bytes()).hexdigest()
+            for name in (*COPIED, *ROUNDED)
         },
     }
     (GOLDEN / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
     print(json.dumps(expected, indent=1))
 
 
-def frequent_words_perplexity():
-    """Of tests/golden/bundled/text.txt, all other words being `<UNK>`."""
-    vocabulary = Vocabulary(Vocabulary.from_file(DEFAULT / "vocabulary.txt").words[:FREQUENT_WORDS])
-    config = ElmoConfig.from_json(DEFAULT / "options.json")
-    model = BidirectionalLanguageModel(config, FREQUENT_WORDS, carry_state=False)
-    with tempfile.TemporaryDirectory() as folder:
-        for path in (DEFAULT / "options.json", DEFAULT / "weights.hdf5", GOLDEN / "softmax.hdf5"):
-            shutil.copy(path, folder)
-        model.load_hdf5(folder)
+def write_rounded(source, target):
+    """Copies an hdf5 file with its arrays rounded to bfloat16, as compressed float32."""
+    with h5py.File(source) as whole, h5py.File(target, "w") as file:
+
+        def copy(name, array):
+            if isinstance(array, h5py.Dataset):
+                values = rounded(array[...])
+                file.create_dataset(name, data=values, compression="gzip", shuffle=True)
+
+        whole.visititems(copy)
+
+
+def rounded(values):
+    """float32 numbers with the 8 significant bits of bfloat16; halves are rounded to even."""
+    bits = np.ascontiguousarray(values, "float32").view("uint32")
+    bits = bits + 0x7FFF + ((bits >> 16) & 1)
+    return (bits & 0xFFFF0000).astype("uint32").view("float32")
+
+
+def text_perplexity():
+    """Of tests/golden/bundled/text.txt, by the bundled softmax."""
+    model, vocabulary = load_language_model("default")
     return perplexity(model, GOLDEN / "text.txt", vocabulary)
 
 

@@ -233,10 +233,10 @@ def _catalog():
     installed = _PACKAGE / "weights" / "default"
     yield PretrainedModel(
         "default",
-        "bundled: a small biLM trained on public-domain books",
+        "bundled: a small biLM trained on books and modern text",
         (str(installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"),),
         tokenization="Penn Treebank style, case kept",
-        license="Apache-2.0; trained on public-domain text",
+        license="Apache-2.0; trained on text in the public domain or under CC0, CC BY or CC BY-SA",
         language="en",
     )
     text = "trained on the 1 Billion Word Benchmark"

@@ -15,7 +15,15 @@ import numpy as np
 import pytest
 
 from helpers import TINY, to_numpy
-from keras_elmo import ElmoLayer, analysis, cli, encode_sentences, explore, perplexity
+from keras_elmo import (
+    ElmoLayer,
+    analysis,
+    cli,
+    encode_sentences,
+    explore,
+    load_language_model,
+    perplexity,
+)
 from training_models import DATA, tiny_model, vocabulary
 
 pytest.importorskip("streamlit", reason="the explorer needs Streamlit")
@@ -136,6 +144,17 @@ def test_how_sure_the_language_model_is(page, tmp_path):
     np.testing.assert_allclose(forward, np.exp(-scores[0].forward[:count]), rtol=1e-4)
     np.testing.assert_allclose(backward, np.exp(-scores[0].backward[-count:]), rtol=1e-4)
     np.testing.assert_allclose(table.bits, -np.log2(table.probability), rtol=1e-4)
+
+
+def test_the_bundled_model_predicts_words(page, tmp_path):
+    (tmp_path / "text.txt").write_text("The cat sat .\n")
+    model, words = load_language_model("default")
+    scores = []
+    perplexity(model, tmp_path / "text.txt", words, on_sentence=scores.append)
+    app = typed(page("Language model", "default"), "Sentence", "The cat sat .")
+    table = app.dataframe[0].value
+    forward = table[table.direction == "forward"].probability
+    np.testing.assert_allclose(forward, np.exp(-scores[0].forward[:4]), rtol=1e-4)
 
 
 def test_a_model_without_a_softmax_says_how_to_get_one(page):
