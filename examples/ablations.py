@@ -9,7 +9,7 @@ and pictures of the learned layer weights and of the scores by amount of trainin
 figures are for other tasks and a far larger biLM: compare the differences between rows. Rows that
 are already in the output folder are not run again, so the command can be stopped and resumed.
 
-With the bundled model, expect a gain of about two points of F1 from ELMo at each amount of
+The bundled model before this one gained about two points of F1 from ELMo at each amount of
 WNUT-17's training text; README.md in this folder has all the tables.
 """
 
