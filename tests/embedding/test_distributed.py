@@ -32,7 +32,7 @@ def read(folder):
 
 
 def kill_an_actor(killed):
-    """Kills the first actor to appear, once it works, and notes it in the list."""
+    """Kills the first actor to appear, soon after, and notes it in the list."""
     for _ in range(600):
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
@@ -40,7 +40,7 @@ def kill_an_actor(killed):
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if name.startswith(b"ray::_Actor"):
-                time.sleep(2)
+                time.sleep(0.5)
                 os.kill(int(path.parent.name), signal.SIGKILL)
                 killed.append(path.parent.name)
                 return
