@@ -68,10 +68,9 @@ def write_rounded(source, target):
 
 
 def rounded(values):
-    """float32 numbers with the 8 significant bits of bfloat16; halves are rounded to even."""
-    bits = np.ascontiguousarray(values, "float32").view("uint32")
-    bits = bits + 0x7FFF + ((bits >> 16) & 1)
-    return (bits & 0xFFFF0000).astype("uint32").view("float32")
+    """float32 numbers rounded to bfloat16."""
+    values = keras.ops.cast(keras.ops.convert_to_tensor(values, "float32"), "bfloat16")
+    return keras.ops.convert_to_numpy(keras.ops.cast(values, "float32"))
 
 
 def text_perplexity():

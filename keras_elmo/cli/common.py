@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from keras_elmo.pretrained.download import model_files
-from keras_elmo.pretrained.registry import list_models
+from keras_elmo.pretrained.registry import language_model_path, list_models
 
 if TYPE_CHECKING:
     from rich.columns import Columns
@@ -92,9 +92,7 @@ def check_output(path: str, sources: Iterable[str | os.PathLike]) -> None:
 
 def check_exists(model: str) -> None:
     """Raises FileNotFoundError if there is no file or folder of a language model."""
-    if model in list_models():
-        return  # told by `load_language_model`
-    if not os.path.exists(model):
+    if not language_model_path(model).exists():
         raise FileNotFoundError(
             f"There is no {model}: expected a training folder, a checkpoint, or a folder with "
             "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from keras_elmo.atomic import atomic_write, sync_to_disk
 from keras_elmo.config import MAX_OPTIONS_BYTES, ElmoConfig
+from keras_elmo.locks import lock
 from keras_elmo.pretrained.archive import (
     find_model,
     is_archive,
@@ -31,11 +32,6 @@ from keras_elmo.pretrained.registry import (
 )
 from keras_elmo.pretrained.weight_table import check_declared_bytes, count_parameters, weight_table
 from keras_elmo.progress import progress_bar
-
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]  # on Windows, where files that are open cannot be removed
 
 ModelSource = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
 """A model's name, its folder, zip or tar.gz file, or the paths of its options and weights."""
@@ -310,7 +306,7 @@ def _make_room(folder):
             if time.time() - partial.stat().st_mtime > 1:
                 is_folder = partial.is_dir()
                 with open(partial / _LOCKED if is_folder else partial, "ab") as file:
-                    _lock(file, "LOCK_EX")
+                    lock(file)
                     shutil.rmtree(partial) if is_folder else partial.unlink()
 
 
@@ -330,7 +326,7 @@ def _locations(model):
 def _transfer(address, file, most_bytes):
     """Downloads to an open file, which it locks; returns the sha256."""
     with contextlib.suppress(OSError):  # a file system without locks
-        _lock(file, "LOCK_SH")
+        lock(file, shared=True)  # HDF5 reads under no other
     _log.info(f"Downloading {address}")
     digest = hashlib.sha256()
     with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response:
@@ -369,9 +365,3 @@ def _check_hdf5(path):
 
     with open_arrays(path):
         pass  # raises ValueError: a server may answer with a page of text
-
-
-def _lock(file, kind):
-    """Takes a lock or raises OSError; HDF5 reads under LOCK_SH only."""
-    if fcntl is not None:
-        fcntl.flock(file, getattr(fcntl, kind) | fcntl.LOCK_NB)

@@ -189,6 +189,23 @@ def _of_language(code):
     ]
 
 
+def language_model_path(model: str | os.PathLike) -> Path:
+    """The path of a language model, which may be one on this machine that is known by name.
+
+    A name comes before a folder in the working directory, as everywhere. Raises FileNotFoundError
+    if it names a model to be downloaded: those have no softmax.
+    """
+    if model not in list_models():
+        return Path(model)
+    path = get_model(os.fspath(model)).local_path
+    if path is None:
+        raise FileNotFoundError(
+            f"The model {model} has no softmax, which predicts words: give a training folder (one "
+            f"of this name as ./{model}), or default."
+        )
+    return path
+
+
 def get_model(name: str) -> PretrainedModel:
     """What is known of a model of `list_models()`: a `PretrainedModel`.
 

@@ -8,7 +8,7 @@ from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.archive import PICKLED_ENCODER
 from keras_elmo.pretrained.download import model_files
-from keras_elmo.pretrained.registry import get_model, list_models
+from keras_elmo.pretrained.registry import get_model, language_model_path, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import latest_checkpoint, load_checkpoint, read_checkpoint_state
@@ -46,7 +46,9 @@ def load_language_model(
     >>> perplexity(model, "heldout.txt", vocabulary).perplexity
     118.3
     """
-    path = local_path(path)
+    if path in list_models() and get_model(os.fspath(path)).architecture:
+        raise ValueError(NO_LEXICON)
+    path = language_model_path(path)
     if not _holds_model(path):
         checkpoint = _checkpoint_at(path)
         folder = path if path.is_dir() else path.resolve().parent.parent
@@ -65,26 +67,6 @@ def load_language_model(
             "checkpoint, or export it with `keras-elmo export`."
         )
     return model, vocabulary
-
-
-def local_path(model: str | os.PathLike) -> Path:
-    """The path of a language model, which may be one on this machine that is known by name.
-
-    A name comes before a folder in the working directory, as everywhere.
-
-    Raises ValueError if it has a lexicon, FileNotFoundError if it is to be downloaded.
-    """
-    if model not in list_models():
-        return Path(model)
-    known = get_model(os.fspath(model))
-    if known.architecture:
-        raise ValueError(NO_LEXICON)
-    if known.local_path is None:
-        raise FileNotFoundError(
-            f"The model {model} has no softmax, which predicts words: give a training folder (one "
-            f"of this name as ./{model}), or default."
-        )
-    return known.local_path
 
 
 def export_language_model(

@@ -16,13 +16,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]  # on Windows
-
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
+from keras_elmo.locks import lock, unlock
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
@@ -138,24 +134,20 @@ def _train(settings, config, shard, model_scope, callbacks, show_progress):
 @contextlib.contextmanager
 def _locked(folder):
     """Keeps other trainings out of a folder, where the system has locks."""
-    if fcntl is None:
-        yield
-        return
     with open(folder / ".lock", "a+") as file:  # a file: across machines a folder has no locks
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError:
             raise BlockingIOError(
                 f"Another training is running in {folder}: wait for its end, or choose another "
                 "output."
             ) from None
-        except OSError:  # a file system without locks
-            yield
-            return
+        except OSError:
+            pass  # a file system without locks
         try:
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)  # a forked process may have the file open still
+            unlock(file)
 
 
 def _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress):
