@@ -136,7 +136,7 @@ def uses_of_word(
 
 
 def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
-    """Draws how much each layer counts in the weighted sums of a layer, after a training.
+    """Draws how much each layer counts in the weighted sums of a trained layer.
 
     Args:
         layer: An `ElmoLayer` that mixes, or a `WeightedLayerSum`, built.

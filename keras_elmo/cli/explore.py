@@ -10,8 +10,9 @@ def add_command(commands, common):
         parents=[common],
         help="look at a model in the browser",
         description="Serves a page, on this machine alone, that shows characters and filters, "
-        "similarities between words, the uses of a word, and, for the folder of a training, how "
-        "sure the language model is of each word. Ctrl-C ends it.",
+        "similarities between words, the uses of a word, and, for a model with a softmax (the "
+        "bundled one, or the folder of a training run), how unlikely the language model finds each "
+        "word. Ctrl-C ends it.",
     )
     command.add_argument("--model", default="default", help=MODEL_HELP)
     add_number(command, "--port", 8501, "port of the page, http://127.0.0.1:PORT")

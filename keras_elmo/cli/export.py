@@ -18,7 +18,7 @@ def add_command(commands, common):
         "checkpoint",
         nargs="?",
         metavar="CHECKPOINT",
-        help="a checkpoint or the folder of a training",
+        help="a checkpoint or the folder of a training run",
     )
     command.add_argument("--model", help=A_MODEL)
     command.add_argument(

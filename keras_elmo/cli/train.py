@@ -29,7 +29,7 @@ def add_command(commands, common):
     command = commands.add_parser(
         "train",
         parents=[common],
-        help="train a language model, or resume a training",
+        help="train a language model, or resume a training run",
         description="Trains a biLM on text files. The same command started again resumes a "
         "training that was stopped. Where --options or the options of --start-from's model name a "
         "setting, their value replaces the default below.",

@@ -68,7 +68,7 @@ class Embedder:
         max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
         overlap: Tokens that two pieces share: each piece provides the half nearer to its middle.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            quantizes the LSTMs (see `QuantizedBiLM`). With an `ElmoLayer` only `"int8"`.
+            quantizes the LSTMs to 8 bits. With an `ElmoLayer` only `"int8"`.
         vocabulary: For models of whole words: the words in the order of the table's rows, as a list
             or a path; `None` for the vocabulary.txt beside the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.

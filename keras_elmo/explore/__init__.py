@@ -28,7 +28,7 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
     """Serves the explorer on this machine alone, at http://127.0.0.1:PORT, until it is interrupted.
 
     Args:
-        model: As for `ElmoLayer`. With `"default"` or the folder of a training, which have a
+        model: As for `ElmoLayer`. With `"default"` or the folder of a training run, which have a
             softmax, the page also shows how sure the language model is of each word.
         port: The port. Another one is not tried: two explorers show two models.
         open_browser: Whether to open the page.

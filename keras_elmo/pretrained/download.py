@@ -145,7 +145,7 @@ def _files_in(folder):
     if (folder / "training.json").is_file():
         if not (folder / "model").is_dir():
             raise FileNotFoundError(
-                f"{folder} holds a training that has not ended: end it, or export its last "
+                f"{folder} holds a training run that has not ended: end it, or export its last "
                 f"checkpoint by `keras-elmo export {folder} --output FOLDER` and pass that folder."
             )
         folder = folder / "model"

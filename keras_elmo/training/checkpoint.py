@@ -1,4 +1,4 @@
-"""Checkpoints from which a training is resumed as if it had never been stopped."""
+"""Checkpoints from which a training run is resumed as if it had never been stopped."""
 
 import contextlib
 import errno
@@ -48,8 +48,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     `EarlyStopping`, say) starts anew in a new process. If the latest file is damaged, the one
     before is resumed, with a warning.
 
-    While a training of one process runs in the main thread, SIGINT (Ctrl-C) and SIGTERM wait until
-    the step is done and saved, unless the program handles them itself. A second one acts at once.
+    While a training run of one process is in the main thread, SIGINT (Ctrl-C) and SIGTERM wait
+    until the step is done and saved, unless the program handles them itself. A second one acts at
+    once.
 
     Args:
         folder: Where to save `step-00000123.npz`; made if it does not exist.
@@ -187,7 +188,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         every, seconds = self.every_steps, time.monotonic() - self._saved_at
         is_due = self._signals or (every and self.step // every > last // every)
         is_due = is_due or (self.every_seconds and seconds >= self.every_seconds)
-        # The last step of an epoch is saved when validation and the reports are done: a training
+        # The last step of an epoch is saved when validation and the reports are done: a run
         # resumed there could not catch up on them.
         if is_due and self.step < self._end:
             self.save()

@@ -10,7 +10,7 @@ import keras
 class EpochPlan:
     """A training of `total_steps`, `first_step` of them done before, in epochs of equal length.
 
-    Only the last epoch may be shorter, and the first one of a training that was stopped within it.
+    Only the last epoch may be shorter, and the first one of a run that was stopped within it.
     """
 
     steps_per_epoch: int

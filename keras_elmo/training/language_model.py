@@ -298,7 +298,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         Args:
             x: A `LanguageModelCorpus`, or what `keras.Model.fit` takes.
             callbacks: List of Keras callbacks. With a `TrainingCheckpoint` among them a training
-                that was stopped is resumed, with the history of one that never was.
+                run that was stopped is resumed, with the history of one that never was.
             total_steps: With a corpus: train so many steps in place of `epochs`.
             epochs, verbose, **kwargs: As for `keras.Model.fit`. `validation_data` may be an
                 `EvaluationCorpus`.

@@ -1,4 +1,4 @@
-"""Language models from folders and checkpoints: to evaluate, to export, to start a training."""
+"""Language models from folders and checkpoints: to evaluate, to export, to start a training run."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ def load_language_model(
 
     Args:
         path: A folder with options.json, weights.hdf5 and softmax.hdf5, as `export_hdf5` writes
-            it; the folder of a training; a checkpoint; or `"default"`, the bundled model. The
+            it; the folder of a training run; a checkpoint; or `"default"`, the bundled model. The
             other models that are known by name have no softmax.
         vocabulary: The vocabulary file; `None` for the vocabulary.txt in the folder.
 
@@ -143,7 +143,7 @@ def _holds_model(path):
 
 
 def _is_training(path):
-    """Whether a folder is that of a training, which may have an options.json as well."""
+    """Whether a folder is that of a training run, which may have an options.json as well."""
     has_checkpoint = latest_checkpoint(path / "checkpoints") is not None
     return has_checkpoint and not (path / "weights.hdf5").exists()
 

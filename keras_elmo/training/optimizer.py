@@ -1,4 +1,4 @@
-"""The optimizers of a training, and the schedules of their learning rate."""
+"""The optimizers of a training run, and the schedules of their learning rate."""
 
 import keras
 from keras import ops
@@ -115,7 +115,7 @@ class TrapezoidSchedule(keras.optimizers.schedules.LearningRateSchedule):
         if warmup_steps + cooldown_steps > total_steps:
             raise ValueError(
                 f"{warmup_steps:,} steps of warm-up and {cooldown_steps:,} of cool-down do not fit "
-                f"into a training of {total_steps:,} steps."
+                f"into a training run of {total_steps:,} steps."
             )
         self.learning_rate = learning_rate
         self.total_steps = total_steps

@@ -44,7 +44,7 @@ from keras_elmo.training.settings import (
 _log = logging.getLogger(__name__)
 
 _SETTINGS_FILE = "training.json"
-# What a training writes into its folder.
+# What a training run writes into its folder.
 _OUTPUTS = {
     _SETTINGS_FILE,
     "vocabulary.txt",
@@ -59,7 +59,7 @@ _VOCABULARY_SIZE = 50_000
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """What a training ended with.
+    """What a training run ended with.
 
     Args:
         model: The `BidirectionalLanguageModel`.
@@ -83,11 +83,11 @@ def train(
     *,
     show_progress: bool | None = False,
 ) -> TrainingResult:
-    """Trains a language model, or resumes a training that was stopped.
+    """Trains a language model, or resumes a training run that was stopped.
 
     All of `keras-elmo train`: counts the corpus, makes the vocabulary, trains with checkpoints and
     reports, evaluates, and exports the model. Called again with the same settings, it ends with the
-    same weights as a training that was never stopped. Logs to the logger `keras_elmo`.
+    same weights as a training run that was never stopped. Logs to the logger `keras_elmo`.
 
     Written to `settings.output`: `checkpoints/`, `log.csv` (a row for each report),
     `vocabulary.txt`, `counts.npz` (how often each word occurs), `training.json` (the settings) and
@@ -200,14 +200,14 @@ def _train_in(folder, settings, config, shard, model_scope, callbacks, show_prog
 
 
 def _texts(files, folder):
-    """The paths of the text; a pattern may match what a training writes into its folder as well."""
+    """The paths of the text; a pattern may match the files of the training run itself as well."""
     root, found = os.path.realpath(folder), find_files(files)
     real = (Path(os.path.realpath(path)) for path in found)
     is_own = [p.is_relative_to(root) and p.relative_to(root).parts[0] in _OUTPUTS for p in real]
     texts = [path for path, own in zip(found, is_own) if not own]
     if not texts:
         raise ValueError(
-            f"The files contain only what a training wrote, no text: {', '.join(found):.200}"
+            f"The files are only those that a training run wrote, no text: {', '.join(found):.200}"
         )
     return texts
 

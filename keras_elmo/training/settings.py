@@ -1,4 +1,4 @@
-"""The settings of a training. Imports no Keras: the command line shows them."""
+"""The settings of a training run. Imports no Keras: the command line shows them."""
 
 import dataclasses
 import glob
@@ -35,7 +35,7 @@ LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 """Optimizers by name, with their usual learning rate."""
 
 EXTENDABLE_SCHEDULES = ("constant", "trapezoid")
-"""Schedules with which a training can be made longer: at most its end depends on its length."""
+"""Schedules with which a run can be made longer: at most its end depends on its length."""
 
 FROM_OPTIONS = {
     "batch_size": ("batch_size", 128),
@@ -82,7 +82,7 @@ def _checked_number(name, value, label):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """The settings of a training: the options of `keras-elmo train`.
+    """The settings of a training run: the options of `keras-elmo train`.
 
     Where `options` or the options of `start_from`'s model name a setting, their value replaces the
     default below.
@@ -118,7 +118,7 @@ class TrainingSettings:
             `"trapezoid"`, which holds the learning rate until the last `cooldown_steps`.
         warmup_steps: Steps over which the learning rate rises from zero, unless it is constant.
         cooldown_steps: With `"trapezoid"`: steps at the end over which the learning rate falls to
-            zero. May change, with `steps`, when a training is resumed, until the fall has begun.
+            zero. May change, with `steps`, when a run is resumed, until the fall has begun.
         uniform_bias: Start the softmax with all words alike, as bilm-tf does, not by frequency.
         seed: Seed of everything random.
         evaluate_every: Steps between two reports, each with an evaluation on `held_out`.
@@ -236,4 +236,4 @@ NOT_RECORDED = (
     *("files", "output", "vocabulary", "preset", "options", "start_vocabulary", "hosts"),
     *("held_out", "evaluate_sentences", "checkpoint_seconds", "keep", "tensorboard"),
 )
-"""Settings that may change when a training is resumed, or that are recorded in another form."""
+"""Settings that may change when a training run is resumed, or that are recorded in another form."""

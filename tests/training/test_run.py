@@ -189,7 +189,7 @@ def test_a_pattern_may_match_what_the_training_writes(tmp_path):
     deeper = [pattern, str(tmp_path / "*" / "*.txt")]  # that of the model too
     assert train(settings(tmp_path, files=deeper, vocabulary=None)).history == first.history
     (tmp_path / "text.txt").unlink()
-    with pytest.raises(ValueError, match="contain only what a training wrote, no text: "):
+    with pytest.raises(ValueError, match="are only those that a training run wrote, no text: "):
         train(settings(tmp_path, files=pattern, vocabulary=None))
 
 
