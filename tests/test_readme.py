@@ -63,7 +63,10 @@ RESULTS = {  # what is true in the end, beside the results that the comments in 
         "[array.shape for array in averages] == [(3, 256), (1, 256)]",
         "every_layer[0].shape == (3, 1, 256)",
     ],
-    "docs/SERVING.md": ["exists('my_serving/elmo/1/saved_model.pb')", "vectors.shape == (1, 2, 256)"],
+    "docs/SERVING.md": [
+        "exists('my_serving/elmo/1/saved_model.pb')",
+        "vectors.shape == (1, 2, 256)",
+    ],
 }
 STAND_INS = {
     "keras-elmo": f'exec "{sys.executable}" -m keras_elmo "$@"',
