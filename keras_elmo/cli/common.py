@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from keras_elmo.atomic import check_free
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import language_model_path, list_models
 
@@ -79,8 +80,13 @@ def check_model(model: str) -> None:
             pass
 
 
-def check_output(path: str, sources: Iterable[str | os.PathLike]) -> None:
-    """Raises FileNotFoundError if an output has no folder, ValueError if it is an input too."""
+def add_overwrite(command, what: str) -> None:
+    """Adds the option without which no existing output is replaced."""
+    command.add_argument("--overwrite", action="store_true", help=f"replace {what}")
+
+
+def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: bool) -> None:
+    """Raises what keeps an output from being written: no folder, an input, or an existing file."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write into. Make it first.")
@@ -88,6 +94,7 @@ def check_output(path: str, sources: Iterable[str | os.PathLike]) -> None:
         for source in sources:
             if os.path.exists(source) and os.path.samefile(path, source):
                 raise ValueError(f"{path} is read, and would be overwritten: choose another one.")
+    check_free(path, overwrite)
 
 
 def check_exists(model: str) -> None:

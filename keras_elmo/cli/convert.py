@@ -1,7 +1,7 @@
 """The command `keras-elmo convert`."""
 
 from keras_elmo.atomic import check_free
-from keras_elmo.cli.common import A_MODEL, print_differences
+from keras_elmo.cli.common import A_MODEL, add_overwrite, print_differences
 
 
 def add_command(commands, common):
@@ -30,7 +30,7 @@ def add_command(commands, common):
         default="float32",
         help="dtype of the weights in hdf5",
     )
-    command.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+    add_overwrite(command, "an earlier export")
     command.set_defaults(check=_check, run=_convert)
 
 

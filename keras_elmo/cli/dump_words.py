@@ -1,6 +1,6 @@
 """The command `keras-elmo dump-words`."""
 
-from keras_elmo.cli.common import MODEL_HELP, check_output
+from keras_elmo.cli.common import MODEL_HELP, add_overwrite, check_output
 
 
 def add_command(commands, common):
@@ -14,12 +14,13 @@ def add_command(commands, common):
     )
     command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word a line")
     command.add_argument("--output", required=True, metavar="FILE.h5")
+    add_overwrite(command, "FILE.h5 if it exists")
     command.add_argument("--model", default="default", help=MODEL_HELP)
     command.set_defaults(check=_check, run=_dump_words)
 
 
 def _check(arguments, parser):
-    check_output(arguments.output, [arguments.vocabulary])
+    check_output(arguments.output, [arguments.vocabulary], arguments.overwrite)
 
 
 def _dump_words(arguments):

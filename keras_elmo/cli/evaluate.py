@@ -5,7 +5,7 @@ import json
 import math
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.cli.common import check_exists, check_output, positive
+from keras_elmo.cli.common import add_overwrite, check_exists, check_output, positive
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 
@@ -37,6 +37,7 @@ def add_command(commands, common):
         metavar="FILE",
         help="write a JSON line for each sentence, with the score of each word in nats",
     )
+    add_overwrite(command, "the file of --per-sentence if it exists")
     command.add_argument(
         "--bilm-tf",
         action="store_true",
@@ -52,7 +53,7 @@ def _check(arguments, parser):
     check_exists(arguments.model)
     files = find_files(arguments.files)
     if arguments.per_sentence:
-        check_output(arguments.per_sentence, files)
+        check_output(arguments.per_sentence, files, arguments.overwrite)
 
 
 def _evaluate(arguments):

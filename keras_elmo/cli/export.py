@@ -1,7 +1,7 @@
 """The command `keras-elmo export`."""
 
 from keras_elmo.atomic import check_free
-from keras_elmo.cli.common import A_MODEL, check_exists, print_differences
+from keras_elmo.cli.common import A_MODEL, add_overwrite, check_exists, print_differences
 
 
 def add_command(commands, common):
@@ -35,7 +35,7 @@ def add_command(commands, common):
         metavar="PATH",
         help="the folder to write (NAME/VERSION for TensorFlow Serving), or FILE.onnx",
     )
-    command.add_argument("--overwrite", action="store_true", help="replace an earlier export")
+    add_overwrite(command, "an earlier export")
     command.set_defaults(check=_check, run=_export)
 
 

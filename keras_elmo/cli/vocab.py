@@ -1,6 +1,6 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import add_number, check_output, printed_log
+from keras_elmo.cli.common import add_number, add_overwrite, check_output, printed_log
 from keras_elmo.text.reader import find_files
 
 
@@ -15,13 +15,14 @@ def add_command(commands, common):
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
+    add_overwrite(command, "FILE if it exists")
     add_number(command, "--min-count", 3, "leave out words that occur less often")
     add_number(command, "--size", None, "most words to take, with the 3 specials")
     command.set_defaults(check=_check, run=_vocab, needs_keras=False)
 
 
 def _check(arguments, parser):
-    check_output(arguments.output, find_files(arguments.files))
+    check_output(arguments.output, find_files(arguments.files), arguments.overwrite)
 
 
 def _vocab(arguments):

@@ -366,9 +366,22 @@ def test_no_command_overwrites_what_it_reads(capsys, tmp_path, command):
         (link, "link.txt is read, and would be overwritten"),
         (tmp_path / "none" / "text.txt", "no folder"),
     ):
-        code, _, err = run(capsys, command, str(text), "--output", str(output))
+        code, _, err = run(capsys, command, str(text), "--output", str(output), "--overwrite")
         assert code == 1 and message in err
     assert text.read_text() == "bank\nriver\n"
+
+
+@pytest.mark.parametrize("arguments", [["vocab"], ["dump-words", "--model", TINY]])
+def test_an_existing_output_is_replaced_only_on_demand(capsys, tmp_path, arguments):
+    text, output = tmp_path / "text.txt", tmp_path / "output"
+    text.write_text("bank bank bank\n" if arguments == ["vocab"] else "bank\n")
+    output.write_text("precious")
+    arguments = [*arguments, str(text), "--output", str(output)]
+    code, _, err = run(capsys, *arguments)
+    assert code == 1 and "output is there already" in err and "--overwrite" in err
+    assert output.read_text() == "precious"
+    assert run(capsys, *arguments, "--overwrite")[0] == 0
+    assert output.read_bytes() != b"precious"
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_vocab(capsys, tmp_path):
     assert "Wrote 20 of 127 words" in out and "rarest word occurs" in out
     vocabulary = Vocabulary.from_file(path)
     assert vocabulary.words[3] == "the" and len(vocabulary) == 20
-    code, _, err = run(capsys, "vocab", tmp_path / "none*", "--output", path)
+    code, _, err = run(capsys, "vocab", tmp_path / "none*", "--output", tmp_path / "new.txt")
     assert code == 1 and "No text file matches" in err
 
 
@@ -84,6 +84,8 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
         capsys, "evaluate", folder / "model", HELD_OUT, "--per-sentence", scores, "--batch-size", 5
     )
     assert code == 0 and final in out
+    code, _, err = run(capsys, "evaluate", folder, HELD_OUT, "--per-sentence", scores)
+    assert code == 1 and "scores.jsonl is there already" in err
     rows = [json.loads(line) for line in scores.read_text().splitlines()]
     assert len(rows) == 12
     assert all(
