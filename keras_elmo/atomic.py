@@ -42,12 +42,14 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
     It is synced to disk, and removed after an error. Missing parent folders are made. With
-    `overwrite` it replaces an existing folder, provided that it has a file for every name in that
+    `overwrite` it replaces an existing folder, provided that it has every file and folder of that
     one. On Linux this is atomic. Elsewhere, and on file systems that cannot swap names, there is no
     folder of that name for a moment, and a kill then leaves the old one as `.<its name>.replaced`.
     """
     path = os.path.abspath(path)
     check_free(path, overwrite)
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise FileExistsError(f"{path} is not a folder that can be replaced: choose another name.")
     around = os.path.dirname(path)
     while not os.path.isdir(around):
         around = os.path.dirname(around)
@@ -56,22 +58,41 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     try:
         yield partial
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        check_free(path, overwrite)  # it may have appeared meanwhile
-        existing = os.listdir(path) if os.path.lexists(path) else []
-        if foreign := sorted(set(existing) - set(os.listdir(partial))):
-            raise FileExistsError(
-                f"{path} is not overwritten, since it holds more than an export: "
-                f"{', '.join(foreign)}."
-            )
         for folder, _, names in os.walk(partial):
             for name in (*names, "."):
                 sync_to_disk(os.path.join(folder, name))
-        if not _swap(partial, path):
-            replace(partial, path)
+        if not overwrite:
+            _rename_to_free(partial, path)
+        else:
+            if foreign := sorted(_names_below(path) - _names_below(partial)):
+                raise FileExistsError(
+                    f"{path} is not overwritten, since it holds more than an export: "
+                    f"{', '.join(foreign)}."
+                )
+            if not _swap(partial, path):
+                replace(partial, path)
         sync_to_disk(os.path.dirname(path))
     finally:
         with contextlib.suppress(OSError):
             _delete(partial)
+
+
+def _rename_to_free(new, path):
+    """Renames a folder, unless the name has come into use."""
+    try:
+        os.rename(new, path)  # fails if there is a file, or a folder that is not empty
+    except OSError:
+        check_free(path, overwrite=False)
+        raise
+
+
+def _names_below(folder):
+    """The relative paths of all that is in a folder."""
+    return {
+        os.path.relpath(os.path.join(parent, name), folder)
+        for parent, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    }
 
 
 def _swap(new, old):

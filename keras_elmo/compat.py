@@ -307,7 +307,8 @@ def weight_layers(
         adds to the loss by itself; `layer`, the `WeightedLayerSum`.
 
     Raises:
-        ValueError: if `reuse` is not such a layer, or the embeddings have another shape.
+        ValueError: if `reuse` is not such a layer or has other settings, or the embeddings have
+            another shape.
 
     Example:
 
@@ -321,6 +322,11 @@ def weight_layers(
         raise ValueError(f"reuse must be the 'layer' of an earlier result; got {reuse!r}.")
     # bilm-tf normalizes the layers of a mix, never the top layer alone.
     layer_norm = do_layer_norm and not use_top_only
+    if reuse is not None and (reuse.use_top_only, reuse.layer_norm) != (use_top_only, layer_norm):
+        raise ValueError(
+            "reuse shares a layer with its settings: give the use_top_only and do_layer_norm with "
+            "which it was made."
+        )
     layer = reuse or WeightedLayerSum(
         use_top_only=use_top_only, layer_norm=layer_norm, l2=l2_coef, name=name
     )

@@ -3,8 +3,8 @@
 import contextlib
 import dataclasses
 import json
-import math
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -64,6 +64,9 @@ _RANGES = {
     "word_dim": (0, _MOST_UNITS),
 }
 _OPTIONAL = ("vocabulary_size", "num_characters")
+_ARCHITECTURE_OPTIONS = {
+    "lstm", "char_cnn", "lexicon", "n_tokens_vocab", "bidirectional", "always_project",
+}  # fmt: skip
 _BILM_TF_NAMES = {
     "num_highway": "n_highway",
     "num_layers": "n_layers",
@@ -145,7 +148,7 @@ class ElmoConfig:
         for field in ("cell_clip", "proj_clip"):
             if (clip := getattr(self, field)) is not None:
                 is_number = isinstance(clip, (int, float)) and not isinstance(clip, bool)
-                if not is_number or not 0 < clip < math.inf:
+                if not is_number or not 0 < clip <= sys.float_info.max:
                     _fail(field, clip, "a positive number, or null for no clipping")
                 object.__setattr__(self, field, float(clip))
         for field in ("use_skip_connections", "bidirectional", "always_project"):
@@ -153,6 +156,8 @@ class ElmoConfig:
                 _fail(field, getattr(self, field), "true or false")
         if not isinstance(self.training_options, dict):
             _fail("training_options", self.training_options, "a dict")
+        if known := _ARCHITECTURE_OPTIONS & self.training_options.keys():
+            _fail("training_options", sorted(known), "only options that have no field of their own")
         if (self.widest_filter or 0) > self.max_characters_per_token:
             allowed = f"widths of at most max_characters_per_token={self.max_characters_per_token}"
             _fail("filters", list(map(list, self.filters or ())), allowed)

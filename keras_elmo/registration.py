@@ -74,8 +74,9 @@ class _AfterKeras(MetaPathFinder):
 
         def exec_module(module):
             execute(module)
-            sys.meta_path.remove(self)
-            _register_deferred()
+            if module.__name__ == "keras" and self in sys.meta_path:  # loaders may be shared
+                sys.meta_path.remove(self)
+                _register_deferred()
 
         spec.loader.exec_module = exec_module
         return spec

@@ -104,6 +104,42 @@ def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_a_folder_with_files_of_others_deeper_in_it_is_not_replaced(tmp_path):
+    (tmp_path / "a" / "variables").mkdir(parents=True)
+    write(tmp_path / "a" / "variables", "mine")
+    with (
+        pytest.raises(FileExistsError, match="more than an export: variables/mine"),
+        atomic_folder(tmp_path / "a", overwrite=True) as partial,
+    ):
+        os.mkdir(os.path.join(partial, "variables"))
+    assert os.listdir(tmp_path / "a" / "variables") == ["mine"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_appears_while_a_folder_is_synced_is_not_lost(tmp_path, monkeypatch, overwrite):
+    path = tmp_path / "a"
+    sync = atomic.sync_to_disk
+
+    def slow_sync(name):
+        path.mkdir(exist_ok=True)
+        write(path, "notes")
+        sync(name)
+
+    monkeypatch.setattr(atomic, "sync_to_disk", slow_sync)
+    with pytest.raises(FileExistsError), atomic_folder(path, overwrite) as partial:
+        write(partial, "model")
+    assert os.listdir(path) == ["notes"] and os.listdir(tmp_path) == ["a"]
+
+
+def test_a_file_is_no_folder_to_replace(tmp_path):
+    write(tmp_path, "a")
+    with (
+        pytest.raises(FileExistsError, match="a is not a folder that can be replaced"),
+        atomic_folder(tmp_path / "a", overwrite=True),
+    ):
+        pytest.fail("known before anything is written")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot swap names")
 def test_there_is_a_folder_at_every_moment_of_a_replacement(tmp_path, monkeypatch):
     path = tmp_path / "a"

@@ -231,6 +231,14 @@ def test_reuse_wants_a_layer():
         weight_layers("input", {"lm_embeddings": OUTPUTS["lm_embeddings"]}, reuse=True)
 
 
+@pytest.mark.parametrize("other", [{"do_layer_norm": True}, {"use_top_only": True}])
+def test_reuse_wants_the_same_settings(other):
+    ops = {"lm_embeddings": OUTPUTS["lm_embeddings"]}
+    layer = weight_layers("input", ops)["layer"]
+    with pytest.raises(ValueError, match="use_top_only and do_layer_norm with which it was made"):
+        weight_layers("input", ops, reuse=layer, **other)
+
+
 @pytest.mark.parametrize(
     "encode", [batch_to_ids, lambda x: Batcher(GOLDEN / "vocab.txt", 50).batch_sentences(x)]
 )

@@ -77,6 +77,11 @@ def test_every_kind_of_options_is_read_and_written_again(options, field, expecte
     assert ElmoConfig.from_json(config.to_dict()) == config
 
 
+def test_training_options_are_not_those_of_the_architecture():
+    with pytest.raises(ValueError, match=r"training_options = \['lstm'\]: expected only options"):
+        ElmoConfig(training_options={"lstm": {"dim": 7}})
+
+
 def test_training_options_are_kept():
     options = {**OPTIONS, "dropout": 0.1, "unroll_steps": 20, "n_negative_samples_batch": 8192}
     config = ElmoConfig.from_json(options)
@@ -124,6 +129,7 @@ def test_word_input_from_a_character_model():
             r"num_layers \(n_layers in options.json\) = 0: expected an integer",
         ),
         (changed("lstm.cell_clip", 0), "cell_clip = 0: expected a positive number, or null"),
+        (changed("lstm.cell_clip", 10**400), "cell_clip = 1000"),
         (changed("lstm.proj_clip", float("nan")), "proj_clip = nan: expected a positive number"),
         (
             changed("lstm.use_skip_connections", "yes"),

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,23 @@ def test_importing_the_package_loads_no_backend():
     assert "loaded []" in run_python(code + SHOW_HEAVY, "tensorflow")
 
 
+def test_other_modules_from_the_archive_of_keras_are_imported(tmp_path):
+    with zipfile.ZipFile(tmp_path / "modules.zip", "w") as file:  # all have one loader
+        file.writestr("keras.py", "class saving:\n    get_custom_objects = dict\n")
+        file.writestr("other.py", "answer = 42")
+    code = f"""
+import sys, keras_elmo
+sys.path.insert(0, {str(tmp_path / "modules.zip")!r})
+import keras, other
+print(keras.__file__, other.answer)
+"""
+    assert run_python(code, "tensorflow").strip().endswith("keras.py 42")
+
+
 def test_quick_commands_load_no_backend():
     code = """
 import sys
+import zipfile
 from keras_elmo.cli import main
 for arguments in (
     ["--help"], ["--version"], ["models"], ["info"], ["info", "small"], ["info", "nothing"],
@@ -122,6 +137,7 @@ def test_every_registered_class_is_known_before_it_is_loaded():
 def test_saved_models_load_after_the_import(imports):
     code = f"""
 import sys
+import zipfile
 {imports}
 assert not any(type(finder).__module__.startswith("keras_elmo") for finder in sys.meta_path)
 print("keras_elmo.training.language_model" in sys.modules)
@@ -161,6 +177,7 @@ except ValueError:
     print("failed")
 os.environ["KERAS_BACKEND"] = "BACKEND"
 import sys
+import zipfile
 for name in [name for name in sys.modules if name.split(".")[0] == "keras"]:
     del sys.modules[name]
 import keras

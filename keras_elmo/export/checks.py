@@ -12,6 +12,8 @@ from keras_elmo.text.characters import split_tokens
 
 TOLERANCE = 1e-5
 """The largest difference from the layer that an export may have."""
+HALF_PRECISION_TOLERANCE = 0.05
+"""The same, where weights are stored or products computed in float16 or bfloat16."""
 
 SENTENCES = (
     "The bank raised its interest rates .",
@@ -40,23 +42,33 @@ def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
     elmo = layer.mixes[0](layers, mask=mask)
     num_words = ops.sum(ops.cast(mask, elmo.dtype), axis=1, keepdims=True)
     outputs = {
-        # The lowest layer is the token vector once for each direction; one of them is enough.
-        "word_emb": layers[:, 0, :, : layer.config.projection_dim],
-        **{f"lstm_outputs{i}": layers[:, i] for i in range(1, layer.config.num_layers + 1)},
+        **_named_layers(layer.config, layers),
         "elmo": elmo,
         "default": ops.sum(elmo, axis=1) / ops.maximum(num_words, 1),
     }
     return {name: ops.cast(x, "float32") for name, x in outputs.items()}
 
 
+def _named_layers(config, layers):
+    return {
+        # The lowest layer is the token vector once for each direction; one of them is enough.
+        "word_emb": layers[:, 0, :, : config.projection_dim],
+        **{f"lstm_outputs{i}": layers[:, i] for i in range(1, config.num_layers + 1)},
+    }
+
+
 def check_layer(layer: ElmoLayer) -> None:
-    """Raises ValueError unless the layer reads characters, mixes and is not stateful."""
+    """Raises ValueError unless the layer reads characters and is not stateful."""
     if not layer.config.reads_text:
         raise ValueError(
             "This ElmoLayer reads token ids: only models that read strings can be exported."
         )
     if layer.stateful:
         raise ValueError("A served model keeps no state: make the ElmoLayer without stateful=True.")
+
+
+def check_mix(layer: ElmoLayer) -> None:
+    """Raises ValueError unless the layer mixes."""
     if not layer.mixes:
         raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
 
@@ -81,16 +93,28 @@ def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
     return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
 
 
+def unmixed_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
+    """Of `layer_outputs`, those that depend on no mix."""
+    layers, _ = layer.every_layer(sentence_ids(layer))
+    named = _named_layers(layer.config, layers)
+    return {name: ops.convert_to_numpy(ops.cast(x, "float32")) for name, x in named.items()}
+
+
+def tolerance(layer: ElmoLayer) -> float:
+    """The largest difference that an export of this layer may have from it."""
+    is_whole = layer.bilm_dtype_policy.compute_dtype in ("float32", "float64")
+    return TOLERANCE if is_whole else HALF_PRECISION_TOLERANCE
+
+
 def verified(
     expected: dict[str, np.ndarray],
     found: Sequence[dict[str, np.ndarray]],
-    tolerance: float | None = None,
+    tolerance: float = TOLERANCE,
 ) -> dict[str, float]:
     """The largest difference of each output from the layer's, over all of `found`.
 
-    Raises ValueError if one is larger than `tolerance`, by default `TOLERANCE`.
+    Raises ValueError if one is larger than `tolerance`.
     """
-    tolerance = TOLERANCE if tolerance is None else tolerance
     differences = {
         name: float(np.max([_difference(outputs[name], array) for outputs in found]))
         for name, array in expected.items()

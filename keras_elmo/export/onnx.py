@@ -43,6 +43,7 @@ def export_onnx(
     (1, 1, 256)
     """
     checks.check_layer(layer)
+    checks.check_mix(layer)
     checks.check_backend("An ONNX model")
     if not os.fspath(path).endswith(".onnx"):
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
@@ -51,7 +52,10 @@ def export_onnx(
     check_free(path, overwrite)
     with atomic_write(path) as partial:
         _write_onnx(layer, partial)
-        return checks.verified(checks.layer_outputs(layer), [_run_onnx(partial, layer)])
+        found = [_run_onnx(partial, layer)]
+        differences = checks.verified(checks.layer_outputs(layer), found, checks.tolerance(layer))
+        check_free(path, overwrite)  # it may have appeared meanwhile
+        return differences
 
 
 def _write_onnx(layer, path):

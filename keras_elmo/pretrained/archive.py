@@ -30,6 +30,7 @@ _WEIGHTS_NAMES = (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".
 # Five times what the largest published models have.
 _MOST_PICKLE_BYTES = 4 * 375_000_000
 _MOST_MEMBERS = 10_000
+_MOST_HEADER_BYTES = 1 << 14
 
 
 def find_model(
@@ -133,11 +134,12 @@ def unpack_model(archive: Path, folder: Path) -> tuple[Path, Path]:
         names = (PICKLED_OPTIONS, PICKLED_ENCODER) if is_pickled else (OPTIONS, WEIGHTS)
         pair = folder / names[0], folder / names[1]
         _unpack(archive, {options: (pair[0], MAX_OPTIONS_BYTES)})
-        most = _MOST_PICKLE_BYTES if is_pickled else most_weights_bytes(pair[0])
-        sizes = {PICKLED_EMBEDDER if is_pickled else SOFTMAX: most}
-        sizes |= dict.fromkeys(DICTIONARIES, MAX_LEXICON_BYTES)
+        most = most_content_bytes(archive)
+        most_weights = min(most, _MOST_PICKLE_BYTES if is_pickled else most_weights_bytes(pair[0]))
+        sizes = {PICKLED_EMBEDDER if is_pickled else SOFTMAX: most_weights}
+        sizes |= dict.fromkeys(DICTIONARIES, min(most, MAX_LEXICON_BYTES))
         targets = {weights.with_name(name): (folder / name, size) for name, size in sizes.items()}
-        targets[weights] = pair[1], most
+        targets[weights] = pair[1], most_weights
         if is_pickled:
             _add_architecture(targets, pair[0], options.parent, paths)
         _unpack(archive, targets)
@@ -218,9 +220,12 @@ def _tar_members(archive):
         stream = _LimitedStream(unzipped, most_content_bytes(archive))
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_SmallHeader) as packed:
             for number, info in enumerate(packed):
+                # tarfile keeps every member, each with a copy of the global headers.
+                packed.members.clear()
+                packed.pax_headers.clear()
                 if number == _MOST_MEMBERS:
                     raise tarfile.ReadError(f"it has over {_MOST_MEMBERS:,} members")
-                if info.isreg() and not info.issparse():
+                if info.isreg():
                     opener = functools.partial(packed.extractfile, info)
                     yield PurePosixPath(info.name), info.size, opener
         while stream.read(1 << 20):
@@ -242,9 +247,14 @@ class _LimitedStream:
 
 
 class _SmallHeader(tarfile.TarInfo):
-    """A member's header; tarfile reads the long name before one into memory, however long it is."""
+    """A member's header; tarfile reads what stands before one into memory, however long it is."""
 
     def _proc_member(self, packed: Any) -> Any:
-        if not self.isreg() and self.size > MAX_OPTIONS_BYTES:
+        if not self.isreg() and self.size > _MOST_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of it has {self.size:,} bytes")
         return super()._proc_member(packed)  # type: ignore[misc]
+
+    def _refuse_sparse(self, *_: Any) -> Any:
+        raise tarfile.ReadError("it has a sparse file")
+
+    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse

@@ -108,11 +108,7 @@ def _files_at(place, stack):
     if path.is_file() and is_archive(path):
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         return unpack_model(path, Path(folder))
-    if "://" in str(place):
-        raise FileNotFoundError(
-            f"{place} is an address: give it a name with register_model(name, address), which "
-            "takes http:// and https://, or download the model and pass its folder."
-        )
+    _check_is_no_address(place)
     if path.exists():
         raise FileNotFoundError(
             f"{path} is neither a folder nor a whole zip or tar.gz file. Pass the folder that "
@@ -120,6 +116,15 @@ def _files_at(place, stack):
             "encoder.pkl), or the pair of their paths."
         )
     raise FileNotFoundError(f"There is no folder or archive {path}.{hint_at_models(str(place))}")
+
+
+def _check_is_no_address(place):
+    if "://" in str(place):
+        raise FileNotFoundError(
+            f"{place} is an address: take a published model by its name, such as 'original'; give "
+            "the address of another model's folder a name with register_model(name, address), "
+            "which takes http:// and https://; or download the files and pass their paths."
+        )
 
 
 def _files_of(model):
@@ -133,6 +138,8 @@ def _files_of(model):
 def _checked_pair(pair):
     if len(pair) != 2:
         raise ValueError(f"Expected a pair of paths (options, weights), got {len(pair)} items.")
+    for path in pair:
+        _check_is_no_address(path)
     paths = [Path(path).expanduser() for path in pair]
     for path, kind in zip(paths, ("options", "weights")):
         if not path.is_file():

@@ -80,13 +80,17 @@ def write_model(
             for name in lexicon.files:
                 lexicon.write(name, partial(name))
         if softmax is not None:
-            _write_arrays(partial("softmax.hdf5"), zip(SOFTMAX_NAMES, map(_to_float32, softmax)))
+            arrays = dict(zip(SOFTMAX_NAMES, map(_to_float32, softmax)))
+            for name, array in arrays.items():
+                check_finite(array, f"The array {name} of this model")
+            _write_arrays(partial("softmax.hdf5"), arrays.items())
 
 
 def _arrays(owner, config, dtype):
     most = np.finfo(dtype).max
     for entry in weight_table(config):
         array = array_of(owner, entry)
+        check_finite(array, f"The array {entry.name} of this model")
         if (largest := np.abs(array).max(initial=0)) > most:
             raise ValueError(
                 f"{entry.name} has a weight of {largest:.4g}, beyond the range of {dtype}, "

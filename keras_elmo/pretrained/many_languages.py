@@ -103,7 +103,7 @@ def load_weights(
             check_arrays(path, entries, found[path], _OTHER_MODEL)
         for path, entries in tables.items():
             for entry in entries:
-                array = found[path][entry.name].read().astype("float32", copy=False)
+                array = found[path][entry.name].read()
                 for variable, value in variables_and_values(owner, entry, array):
                     variable.assign(value)
 

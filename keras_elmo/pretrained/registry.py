@@ -175,7 +175,7 @@ def list_models(language: str | None = None) -> list[str]:
         return list(_MODELS)
     found = _of_language(language)
     if not found:
-        codes = sorted({model.language for model in _MODELS.values()} - {None})
+        codes = sorted({model.language for model in list(_MODELS.values())} - {None})
         raise ValueError(f"No model of language {language!r}: expected one of {', '.join(codes)}.")
     return found
 
@@ -184,7 +184,7 @@ def _of_language(code):
     """Names of the models of a language, by its ISO code or a collection's own, such as zht."""
     return [
         name
-        for name, model in _MODELS.items()
+        for name, model in list(_MODELS.items())  # another thread may register one
         if model.language == code or ("/" in name and name.endswith(f"/{code}"))
     ]
 
@@ -223,13 +223,14 @@ def get_model(name: str) -> PretrainedModel:
 def hint_at_models(name: str) -> str:
     """The end of an error message on an unknown name: similar names, and all names."""
     collection, slash, end = name.rpartition("/")
-    alike = [known for known in _MODELS if known.startswith(collection + slash)]
+    names = list(_MODELS)
+    alike = [known for known in names if known.startswith(collection + slash)]
     by_end = {known.rpartition("/")[2]: known for known in alike}
     close = _of_language(end)[:3] if alike else []
     close = close or [by_end[match] for match in difflib.get_close_matches(end, by_end)]
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    short = [known for known in _MODELS if "/" not in known]
-    more = f"and {len(_MODELS) - len(short)} more: see list_models() or `keras-elmo models`"
+    short = [known for known in names if "/" not in known]
+    more = f"and {len(names) - len(short)} more: see list_models() or `keras-elmo models`"
     return f"{hint} Known models: {', '.join(short)}, {more}."
 
 

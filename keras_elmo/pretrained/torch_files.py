@@ -61,7 +61,7 @@ class TorchTensor:
         return self.view.storage.dtype
 
     def read(self) -> np.ndarray:
-        """The values as a new contiguous array. Raises ValueError if damaged or not finite."""
+        """The values, a new contiguous array. Raises ValueError if damaged or beyond float32."""
         storage, offset, shape, strides = self.view
         itemsize, span = self.dtype.itemsize, self.view.span
         self.file.seek(storage.start + offset * itemsize)
@@ -74,7 +74,9 @@ class TorchTensor:
                 f"{named} cannot be read: the file is damaged. Download or copy it again."
             )
         steps = [stride * itemsize for stride in strides]
-        array = np.asarray(np.lib.stride_tricks.as_strided(values, shape, steps), order="C")
+        array = np.lib.stride_tricks.as_strided(values, shape, steps)
+        with np.errstate(over="ignore"):
+            array = np.asarray(array, "float32", order="C")
         check_finite(array, named)
         return array
 
@@ -107,7 +109,7 @@ def read_matrix(path: str | os.PathLike) -> np.ndarray:
         if type(array) is _View:
             array = TorchTensor("matrix", path, file, array).read()
         elif type(array) is _SavedArray:
-            array = array.values
+            array = array.read(path)
         shape = array.shape if isinstance(array, np.ndarray) else None
         if shape is None or len(shape) != 2 or shape[0] != shape[1]:
             found = "no array" if shape is None else f"an array of shape {shape}"
@@ -334,16 +336,23 @@ class _SavedDtype(Built):
 
 
 class _SavedArray(Built):
-    values: np.ndarray | None = None
+    state: Any = None
 
     def build(self, state):
-        _, shape, dtype, is_fortran, data = state
-        if type(shape) is not tuple or not _are_sizes(shape) or type(dtype) is not _SavedDtype:
-            raise ValueError("an array of an unknown form")
-        if type(data) is str:  # Python 2
-            data = data.encode("latin1")
-        values = np.frombuffer(data, f"<{dtype.code}")
-        self.values = values.reshape(shape, order="F" if is_fortran else "C")
+        self.state = state
+
+    def read(self, path):
+        """The values. Made once, of the array that is asked for: a file may share its bytes."""
+        try:
+            _, shape, dtype, is_fortran, data = self.state
+            if type(shape) is not tuple or not _are_sizes(shape) or type(dtype) is not _SavedDtype:
+                raise ValueError("an array of an unknown form")
+            if type(data) is str:  # Python 2
+                data = data.encode("latin1")
+            values = np.frombuffer(data, f"<{dtype.code}")
+            return values.reshape(shape, order="F" if is_fortran else "C")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The array in {path} cannot be read: {error}.") from None
 
 
 def _numpy_calls():

@@ -11,7 +11,6 @@ from keras_elmo.export.convert import convert
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"output": "layers"}, "has no mix: make it with output='mix'"),
         ({"stateful": True}, "without stateful=True"),
         ({"token_embeddings": TINY / "token_embeddings.hdf5"}, "only models that read strings"),
     ],
@@ -21,6 +20,12 @@ def test_layers_that_cannot_be_served_are_named(arguments, message, tmp_path):
     for export in (export_saved_model, export_onnx, convert):
         with pytest.raises(ValueError, match=message):
             export(layer, tmp_path / "1")
+
+
+@pytest.mark.parametrize("export", [export_saved_model, export_onnx])
+def test_a_layer_without_a_mix_is_named(export, tmp_path):
+    with pytest.raises(ValueError, match="has no mix: make it with output='mix'"):
+        export(ElmoLayer(TINY, output="layers"), tmp_path / "1")
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow writes them")

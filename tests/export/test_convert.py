@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from export_checks import TINY
 from helpers import assert_close, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, convert
 from keras_elmo.export import checks
@@ -21,7 +22,7 @@ def test_hdf5_on_every_backend(elmo, tmp_path):
 
 def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(checks, "TOLERANCE", -1.0)
+        patched.setattr("keras_elmo.export.convert._TOLERANCES", {"float32": -1.0})
         with pytest.raises(ValueError, match=r"nothing was written: word_emb by 0\.0e\+00, lstm"):
             convert(elmo, tmp_path / "a" / "b")
     assert os.listdir(tmp_path) == []
@@ -36,6 +37,15 @@ def test_an_existing_folder_is_replaced_only_when_told(elmo, tmp_path):
         convert(elmo, tmp_path / "a")
     convert(elmo, tmp_path / "a", overwrite=True)
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_mix_is_no_part_of_the_files_nor_is_an_alignment(elmo, tmp_path):
+    differences = convert(ElmoLayer(TINY, output="layers"), tmp_path / "layers")
+    assert max(differences.values()) == 0
+    aligned = ElmoLayer(TINY, alignment=2 * np.eye(2 * elmo.config.projection_dim))
+    with pytest.raises(ValueError, match="hold no alignment: convert the model without it"):
+        convert(aligned, tmp_path / "aligned")
+    assert os.listdir(tmp_path) == ["layers"]
 
 
 # --- models with a lexicon, and other formats ---------------------------------------------------

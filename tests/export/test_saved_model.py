@@ -113,6 +113,12 @@ def test_padding_at_the_end_is_not_read_and_lengths_must_fit(saved_model, elmo):
         signature(tokens=tokens, sequence_len=tf.constant([4]))
 
 
+@tensorflow_only
+def test_a_layer_in_half_precision(tmp_path):
+    differences = export_saved_model(ElmoLayer(TINY, dtype="mixed_bfloat16"), tmp_path / "1")
+    assert list(differences) == OUTPUTS and max(differences.values()) <= 0.05
+
+
 @pytest.mark.slow
 @tensorflow_only
 def test_a_model_of_three_layers(tmp_path):

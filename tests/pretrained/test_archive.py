@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -255,10 +256,44 @@ def test_a_tar_file_that_is_made_to_exhaust_time_or_memory_is_refused(tmp_path):
     with tarfile.open(tmp_path / "bad.tgz", "w:gz") as target:
         add(target, "x" * 2_000_000)
     refused("a header of it has 2,0")
+    with tarfile.open(
+        tmp_path / "bad.tgz", "w:gz", pax_headers={"comment": "x" * 20_000}
+    ) as target:
+        add(target, "x")
+    refused("a header of it has 20,")
+    for headers in (
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "x"},
+        {"GNU.sparse.map": "0,1," * 1000},
+    ):
+        with tarfile.open(tmp_path / "bad.tgz", "w:gz", format=tarfile.PAX_FORMAT) as target:
+            add(target, "x", b"1000000000\n" * 100, pax_headers=headers)
+        refused("it has a sparse file")
     with tarfile.open(tmp_path / "bad.tgz", "w:gz") as target:
         for _ in range(10_001):
             add(target, "x")
     refused("it has over 10,000 members")
+
+
+def test_global_headers_are_not_kept_with_every_member(tmp_path):
+    headers = {f"{i}": "" for i in range(1000)}
+    with tarfile.open(tmp_path / "m.tgz", "w:gz", pax_headers=headers) as target:
+        for _ in range(500):
+            add(target, "x")
+        add(target, "options.json", OPTIONS)
+        add(target, "weights.hdf5", WEIGHTS)
+    tracemalloc.start()
+    try:
+        assert content_of(tmp_path / "m.tgz")[:2] == (OPTIONS, WEIGHTS)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_zip_file_may_not_unpack_to_more_than_a_hundred_times_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "most_content_bytes", lambda path: 1000)
+    model = {"options.json": OPTIONS, "weights.hdf5": bytes(1001)}
+    with pytest.raises(ValueError, match="would have 1,001 bytes unpacked; expected at most 1,000"):
+        content_of(packed("zip", tmp_path / "m", model))
 
 
 @pytest.mark.parametrize("damage", ["cut off", "checksum", "no tar", "no gzip", "empty"])

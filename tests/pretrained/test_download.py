@@ -361,7 +361,9 @@ def test_places_without_a_model_are_named(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"empty must hold options\.json.*found nothing"):
         ElmoLayer(tmp_path / "empty")
     (tmp_path / "empty" / "training.json").write_text("{}")
-    with pytest.raises(FileNotFoundError, match="training that has not ended.*keras-elmo export"):
+    with pytest.raises(
+        FileNotFoundError, match="training run that has not ended.*keras-elmo export"
+    ):
         ElmoLayer(tmp_path / "empty")
     shutil.copytree(TINY, tmp_path / "empty" / "model")
     ElmoLayer(tmp_path / "empty")  # a training folder, with its model
@@ -377,8 +379,10 @@ def test_places_without_a_model_are_named(folder, tmp_path):
         with pytest.raises((FileNotFoundError, ValueError), match="no options file|no JSON|not a"):
             ElmoLayer((path, TINY / "weights.hdf5"))
     for address in ("HTTP://example.org/elmo", "file:///elmo", "https://example.org/elmo"):
-        with pytest.raises(FileNotFoundError, match="is an address: give it a name with register"):
+        with pytest.raises(FileNotFoundError, match="is an address: take a published"):
             ElmoLayer(address)
+        with pytest.raises(FileNotFoundError, match="is an address: take a published"):
+            ElmoLayer((f"{address}/options.json", f"{address}/weights.hdf5"))
     with pytest.raises(FileNotFoundError, match="There is no weights file"):
         ElmoLayer((TINY / "options.json", tmp_path / "weights.hdf5"))
     with pytest.raises(ValueError, match=r"a pair of paths \(options, weights\), got 1 items"):

@@ -67,6 +67,18 @@ def test_any_architecture_survives_export_and_load(tmp_path, config):
         np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_no_model_has_are_not_written(tmp_path, value):
+    layer = ElmoLayer(TINY)
+    layer.export_hdf5(tmp_path)
+    before = (tmp_path / "weights.hdf5").read_bytes()
+    bias = layer.bilm.forward_lstms[0].bias
+    bias.assign(to_numpy(bias) * value)
+    with pytest.raises(ValueError, match="of this model holds NaN, infinity or numbers"):
+        layer.export_hdf5(tmp_path)
+    assert (tmp_path / "weights.hdf5").read_bytes() == before
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
 def test_any_floating_point_type_is_read(folder, dtype):
     rewrite(folder / "weights.hdf5", lambda a: {name: x.astype(dtype) for name, x in a.items()})
