@@ -169,15 +169,19 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
     >>> nearest(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]]), count=1)[0]
     [(2, 1.0)]
     """
-    similarity = cosines(vectors, vectors)
-    np.fill_diagonal(similarity, -np.inf)
-    order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(vectors) - 1)]
-    return [[(int(j), float(similarity[i, j])) for j in row] for i, row in enumerate(order)]
+    units, found = _normalized(vectors), []
+    for start in range(0, len(units), 512):  # all at once would need N x N numbers
+        similarity = units[start : start + 512] @ units.T
+        rows = np.arange(len(similarity))
+        similarity[rows, start + rows] = -np.inf
+        order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(units) - 1)]
+        found += [[(int(j), float(similarity[i, j])) for j in row] for i, row in enumerate(order)]
+    return found
 
 
 def tokens(sentence: Sentence) -> list[str]:
     """The tokens of a sentence: those of a list, or a string's, split at ASCII white space."""
-    return [x.decode() if isinstance(x, bytes) else x for x in tokens_of(sentence)]
+    return [x.decode("utf-8", "ignore") if isinstance(x, bytes) else x for x in tokens_of(sentence)]
 
 
 def layer_names(count: int) -> list[str]:

@@ -101,8 +101,17 @@ def test_nearest_are_others_in_order():
     assert analysis.nearest(vectors[:1]) == [[]]
 
 
+def test_nearest_of_many_vectors(rng):
+    vectors = rng.normal(size=(700, 4))  # more than are compared at once
+    similarity = analysis.cosines(vectors, vectors)
+    np.fill_diagonal(similarity, -1)
+    found = analysis.nearest(vectors, 1)
+    assert [pairs[0][0] for pairs in found] == similarity.argmax(axis=1).tolist()
+
+
 def test_tokens_of_strings_lists_and_bytes():
     assert analysis.tokens(" a  b\u00a0c ") == ["a", "b\u00a0c"]
+    assert analysis.tokens(b"caf\xe9") == ["caf"]
     assert analysis.tokens([b"caf\xc3\xa9", "x y"]) == ["caf\u00e9", "x y"]
     with pytest.raises(ValueError, match="str"):
         analysis.tokens([1])

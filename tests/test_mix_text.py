@@ -3,6 +3,8 @@
 import hashlib
 import lzma
 
+import pytest
+
 import mix_text
 
 
@@ -29,3 +31,17 @@ def test_every_shard_has_some_of_each_corpus(tmp_path, capsys):
     hashes = dict(line.split()[::-1] for line in capsys.readouterr().out.splitlines())
     for name, text in shards["first"].items():
         assert hashes[name] == hashlib.sha256(text).hexdigest()
+
+
+def test_sentences_stay_apart_and_a_folder_is_written_once(tmp_path):
+    (tmp_path / "a.txt").write_bytes(
+        b"\xef\xbb\xbfone .\ntwo ."
+    )  # a BOM, and no newline at the end
+    (tmp_path / "b.txt").write_bytes(b"three .\nfour .")
+    arguments = [str(tmp_path / "?.txt"), "--output", str(tmp_path / "text"), "--shards", "1"]
+    mix_text.main(arguments)
+    (shard,) = (tmp_path / "text").iterdir()
+    lines = lzma.decompress(shard.read_bytes()).splitlines(keepends=True)
+    assert sorted(lines) == [b"four .\n", b"one .\n", b"three .\n", b"two .\n"]
+    with pytest.raises(FileExistsError, match="text is there already"):
+        mix_text.main(arguments)

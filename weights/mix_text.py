@@ -13,12 +13,13 @@ import lzma
 import random
 from pathlib import Path
 
-from keras_elmo.text.reader import find_files
+from keras_elmo.atomic import atomic_folder
+from keras_elmo.text.reader import find_files, open_text
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", help="patterns of .xz files, in quotes")
+    parser.add_argument("files", nargs="+", help="patterns of text files, in quotes")
     parser.add_argument("--output", required=True, help="folder for the shards")
     parser.add_argument("--shards", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
@@ -26,17 +27,16 @@ def main(arguments=None):
     sentences = []
     for pattern in arguments.files:
         for path in find_files(pattern):
-            with lzma.open(path) as file:
-                sentences.extend(file)
+            with open_text(path) as (_, lines):
+                sentences.extend(line.removesuffix(b"\n") + b"\n" for line in lines)
     random.Random(arguments.seed).shuffle(sentences)
-    folder = Path(arguments.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    for i in range(arguments.shards):
-        text = b"".join(sentences[i :: arguments.shards])
-        name = f"mixed-{i:05d}-of-{arguments.shards:05d}.txt"
-        # Reading is as fast as with a higher preset, and writing much faster.
-        (folder / f"{name}.xz").write_bytes(lzma.compress(text, preset=1))
-        print(f"{hashlib.sha256(text).hexdigest()}  {name}", flush=True)
+    with atomic_folder(arguments.output) as folder:
+        for i in range(arguments.shards):
+            text = b"".join(sentences[i :: arguments.shards])
+            name = f"mixed-{i:05d}-of-{arguments.shards:05d}.txt"
+            # Reading is as fast as with a higher preset, and writing much faster.
+            Path(folder, f"{name}.xz").write_bytes(lzma.compress(text, preset=1))
+            print(f"{hashlib.sha256(text).hexdigest()}  {name}", flush=True)
 
 
 if __name__ == "__main__":

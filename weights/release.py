@@ -20,6 +20,7 @@ import keras
 import numpy as np
 
 from keras_elmo import ElmoLayer, load_language_model, perplexity
+from keras_elmo.atomic import atomic_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT = ROOT / "weights" / "default"
@@ -29,17 +30,19 @@ SENTENCES = [
     ["Zoë", "'s", "tweets", "?"],
 ]
 COPIED, ROUNDED = ("options.json", "vocabulary.txt"), ("weights.hdf5", "softmax.hdf5")
+CARD = "MODEL_CARD.md"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="with weights.hdf5 and softmax.hdf5")
     folder = parser.parse_args().folder
-    DEFAULT.mkdir(exist_ok=True)
-    for name in COPIED:
-        shutil.copyfile(folder / name, DEFAULT / name)
-    for name in ROUNDED:
-        write_rounded(folder / name, DEFAULT / name)
+    with atomic_folder(DEFAULT, overwrite=True) as partial:
+        shutil.copyfile(DEFAULT / CARD, Path(partial, CARD))
+        for name in COPIED:
+            shutil.copyfile(folder / name, Path(partial, name))
+        for name in ROUNDED:
+            write_rounded(folder / name, Path(partial, name))
     layers = ElmoLayer(DEFAULT, output="layers")(SENTENCES)
     np.savez_compressed(GOLDEN / "layers.npz", layers=keras.ops.convert_to_numpy(layers))
     report = text_perplexity()
@@ -75,7 +78,7 @@ def rounded(values):
 
 def text_perplexity():
     """Of tests/golden/bundled/text.txt, by the bundled softmax."""
-    model, vocabulary = load_language_model("default")
+    model, vocabulary = load_language_model(DEFAULT)
     return perplexity(model, GOLDEN / "text.txt", vocabulary)
 
 

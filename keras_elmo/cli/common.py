@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_elmo.atomic import check_free
@@ -54,13 +55,21 @@ def print_differences(output: str, original: str, differences: dict[str, float])
         print(f"  {name:<15}{difference:.1e}")
 
 
+def discard_output() -> None:
+    """Sends what is printed from now on nowhere, after its reader has closed the pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 @contextlib.contextmanager
 def printed_log() -> Iterator[None]:
     """Prints what the library logs in the block."""
 
     class Printer(logging.StreamHandler):
         def handleError(self, record):
-            raise  # logging would show it and go on
+            if isinstance(sys.exc_info()[1], BrokenPipeError):
+                discard_output()  # nobody reads on; the work goes on
+            else:
+                super().handleError(record)
 
     log, handler = logging.getLogger("keras_elmo"), Printer(sys.stdout)
     level = log.level
@@ -85,11 +94,21 @@ def add_overwrite(command, what: str) -> None:
     command.add_argument("--overwrite", action="store_true", help=f"replace {what}")
 
 
+def files_of_model(model: str) -> Iterator[Path]:
+    """The files of a model that is a folder or a file, for `check_output`."""
+    path = Path(model).expanduser()
+    return path.rglob("*") if path.is_dir() else iter([path])
+
+
 def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: bool) -> None:
-    """Raises what keeps an output from being written: no folder, an input, or an existing file."""
+    """Raises what keeps an output from being written: its folder, an input, or what is there."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write into. Make it first.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"The folder {folder} cannot be written to: choose another one.")
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
     if os.path.exists(path):
         for source in sources:
             if os.path.exists(source) and os.path.samefile(path, source):

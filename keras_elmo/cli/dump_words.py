@@ -1,6 +1,6 @@
 """The command `keras-elmo dump-words`."""
 
-from keras_elmo.cli.common import MODEL_HELP, add_overwrite, check_output
+from keras_elmo.cli.common import MODEL_HELP, add_overwrite, check_output, files_of_model
 
 
 def add_command(commands, common):
@@ -20,7 +20,8 @@ def add_command(commands, common):
 
 
 def _check(arguments, parser):
-    check_output(arguments.output, [arguments.vocabulary], arguments.overwrite)
+    sources = [arguments.vocabulary, *files_of_model(arguments.model)]
+    check_output(arguments.output, sources, arguments.overwrite)
 
 
 def _dump_words(arguments):

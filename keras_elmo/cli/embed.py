@@ -11,6 +11,7 @@ from keras_elmo.cli.common import MODEL_HELP, add_number, check_model, print_tab
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
+_MAX_SHOWN_WORDS = 1000
 
 
 def add_command(commands, common):
@@ -169,6 +170,9 @@ def _embed_to_file(arguments):
         _tell_what_is_kept(arguments.output)
         raise
     _print_reasons(report.reasons)
+    if report.invalid_lines:
+        lines = counted(report.invalid_lines, "line")
+        print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
     if report.failed > len(report.reasons):
         print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
     rate = report.tokens / max(report.seconds, 1e-9)
@@ -193,7 +197,7 @@ def _embed_to_terminal(arguments):
     from keras_elmo.text.reader import read_records
 
     records = read_records(_source(arguments), arguments.field, arguments.max_line_tokens)
-    shown = list(itertools.islice(records, _MAX_SHOWN))
+    shown = _first_sentences(records)
     _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
     if not shown:
         raise ValueError("The input is empty: there is no sentence to embed.")
@@ -201,7 +205,19 @@ def _embed_to_terminal(arguments):
     vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
     _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
     if next(records, None) is not None:
-        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
+        first = counted(len(shown), "sentence")
+        print(f"Only the first {first} are shown. Write all with --output FILE.h5")
+
+
+def _first_sentences(records):
+    """As many records as are shown: a table of all words of a book helps nobody."""
+    shown, num_words = [], 0
+    for record in itertools.islice(records, _MAX_SHOWN):
+        shown.append(record)
+        num_words += len(record.tokens)
+        if num_words >= _MAX_SHOWN_WORDS:
+            break
+    return shown
 
 
 def _print_reasons(reasons):

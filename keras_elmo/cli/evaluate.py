@@ -5,7 +5,13 @@ import json
 import math
 
 from keras_elmo.atomic import atomic_write
-from keras_elmo.cli.common import add_overwrite, check_exists, check_output, positive
+from keras_elmo.cli.common import (
+    add_overwrite,
+    check_exists,
+    check_output,
+    files_of_model,
+    positive,
+)
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 
@@ -42,7 +48,8 @@ def add_command(commands, common):
         "--bilm-tf",
         action="store_true",
         help="the figure of bilm-tf's own test: the state is carried from sentence to sentence, "
-        "the last, incomplete window is dropped, batches of 256",
+        "the last, incomplete window is dropped, batches of 256 (unlike there, blank lines are "
+        "skipped, and only ASCII white space separates tokens)",
     )
     command.set_defaults(check=_check, run=_evaluate)
 
@@ -53,7 +60,8 @@ def _check(arguments, parser):
     check_exists(arguments.model)
     files = find_files(arguments.files)
     if arguments.per_sentence:
-        check_output(arguments.per_sentence, files, arguments.overwrite)
+        sources = [*files, *filter(None, [arguments.vocab]), *files_of_model(arguments.model)]
+        check_output(arguments.per_sentence, sources, arguments.overwrite)
 
 
 def _evaluate(arguments):
@@ -94,12 +102,16 @@ def _opened(path):
 
 
 def _row(score):
-    perplexity = round(score.perplexity, 4) if math.isfinite(score.perplexity) else None
-    row = {"perplexity": perplexity, "tokens": score.tokens}
+    row = {"perplexity": _number(score.perplexity, 4), "tokens": score.tokens}
     for name in ("forward", "backward"):
         if (losses := getattr(score, name)) is not None:
-            row[name] = [round(float(loss), 5) for loss in losses]
+            row[name] = [_number(float(loss), 5) for loss in losses]
     return row
+
+
+def _number(x, digits):
+    """A number of JSON, which has neither infinity nor NaN."""
+    return round(x, digits) if math.isfinite(x) else None
 
 
 def print_report(report):

@@ -1,7 +1,6 @@
 """The command line: `keras-elmo`."""
 
 import argparse
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from keras_elmo.cli import (
     train,
     vocab,
 )
+from keras_elmo.cli.common import discard_output
 from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
@@ -29,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit code: 0, or 1 after an error, reported in one line. Wrong usage exits with 2.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # words may have characters that the terminal lacks
+            stream.reconfigure(errors="backslashreplace")
     parser = _parser()
     arguments = parser.parse_args(argv)
     debug = getattr(arguments, "debug", False)
@@ -39,18 +42,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.run(arguments)
         sys.stdout.flush()
         return 0
-    except BrokenPipeError:
-        # The reader of our output has closed it: anything more written there would fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         print("keras-elmo: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _has_no_reader():
+            discard_output()
+            return 0
         if debug:
             traceback.print_exc()
-        print(f"keras-elmo: error: {' '.join(str(error).split())}", file=sys.stderr)
+        message = " ".join(str(error).split()) or type(error).__name__
+        print(f"keras-elmo: error: {message}", file=sys.stderr)
         return 1
+
+
+def _has_no_reader():
+    """Whether what broke is the pipe of the standard output, as by `| head`."""
+    try:
+        print(flush=True)
+    except BrokenPipeError:
+        return True
+    return False
 
 
 def _parser():

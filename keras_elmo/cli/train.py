@@ -74,7 +74,8 @@ def _option(name):
 
 def _with_options(error, names):
     """The message of an error with options in the place of the settings `names`."""
-    return re.sub(rf"\b({'|'.join(names)})\b", lambda match: _option(match[1]), str(error))
+    pattern = rf"(?<![\w./\\-])({'|'.join(names)})(?![\w/\\-]|\.\w)"  # not in paths
+    return re.sub(pattern, lambda match: _option(match[1]), str(error))
 
 
 def _help_texts():

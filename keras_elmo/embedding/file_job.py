@@ -33,8 +33,9 @@ class EmbeddedFile:
     tokens: int = 0  # embedded by this run
     seconds: float = 0.0  # of this run, excluding loading the model
     failed: int = 0  # lines of this run that could not be read; their arrays have no tokens
+    invalid_lines: int = 0  # of this run, with bytes that are not UTF-8, which are dropped
     reasons: list[tuple[int, str]] = dataclasses.field(default_factory=list)
-    """For the first of those, the line's number from 0 and the reason."""
+    """For the first lines that could not be read, the line's number from 0 and the reason."""
 
     def add(self, record: Record) -> None:
         """Counts the next line."""
@@ -44,6 +45,7 @@ class EmbeddedFile:
                 self.reasons.append((self.lines, record.error))
         self.lines += 1
         self.tokens += len(record.tokens)
+        self.invalid_lines += not record.is_utf8
 
 
 def embed_file(

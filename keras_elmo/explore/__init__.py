@@ -47,7 +47,9 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
     _check_port(port)
     options = [f"--{name}={value}" for name, value in _SETTINGS.items()]
     page = Path(__file__).with_name("page.py")
-    command = [sys.executable, "-m", "streamlit", "run", str(page), *options]
+    # Unlike `-m streamlit`, this imports nothing from the working directory.
+    code = "import sys; sys.path[:] = filter(None, sys.path); from streamlit.web import cli; "
+    command = [sys.executable, "-c", f"{code}cli.main()", "run", str(page), *options]
     # One process in the group of this one: an interrupt from the keyboard reaches both.
     server = subprocess.Popen(
         [*command, f"--server.port={port}", "--", model],

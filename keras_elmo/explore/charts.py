@@ -7,6 +7,8 @@ import pandas as pd
 from keras_elmo import analysis
 from keras_elmo.analysis import layer_names
 
+alt.data_transformers.disable_max_rows()  # two sentences of 60 words have 14,400 cosines
+
 _COLORS = "cividis"  # even in gray, and for those who do not tell red from green
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 # The label of "3 word" on an axis is the word.

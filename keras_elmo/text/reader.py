@@ -19,6 +19,14 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""
 
 _OPENED_BY: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\0": "xz",
+    b"BZh91AY": "bzip2",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"PK\x03\x04": "zip",
+    b"\x89HDF": "HDF5",
+}
 
 
 def counted(number: int, noun: str) -> str:
@@ -78,12 +86,10 @@ def read_sentences(
 
 
 def _valid_utf8(line, report):
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        report.invalid_lines += 1
-        return line.decode("utf-8", "ignore").encode()
-    return line
+    if _is_utf8(line):
+        return line
+    report.invalid_lines += 1
+    return line.decode("utf-8", "ignore").encode()
 
 
 class Record(NamedTuple):
@@ -93,6 +99,7 @@ class Record(NamedTuple):
     error: str | None  # why it could not be read
     digest: str  # SHA-256 of the text up to the end of this line, in hexadecimal
     position: int  # bytes of the file read so far, compressed ones if it is; 0 where unknown
+    is_utf8: bool = True  # whether no byte was dropped
 
 
 def read_records(
@@ -130,7 +137,16 @@ def _records(lines, raw, field, max_line_tokens):
         if max_line_tokens is not None and len(tokens) > max_line_tokens:
             error = f"{len(tokens):,} tokens, more than max_line_tokens={max_line_tokens}"
             tokens = []
-        yield Record(tokens, error, digest.hexdigest(), 0 if raw is None else raw.tell())
+        position = 0 if raw is None else raw.tell()
+        yield Record(tokens, error, digest.hexdigest(), position, _is_utf8(line))
+
+
+def _is_utf8(line):
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _json_tokens(line, field):
@@ -174,9 +190,10 @@ def find_files(files: Files) -> list[str]:
 def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator[bytes]]]:
     """Yields a plain, .gz or .xz file, open, and its decompressed lines without a UTF-8 BOM.
 
-    Raises ValueError if it is damaged or truncated, UTF-16, or its lines end in CR alone.
+    Raises ValueError if it is damaged or truncated, compressed without the suffix or otherwise,
+    UTF-16, or its lines end in CR alone.
     """
-    opened_by = _OPENED_BY.get(os.path.splitext(path)[1])
+    opened_by = _OPENED_BY.get(os.path.splitext(path)[1].lower())
     try:
         with open(path, "rb") as raw, opened_by(raw) if opened_by else raw as file:
             yield raw, _lines(file, path)
@@ -189,6 +206,11 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator
 def _lines(file, name):
     lines = iter(file)
     first = next(lines, b"")
+    if kind := next((kind for magic, kind in _MAGIC.items() if first.startswith(magic)), None):
+        raise ValueError(
+            f"{name} is {kind}, not text: decompress it, or give a file of gzip or xz the suffix "
+            ".gz or .xz."
+        )
     if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first[:2]:
         raise ValueError(f"{name} is UTF-16, or no text: convert it to UTF-8.")
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):

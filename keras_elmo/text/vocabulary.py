@@ -27,6 +27,7 @@ In dicts, words are UTF-8 `bytes` and boundaries these `str`, so that no word is
 """
 
 UNKNOWN_KEY = UNKNOWN.encode()
+_NO_WORD = "!!!MAXTERMID"  # bilm-tf skips this line of a vocabulary, without counting it
 BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
 
 
@@ -306,6 +307,7 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
         try:
             # Other white space, such as the no-break space, is part of words.
             words = [line.decode().strip(" \t\r\n") for line in lines]
+            words = [word for word in words if word != _NO_WORD]
         except UnicodeDecodeError as error:
             message = f"The vocabulary {vocabulary} is not UTF-8 ({error}). Save it as UTF-8."
             raise ValueError(message) from None

@@ -197,6 +197,19 @@ def test_embed_shows_the_first_sentences_of_a_long_file(capsys, tmp_path):
     assert code == 0
     assert out.count("word ") >= 20
     assert "Only the first 20 sentences are shown" in out
+    text.write_text(f"{600 * 'word '}\n" * 5)
+    assert (
+        "Only the first 2 sentences are shown"
+        in run(capsys, "embed", "--model", TINY, "--input", str(text))[1]
+    )
+
+
+def test_invalid_utf8_is_mentioned(capsys, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"caf\xe9\nfine\n")
+    output = str(tmp_path / "v.h5")
+    code, _, err = run(capsys, "embed", "--model", TINY, "--input", str(text), "--output", output)
+    assert code == 0 and "1 line with invalid UTF-8 (those bytes dropped)" in err
 
 
 @pytest.mark.parametrize("name", ["text.jsonl", "text.jsonl.gz"])
@@ -380,6 +393,8 @@ def test_an_existing_output_is_replaced_only_on_demand(capsys, tmp_path, argumen
     code, _, err = run(capsys, *arguments)
     assert code == 1 and "output is there already" in err and "--overwrite" in err
     assert output.read_text() == "precious"
+    code, _, err = run(capsys, *arguments[:-1], str(tmp_path), "--overwrite")
+    assert code == 1 and "is not a file that can be replaced" in err
     assert run(capsys, *arguments, "--overwrite")[0] == 0
     assert output.read_bytes() != b"precious"
 
@@ -395,6 +410,24 @@ def test_a_reader_that_stops_reading_is_no_error(tmp_path, arguments):
     finished = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=tmp_path)
     os.close(write)
     assert (finished.returncode, finished.stderr) == (0, b"")
+    assert (tmp_path / "v").exists() == (arguments[0] == "vocab")  # the work is done
+
+
+def test_characters_that_the_output_lacks_are_escaped(tmp_path):
+    (tmp_path / "text.txt").write_text("bank\n")
+    finished = subprocess.run(
+        [sys.executable, "-m", "keras_elmo", "vocab", "text.txt", "--output", "\u00e9"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, cwd=tmp_path, capture_output=True,
+    )  # fmt: skip
+    assert finished.returncode == 0 and b"to \\xe9:" in finished.stdout
+
+
+def test_an_error_without_a_message_is_named(capsys, monkeypatch):
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("keras_elmo.cli.models.list_models", fails)
+    assert run(capsys, "models")[2] == "keras-elmo: error: MemoryError\n"
 
 
 def test_info_of_an_archive_names_it(capsys, tmp_path):

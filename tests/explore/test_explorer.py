@@ -94,6 +94,12 @@ def test_similarity_and_its_weights(page):
     assert chart["spec"]["encoding"]["color"]["scale"]["scheme"] == "cividis"
 
 
+def test_similarity_of_the_longest_sentences(page):
+    app = typed(page("Similarity"), "First sentence", 60 * "a ")
+    app = typed(app, "Second sentence", 60 * "b ")
+    assert len(app.dataframe[0].value) == 60 * 60 * 4 and len(charts(app)) == 1
+
+
 def test_characters_and_filters(page):
     app = typed(page("Characters and filters"), "Words", "caf\u00e9 a")
     spelled, fired = (element.value for element in app.dataframe)

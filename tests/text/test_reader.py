@@ -1,5 +1,6 @@
 """Finding and reading text files."""
 
+import bz2
 import gzip
 import hashlib
 import io
@@ -69,6 +70,9 @@ def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
         ("a b\n".encode("utf-16-be"), "is UTF-16"),
         (b"a b\rc\rd", "has lines that end in CR alone"),
         (b"\ra", "has lines that end in CR alone"),
+        (gzip.compress(b"a b"), "is gzip, not text: decompress it"),
+        (lzma.compress(b"a b"), "is xz, not text"),
+        (bz2.compress(b"a b"), "is bzip2, not text"),
     ],
 )
 def test_texts_of_other_kinds_are_named(tmp_path, content, message):

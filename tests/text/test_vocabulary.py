@@ -148,6 +148,11 @@ def test_words_of_other_white_space_are_words(tmp_path):
         read_words(path)
 
 
+def test_bilm_tfs_line_without_a_word_is_skipped(tmp_path):
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n!!!MAXTERMID\nbank\n")
+    assert Vocabulary.from_file(tmp_path / "vocab.txt").words[3:] == ["bank"]
+
+
 def test_a_file_may_end_without_newline(tmp_path):
     path = tmp_path / "vocabulary.txt"
     path.write_bytes("\r\n".join(LETTERS).encode())
