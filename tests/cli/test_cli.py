@@ -403,7 +403,7 @@ def test_an_existing_output_is_replaced_only_on_demand(capsys, tmp_path, argumen
     "arguments", [["models"], ["info"], ["vocab", "text.txt", "--output", "v"]]
 )
 def test_a_reader_that_stops_reading_is_no_error(tmp_path, arguments):
-    (tmp_path / "text.txt").write_text("bank\nriver\n")
+    (tmp_path / "text.txt").write_text("bank bank bank\n")
     command = [sys.executable, "-m", "keras_elmo", *arguments]
     read, write = os.pipe()
     os.close(read)
@@ -414,7 +414,7 @@ def test_a_reader_that_stops_reading_is_no_error(tmp_path, arguments):
 
 
 def test_characters_that_the_output_lacks_are_escaped(tmp_path):
-    (tmp_path / "text.txt").write_text("bank\n")
+    (tmp_path / "text.txt").write_text("bank bank bank\n")
     finished = subprocess.run(
         [sys.executable, "-m", "keras_elmo", "vocab", "text.txt", "--output", "\u00e9"],
         env={**os.environ, "PYTHONIOENCODING": "ascii"}, cwd=tmp_path, capture_output=True,

@@ -7,7 +7,6 @@ import pytest
 from export_checks import OUTPUTS, TINY
 from helpers import tensorflow_only
 from keras_elmo import cli
-from keras_elmo.export import checks
 
 
 def run(capsys, *arguments):
@@ -41,7 +40,7 @@ def test_command_writes_bilm_tf_files(capsys, tmp_path):
 
 
 def test_command_fails_when_the_export_differs(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "TOLERANCE", -1.0)
+    monkeypatch.setattr("keras_elmo.export.convert._TOLERANCES", {"float32": -1.0})
     code, _, err = run(capsys, "export", "--model", TINY, "--output", tmp_path / "a")
     assert code == 1
     assert "nothing was written" in err
