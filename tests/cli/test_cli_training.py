@@ -215,6 +215,10 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     assert code == 1 and "expected a training folder, a checkpoint, or" in err
     code, _, err = run(capsys, *common, "--held-out", tmp_path / "none.txt")
     assert code == 1 and "No text file matches" in err
+    (tmp_path / "held_out").mkdir()
+    (tmp_path / "held_out" / "bad.gz").write_bytes(b"\x1f\x8b")
+    code, _, err = run(capsys, "train", tmp_path / "held_out/*", *common[2:])
+    assert code == 1 and "/held_out/bad.gz is damaged" in err
     for arguments, message in (
         (["--epochs", "x"], "--epochs: invalid float value: 'x'"),
         (["--dropout", "1"], "--dropout must be from 0 to below 1, got 1.0"),
