@@ -67,7 +67,7 @@ def test_a_sentence_has_the_same_vectors_in_any_batch():
         np.testing.assert_allclose(found, alone, atol=1e-5)
         (expected,) = exact.embed([sentence])
         if sentence:
-            assert 0 < np.linalg.norm(found - expected) / np.linalg.norm(expected) < 0.02
+            assert 0 < np.linalg.norm(found - expected) / np.linalg.norm(expected) < 0.03
 
 
 def test_of_an_elmo_layer():
