@@ -190,7 +190,8 @@ def run_seeds(experiment, settings):
             began = time.perf_counter()
             result, model = experiment(features, seed)
             if result["dev"] > max((run["dev"] for run in own), default=-1.0):
-                model.save(output / f"{features}.keras")
+                with atomic_write(output / f"{features}.keras") as partial:
+                    model.save(partial)
             seconds = round(time.perf_counter() - began)
             runs.append({"features": features, "seed": seed, **result, "seconds": seconds})
             print(f"  test {result['test']:.2f}", flush=True)
