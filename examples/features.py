@@ -4,7 +4,6 @@ ELMo's layers do not change while a task is learned; only their mix does. They a
 cached in a file, so an epoch costs no more than the task model.
 """
 
-import contextlib
 import dataclasses
 import functools
 import gzip
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
+from keras_elmo.atomic import atomic_write
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 
@@ -27,17 +27,6 @@ def open_text(path):
     """Opens a text file, plain, .gz or .xz."""
     opened_by = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
     return opened_by(path, "rt", encoding="utf-8", newline="\n")
-
-
-@contextlib.contextmanager
-def atomic_write(path):
-    """Yields a path to write to, which replaces `path` at the end, unless there was an error."""
-    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @functools.cache

@@ -19,7 +19,8 @@ import keras
 import numpy as np
 from matplotlib.figure import Figure
 
-from features import atomic_write, hash_of_model
+from features import hash_of_model
+from keras_elmo.atomic import atomic_write
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
@@ -214,7 +215,7 @@ def finished_runs(output, settings):
         raise ValueError(f"{output} holds runs with {was}: choose another --output, or delete it.")
     with atomic_write(path) as partial:
         text = json.dumps({**before, **options}, indent=2) + "\n"
-        partial.write_text(text, encoding="utf-8")
+        Path(partial).write_text(text, encoding="utf-8")
     return read_runs(output)
 
 
@@ -323,9 +324,9 @@ def write_table(path, rows):
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path.with_suffix(".md")) as partial:
-        partial.write_text(markdown(rows), encoding="utf-8")
+        Path(partial).write_text(markdown(rows), encoding="utf-8")
     with atomic_write(path.with_suffix(".json")) as partial:
-        partial.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        Path(partial).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     with (
         atomic_write(path.with_suffix(".csv")) as partial,
         open(partial, "w", newline="", encoding="utf-8") as file,

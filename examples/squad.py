@@ -34,7 +34,8 @@ from keras import ops
 
 import harness
 from attention import joined
-from features import PADDING, PairBatches, atomic_write, open_text, prepare
+from features import PADDING, PairBatches, open_text, prepare
+from keras_elmo.atomic import atomic_write
 from task_model import TaskModel
 
 LONGEST_ANSWER = 17  # tokens
@@ -339,7 +340,7 @@ class Experiment:
         if path is not None:
             with atomic_write(path) as partial:
                 answers = json.dumps(dict(zip(data.ids, predicted)), ensure_ascii=False)
-                partial.write_text(answers, encoding="utf-8")
+                Path(partial).write_text(answers, encoding="utf-8")
         return scores(predicted, data.answers)
 
 

@@ -23,8 +23,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
+    check_is_file(path)
     suffix = os.path.splitext(name)[1]
     partial = os.path.join(folder, f".partial-{uuid.uuid4().hex}{suffix}")
     try:
@@ -161,6 +160,12 @@ def sync_to_disk(path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def check_is_file(path: str | os.PathLike) -> None:
+    """Raises FileExistsError if `path` exists and is no file: a folder, a device, a broken link."""
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
 
 
 def check_free(path: str | os.PathLike, overwrite: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_elmo.atomic import check_free
+from keras_elmo.atomic import check_free, check_is_file
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import language_model_path, list_models
 
@@ -107,8 +107,7 @@ def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: boo
         raise FileNotFoundError(f"There is no folder {folder} to write into. Make it first.")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"The folder {folder} cannot be written to: choose another one.")
-    if os.path.lexists(path) and not os.path.isfile(path):
-        raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
+    check_is_file(path)
     if os.path.exists(path):
         for source in sources:
             if os.path.exists(source) and os.path.samefile(path, source):
