@@ -93,8 +93,11 @@ def write_text(files, path, num_sentences=4096):
         sentence for file in find_files(files) for sentence in read_sentences(file)
     )
     with open(path, "wb") as file:
-        for _ in range(num_sentences):
-            file.write(b" ".join(itertools.islice(tokens, TOKENS)) + b"\n")
+        for number in range(num_sentences):
+            sentence = list(itertools.islice(tokens, TOKENS))
+            if len(sentence) < TOKENS:
+                raise SystemExit(f"{files}: {number} sentences of {TOKENS} tokens, too few")
+            file.write(b" ".join(sentence) + b"\n")
 
 
 def write_model(name, folder):

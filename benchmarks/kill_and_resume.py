@@ -52,13 +52,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         write_corpus(folder, chance)
-        run(folder, "undisturbed", arguments.steps).wait()
+        ended(run(folder, "undisturbed", arguments.steps).wait(), folder, "undisturbed")
         kills = misses = 0
         while kills < arguments.kills:
             process = run(folder, "killed", arguments.steps)
             try:
                 # While importing, compiling, counting, training, saving or evaluating.
-                process.wait(chance.uniform(2, arguments.longest))
+                code = process.wait(chance.uniform(2, arguments.longest))
+                ended(code, folder, "killed")
                 misses += 1
                 if misses > 3:
                     raise SystemExit(f"The training ended after {kills} kills: give more --steps.")
@@ -67,7 +68,7 @@ def main():
                 process.wait()
                 kills += 1
                 print(f"kill {kills}: {last(folder / 'killed')}", flush=True)
-        run(folder, "killed", arguments.steps).wait()
+        ended(run(folder, "killed", arguments.steps).wait(), folder, "killed")
         compare(folder)
 
 
@@ -93,6 +94,16 @@ def run(folder, name, steps):
         return subprocess.Popen([sys.executable, *command.split()], stdout=log, stderr=log)
 
 
+def ended(code, folder, name):
+    """Stops here if a training ended with an exit code other than 0."""
+    if code:
+        raise SystemExit(f"The training ended with exit code {code}:\n{end_of_log(folder, name)}")
+
+
+def end_of_log(folder, name):
+    return (folder / f"{name}.log").read_text(errors="replace")[-2000:]
+
+
 def last(folder):
     return max((path.name for path in folder.glob("checkpoints/step-*.npz")), default="nothing yet")
 
@@ -100,8 +111,8 @@ def last(folder):
 def compare(folder):
     names = last(folder / "undisturbed"), last(folder / "killed")
     if names[0] != names[1]:
-        log = (folder / "killed.log").read_text(errors="replace")
-        raise SystemExit(f"Ended at {names[1]}, not at {names[0]}:\n{log[-2000:]}")
+        log = end_of_log(folder, "killed")
+        raise SystemExit(f"Ended at {names[1]}, not at {names[0]}:\n{log}")
     expected, found = (
         np.load(folder / run / "checkpoints" / name)
         for run, name in zip(("undisturbed", "killed"), names)

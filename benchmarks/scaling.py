@@ -32,6 +32,10 @@ def main():
 
     sentences = [s for path in find_files(arguments.files) for s in read_sentences(path)]
     tokens = list(itertools.chain.from_iterable(sentences))
+    if len(sentences) < max(COUNTS) or len(tokens) < TOKENS:
+        raise SystemExit(
+            f"{arguments.files}: fewer than {max(COUNTS)} sentences or {TOKENS} tokens"
+        )
     embedder = Embedder(arguments.model, word_cache=1_000_000, progress=False)
     embedder.remember_words([token.decode() for token in tokens])
 

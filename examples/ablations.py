@@ -160,9 +160,12 @@ def parse(arguments=None):
     known = [name for name in TABLES if settings.task == "sst5" or name != "placement"]
     if not set(settings.only or known) <= set(known):
         parser.error("ner.py has ELMo at the input only: --only placement is for sst5")
-    if "--features" in rest:
-        parser.error("the rows have their own --features")
-    return settings.task, settings.only or known, rest, Path(settings.output)
+    tables = settings.only or known
+    own = {x for table in tables for _, options, _ in TABLES[table] for x in options if x[0] == "-"}
+    for option in sorted(own):
+        if any(x.startswith("--") and option.startswith(x.split("=")[0]) for x in rest):
+            parser.error(f"the rows have their own {option}")
+    return settings.task, tables, rest, Path(settings.output)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Attention between the words of sentences, for `sst5.py` and `entailment.py` to import."""
+"""Attention between the words of sentences, for the programs to import."""
 
+import keras
 from keras import ops
 
 
@@ -22,3 +23,23 @@ def attend(x, others, mask):
 def joined(*parts):
     """Concatenates the vectors that are not `None`."""
     return ops.concatenate([part for part in parts if part is not None], axis=-1)
+
+
+class Similarity(keras.layers.Layer):
+    """The trilinear similarity of the words of two texts, `(B, T, U)`."""
+
+    supports_masking = True
+
+    def build(self, first, second):
+        self.first, self.second, self.both = (
+            self.add_weight(name=name, shape=(first[-1],), initializer="random_normal")
+            for name in ("first", "second", "both")
+        )
+
+    def call(self, first, second):
+        products = ops.einsum("btd,d,bud->btu", first, self.both, second)
+        second = ops.expand_dims(ops.matmul(second, self.second), 1)
+        return products + ops.expand_dims(ops.matmul(first, self.first), 2) + second
+
+    def compute_mask(self, *inputs):
+        return None

@@ -1,8 +1,8 @@
-"""Which words refer to the same thing? Coreference with GloVe and ELMo.
+r"""Which words refer to the same thing? Coreference with GloVe and ELMo.
 
-    python examples/coref.py --train train.conll --dev dev.conll --test test.conll \\
+    python examples/coref.py --train train.conll --dev dev.conll --test test.conll \
         --features glove glove+elmo --seeds 3 --output coref_output
-    python examples/coref.py --model coref_output/glove+elmo.keras \\
+    python examples/coref.py --model coref_output/glove+elmo.keras \
         --chains "Ann Lee saw her brother ." "She called him ."
 
 The model of Lee et al. 2017: each span of words is scored as a mention, the best ones look for
@@ -25,16 +25,14 @@ from pathlib import Path
 import keras
 import numpy as np
 from keras import ops
-from scorch.scores import b_cubed, ceaf_e, muc
 
 import harness
 from bilstm import BiLSTM
+from chain_scores import METRICS, scores
 from conll import Documents
 from features import PADDING, SentenceBatches, prepare
 from spans import LONGEST, AntecedentScores, SpanVectors, best_spans
 from task_model import TaskModel
-
-METRICS = ("MUC", "B3", "CEAF")
 
 # 1. The data: documents and the chains of mentions in them, which `conll.Documents` reads.
 
@@ -103,8 +101,8 @@ class CoreferenceModel(TaskModel):
         **options: Those of `TaskModel`.
 
     Call arguments:
-        inputs: Dict of `DocumentBatches`: "words", "tokens", "spans", and "layers" or "characters"
-            for ELMo.
+        inputs: Dict of `DocumentBatches`: "words", "tokens", "spans", and "layers" or "elmo" for
+            ELMo.
 
     Returns:
         Dict of floats: "mentions" `(M,)`, the scores of the mentions, and "antecedents"
@@ -188,9 +186,7 @@ class CoreferenceModel(TaskModel):
     def predict_chains(self, batches):
         """The chains of the documents of `DocumentBatches`, in their order, as sets of spans."""
         chains = [None] * len(batches.rows)
-        for number, rows in enumerate(batches.batches):
-            inputs, _ = batches[number]
-            predicted = self.predict_on_batch(inputs)
+        for rows, inputs, predicted in self.predictions(batches):
             chains[rows[0]] = self._chains(inputs["spans"].tolist(), predicted)
         return chains
 
@@ -219,8 +215,8 @@ class CoreferenceModel(TaskModel):
         """
         sentences = harness.sentences_of(sentences)
         ranges = np.array([[0, len(sentences)]])
-        options = {"fewest": 20, "characters": self.elmo is not None}
-        batches = DocumentBatches(sentences, self.word_table, ranges, self, **options)
+        options = {"ranges": ranges, "model": self, "fewest": 20}
+        batches = self.batches_of(sentences, DocumentBatches, **options)
         place = [(i, j) for i, sentence in enumerate(sentences) for j in range(len(sentence))]
         (chains,) = self.predict_chains(batches)
         return [[(*place[a], place[b][1]) for a, b in sorted(chain)] for chain in chains]
@@ -236,26 +232,7 @@ class CoreferenceModel(TaskModel):
         }
 
 
-# 3. The scores.
-
-
-def scores(true, predicted):
-    """The F1 of MUC, B3 and CEAF (phi 4) over all documents, in percent, and their mean.
-
-    Args:
-        true, predicted: For each document a list of its chains, sets of spans.
-    """
-    true, predicted = (
-        [{(i, *span) for span in chain} for i, chains in enumerate(x) for chain in chains]
-        for x in (true, predicted)
-    )
-    f1s = [0.0] * 3
-    if set().union(*true) & set().union(*predicted):  # scorch fails where nothing is right
-        f1s = [100 * float(score(true, predicted)[2]) for score in (muc, b_cubed, ceaf_e)]
-    return {**dict(zip(METRICS, f1s)), "mean": float(np.mean(f1s))}
-
-
-# 4. The experiment: one run with one seed.
+# 3. The experiment: one run with one seed.
 
 
 class Experiment:
@@ -311,7 +288,7 @@ class Experiment:
         return scores(self.data[part].chains, predicted)
 
 
-# 5. The command line.
+# 4. The command line.
 
 
 def run(settings):

@@ -98,7 +98,7 @@ class EnhancedSequentialInference(TaskModel):
 
     Call arguments:
         inputs: Dict of `PairBatches`: "premise" and "hypothesis", each with "words", and "layers"
-            or "characters" for ELMo.
+            or "elmo" for ELMo.
 
     Returns:
         Logits `(B, 3)`.
@@ -139,14 +139,14 @@ class EnhancedSequentialInference(TaskModel):
     def predict_classes(self, batches):
         """The classes of the pairs of `PairBatches`, in their order, as an array."""
         classes = np.zeros(len(batches.rows), int)
-        for number, rows in enumerate(batches.batches):
-            classes[rows] = self.predict_on_batch(batches[number][0]).argmax(-1)
+        for rows, _, logits in self.predictions(batches):
+            classes[rows] = logits.argmax(-1)
         return classes
 
     def classify(self, pairs):
         """The classes of pairs of sentences: strings to be split at white space, or tokens."""
         sentences = harness.sentences_of([sentence for pair in pairs for sentence in pair])
-        return self.predict_classes(PairBatches(sentences, self.word_table, characters=True))
+        return self.predict_classes(self.batches_of(sentences, PairBatches))
 
 
 def _mean_and_maximum(x, mask):

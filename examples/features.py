@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import write_array_header_1_0
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
 from keras_elmo.atomic import atomic_write
@@ -31,8 +31,17 @@ def open_text(path):
 
 @functools.cache
 def load_elmo(model):
-    """The `ElmoLayer` of a model, a name or folder, which gives all layers."""
-    return ElmoLayer(model, output="layers")
+    """The `ElmoLayer` of a model, a name or folder, which gives all layers.
+
+    Raises:
+        ValueError: if the model looks up the numbers of whole words instead of reading text.
+    """
+    elmo = ElmoLayer(model, output="layers")
+    if not elmo.config.reads_text:
+        raise ValueError(
+            f"{model} reads the numbers of whole words, not text: choose another model for --elmo."
+        )
+    return elmo
 
 
 @functools.cache
@@ -89,16 +98,23 @@ def read_glove(source, sentences, num_frequent=50_000):
         The words, and float32 `(2 + num_words, D)`: zeros for padding, the mean for unknown words.
 
     Raises:
-        ValueError: if there is neither such a file nor such a package.
+        ValueError: if there is neither such a file nor such a package, or the file is no GloVe
+            text.
     """
     words = {word for sentence in sentences for word in sentence}
     words |= {word.lower() for word in words}
     rows = _rows_of_file(source) if os.path.exists(source) else _rows_of_package(source)
     vectors = {}
-    for i, (word, vector) in enumerate(rows):
-        if i < num_frequent or word in words:
-            vectors.setdefault(word, np.asarray(vector, np.float32))
-    table = np.stack(list(vectors.values()))
+    try:
+        for i, (word, vector) in enumerate(rows):
+            if i < num_frequent or word in words:
+                vectors.setdefault(word, np.asarray(vector, np.float32))
+        table = np.stack(list(vectors.values()))
+    except ValueError as error:
+        raise ValueError(
+            f"{source} is not a GloVe text file, whose lines are a word and its numbers, the same "
+            f"count in each: {error}"
+        ) from error
     return list(vectors), np.concatenate([np.zeros_like(table[:1]), table.mean(0)[None], table])
 
 
@@ -159,12 +175,12 @@ class CachedLayers:
     def _compute(self, sentences, embedder):
         config = embedder.config
         shape = (self._ends[-1], config.num_layers + 1, config.output_dim)
+        header = {"descr": "<f2", "fortran_order": False, "shape": tuple(map(int, shape))}
         arrays = embedder.stream(sentences, output="layers", num_sentences=len(sentences))
-        with atomic_write(self.path) as partial:
-            file = open_memmap(partial, "w+", np.float16, tuple(map(int, shape)))
-            for i, array in enumerate(arrays):
-                file[self._ends[i] : self._ends[i + 1]] = array.transpose(1, 0, 2)
-            file.flush()
+        with atomic_write(self.path) as partial, open(partial, "wb") as file:
+            write_array_header_1_0(file, header)
+            for array in arrays:
+                file.write(array.transpose(1, 0, 2).astype("<f2").tobytes())
 
 
 def _key(sentences, model):
@@ -181,6 +197,7 @@ class SentenceBatches:
 
     - `"words"`: int32 `(B, T)`, numbers of a `WordTable`;
     - `"layers"`, where given: float16 `(B, L + 1, T, D)`, ELMo's layers;
+    - `"elmo"`, where these are to be computed: int32 `(B, T + 2, C)`, the ids that ELMo reads;
     - `"characters"`, where asked for: int32 `(B, T + 2, 50)`, of `encode_sentences`.
 
     T is rounded up to a multiple of 8, so that JAX compiles few shapes.
@@ -191,6 +208,7 @@ class SentenceBatches:
         labels: For each sentence a class, or the classes of its tokens, which are padded with -1;
             or `None`.
         layers: The sentences' `CachedLayers`, or `None`.
+        elmo: The `ElmoLayer` to compute the layers with where there are none, or `None`.
         characters: Whether to include the characters.
         batch_size: Sentences in a batch.
         rows: Which of the sentences to take; all of them where `None`.
@@ -203,6 +221,7 @@ class SentenceBatches:
         words,
         labels=None,
         layers=None,
+        elmo=None,
         characters=False,
         batch_size=32,
         rows=None,
@@ -212,6 +231,7 @@ class SentenceBatches:
         self.words = words
         self.labels = labels
         self.layers = layers
+        self.elmo = elmo
         self.characters = characters
         self.batch_size = batch_size
         self.lengths = np.array([len(sentence) for sentence in sentences])
@@ -260,6 +280,9 @@ class SentenceBatches:
             inputs["characters"] = _padded(encode_sentences(sentences), width + 2, 0)
         if self.layers is not None:
             inputs["layers"] = self._padded_layers(rows, width)
+        elif self.elmo is not None:
+            ids = self.elmo.char_encoder.rules.encode_sentences(sentences)
+            inputs["elmo"] = _padded(ids, width + 2, 0)
         return inputs
 
     def _padded_layers(self, rows, width):
@@ -303,7 +326,7 @@ def _padded(arrays, width, value):
 
 def elmo_layers(elmo, inputs):
     """ELMo's layers `(B, L + 1, T, D)`: from the batch, or computed by an `ElmoLayer`."""
-    return inputs["layers"] if "layers" in inputs else elmo(inputs["characters"])
+    return inputs["layers"] if "layers" in inputs else elmo(inputs["elmo"])
 
 
 @dataclasses.dataclass
@@ -335,13 +358,10 @@ class Inputs:
         sentences = [self.sentences["train"][row] for row in rows]
         return dataclasses.replace(self, words=WordTable(frequent_words(sentences)))
 
-    def batches(self, part, characters=False, kind=SentenceBatches, **options):
-        """Batches of a part of the data, with characters where ELMo is not cached."""
-        layers = self.layers[part]
-        characters = characters or (self.elmo is not None and layers is None)
-        return kind(
-            self.sentences[part], self.words, layers=layers, characters=characters, **options
-        )
+    def batches(self, part, kind=SentenceBatches, **options):
+        """Batches of a part of the data, of a kind of `SentenceBatches`."""
+        options |= {"layers": self.layers[part], "elmo": self.elmo}
+        return kind(self.sentences[part], self.words, **options)
 
 
 def prepare(features, settings, sentences):

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from features import hash_of_model
 from keras_elmo.atomic import atomic_write
+from keras_elmo.locks import locked_folder
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
@@ -177,9 +178,16 @@ def run_seeds(experiment, settings):
         The summary, a row for each feature set, as a list of dicts.
 
     Raises:
+        BlockingIOError: if another program is running in the output folder.
         ValueError: if the output folder holds runs with other options.
     """
     output = Path(settings.output)
+    output.mkdir(parents=True, exist_ok=True)
+    with locked_folder(output, "Another program"):
+        return _run_seeds(experiment, settings, output)
+
+
+def _run_seeds(experiment, settings, output):
     runs = finished_runs(output, settings)
     for features in settings.features:
         for seed in range(1, settings.seeds + 1):
@@ -204,11 +212,10 @@ def run_seeds(experiment, settings):
 
 
 def finished_runs(output, settings):
-    """The runs in an output folder; a new folder gets the options as settings.json."""
-    options = identity(settings)
-    output.mkdir(parents=True, exist_ok=True)
+    """The runs in an output folder; one without runs gets the options as settings.json."""
+    options, runs = identity(settings), read_runs(output)
     path = output / "settings.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    before = json.loads(path.read_text(encoding="utf-8")) if runs and path.exists() else {}
     changed = sorted(name for name in before if options.get(name, before[name]) != before[name])
     if changed:
         was = ", ".join(f"{name} {before[name]!r}" for name in changed)
@@ -216,7 +223,7 @@ def finished_runs(output, settings):
     with atomic_write(path) as partial:
         text = json.dumps({**before, **options}, indent=2) + "\n"
         Path(partial).write_text(text, encoding="utf-8")
-    return read_runs(output)
+    return runs
 
 
 def read_runs(output):
@@ -369,7 +376,10 @@ def accuracy(true, predicted):
 
 def write_predictions(path, texts, true, predicted):
     """Writes a table of each text's true class, the predicted one and the text."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with (
+        atomic_write(path) as partial,
+        open(partial, "w", newline="", encoding="utf-8") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(["true", "predicted", "text"])
         writer.writerows(zip(true, predicted, texts))

@@ -31,8 +31,9 @@ from seqeval.metrics import f1_score
 import harness
 from bilstm import BiLSTM
 from crf import CRF
-from features import PADDING, SentenceBatches, prepare
+from features import PADDING, prepare
 from keras_elmo import CharCNNEmbedding
+from keras_elmo.atomic import atomic_write
 from task_model import TaskModel
 
 # 1. The data: columns of a token and its tag, sentences separated by empty lines.
@@ -129,7 +130,7 @@ class Tagger(TaskModel):
         **options: Those of `TaskModel`.
 
     Call arguments:
-        inputs: Dict of `SentenceBatches`: "words", "characters" and, if cached, "layers".
+        inputs: Dict of `SentenceBatches`: "words", "characters", and "layers" or "elmo" for ELMo.
 
     Returns:
         Dict of float "logits" `(B, T, num_tags)` and int32 "tags" `(B, T)`, the best ones.
@@ -182,14 +183,15 @@ class Tagger(TaskModel):
             A list of lists of tags.
         """
         sentences = harness.sentences_of(sentences)
-        return self.predict_tags(SentenceBatches(sentences, self.word_table, characters=True))
+        return self.predict_tags(
+            self.batches_of(sentences, characters=bool(self.character_filters))
+        )
 
     def predict_tags(self, batches):
         """Tags the sentences of `SentenceBatches`, in their order."""
         tags = [None] * len(batches.sentences)
-        for number, rows in enumerate(batches.batches):
-            best = self.predict_on_batch(batches[number][0])["tags"]
-            for row, ids in zip(rows, best):
+        for rows, _, predicted in self.predictions(batches):
+            for row, ids in zip(rows, predicted["tags"]):
                 tags[row] = [self.tag_names[i] for i in ids[: batches.lengths[row]]]
         return tags
 
@@ -262,7 +264,7 @@ class Experiment:
 
 def write_predictions(path, sentences, tags, predicted):
     """Lines of token, true tag and predicted tag, in BIO, as conlleval reads them."""
-    with open(path, "w", encoding="utf-8") as file:
+    with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
         for tokens, true, found in zip(sentences, tags, predicted):
             found = to_bio(entities(found), len(found))
             file.writelines(f"{' '.join(line)}\n" for line in zip(tokens, true, found))

@@ -42,18 +42,28 @@ def layer_name(number):
 
 
 def read_conllu(path, column="xpos"):
-    """Sentences of a treebank, lists of words, and the words' tags of a column."""
+    """Sentences of a treebank, lists of words, and the words' tags of a column.
+
+    Raises:
+        ValueError: if a line is not of the format CoNLL-U, or there is no sentence.
+    """
     place = {"upos": 3, "xpos": 4}[column]
     sentences, tags = [[]], [[]]
     with open_text(path) as file:
-        for line in file:
+        for number, line in enumerate(file, start=1):
             fields = line.rstrip("\n").split("\t")
+            if line.strip() and line[0] != "#" and len(fields) != 10:
+                raise ValueError(
+                    f"{path}, line {number}: {line!r:.80} has not the ten columns of CoNLL-U."
+                )
             if fields[0].isdigit():  # no comment, range (3-4) or empty word (5.1)
                 sentences[-1].append(fields[1].replace(" ", ""))
                 tags[-1].append(fields[place])
             elif not line.strip() and sentences[-1]:
                 sentences.append([])
                 tags.append([])
+    if not sentences[0]:
+        raise ValueError(f"{path} has no sentences.")
     return [x for x in sentences if x], [x for x in tags if x]
 
 
@@ -127,12 +137,21 @@ def word_of(key):
 
 
 def read_inventory(path):
-    """WordNet's senses from its `index.sense`: `{word: keys}`, the first sense first."""
+    """WordNet's senses from its `index.sense`: `{word: keys}`, the first sense first.
+
+    Raises:
+        ValueError: if a line is not one of such a file.
+    """
     senses = collections.defaultdict(list)
     with open_text(path) as file:
-        for line in file:
-            key, _, number, _ = line.split()
-            senses[word_of(key)].append((int(number), key))
+        for line_number, line in enumerate(file, start=1):
+            try:
+                key, _, number, _ = line.split()
+                senses[word_of(key)].append((int(number), key))
+            except (IndexError, KeyError, ValueError) as error:
+                raise ValueError(
+                    f"{path}, line {line_number}: {line!r:.80} is not of WordNet's index.sense."
+                ) from error
     return {word: [key for _, key in sorted(found)] for word, found in senses.items()}
 
 
@@ -209,18 +228,21 @@ def choose_senses(instance, vectors, inventory, senses):
 
 def probe_senses(settings):
     """F1 of each layer on each test set and on all, a row of the table for each layer."""
+    names = [Path(path).name.split(".")[0] for path in settings.test]
+    if len({*names, "all"}) <= len(names):
+        raise ValueError(f"Test sets need distinct names other than 'all': {', '.join(names)}.")
     embedder = Embedder(settings.elmo)
     inventory = read_inventory(settings.wordnet)
     senses = mean_sense_vectors(settings.train, embedder, inventory)
     num_layers = embedder.config.num_layers + 1
     right = {}  # {test set: [(first sense, layer 0, layer 1, ...) was correct]}
-    for path in settings.test:
+    for name, path in zip(names, settings.test):
         answers = []
         for instance, vectors in instance_vectors([path], embedder):
             first = inventory.get(instance.word, [None])[0]
             chosen = [first, *choose_senses(instance, vectors, inventory, senses)]
             answers.append([key in instance.keys for key in chosen])
-        right[Path(path).name.split(".")[0]] = answers
+        right[name] = answers
     right["all"] = [answer for answers in right.values() for answer in answers]
     rows = []
     for column, system in enumerate(["first sense", *range(num_layers)]):

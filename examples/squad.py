@@ -33,7 +33,7 @@ import numpy as np
 from keras import ops
 
 import harness
-from attention import joined
+from attention import Similarity, joined
 from features import PADDING, PairBatches, open_text, prepare
 from keras_elmo.atomic import atomic_write
 from task_model import TaskModel
@@ -158,26 +158,6 @@ class QuestionBatches(PairBatches):
         return np.array([self.labels[row] for row in rows], np.int32)
 
 
-class Similarity(keras.layers.Layer):
-    """The trilinear similarity of the words of two texts, `(B, T, U)`."""
-
-    supports_masking = True
-
-    def build(self, first, second):
-        self.first, self.second, self.both = (
-            self.add_weight(name=name, shape=(first[-1],), initializer="random_normal")
-            for name in ("first", "second", "both")
-        )
-
-    def call(self, first, second):
-        products = ops.einsum("btd,d,bud->btu", first, self.both, second)
-        second = ops.expand_dims(ops.matmul(second, self.second), 1)
-        return products + ops.expand_dims(ops.matmul(first, self.first), 2) + second
-
-    def compute_mask(self, *inputs):
-        return None
-
-
 @keras.saving.register_keras_serializable("keras_elmo_examples")
 class Reader(TaskModel):
     """BiDAF with self-attention.
@@ -189,7 +169,7 @@ class Reader(TaskModel):
 
     Call arguments:
         inputs: Dict of `QuestionBatches`: "question" and "context", each with "words", and
-            "layers" or "characters" for ELMo.
+            "layers" or "elmo" for ELMo.
 
     Returns:
         Logits of the first and the last token of the answer, `(B, T, 2)`.
@@ -257,16 +237,15 @@ class Reader(TaskModel):
     def predict_spans(self, batches):
         """The most likely span for each question of `QuestionBatches`, int `(N, 2)`."""
         spans = np.zeros((len(batches.rows), 2), int)
-        for number, rows in enumerate(batches.batches):
-            spans[rows] = best_spans(self.predict_on_batch(batches[number][0]))
+        for rows, _, logits in self.predictions(batches):
+            spans[rows] = best_spans(logits)
         return spans
 
     def answer(self, context, question):
         """The answer to a question, a part of the context; both are texts."""
         (tokens, places), (words, _) = tokenize(context), tokenize(question)
         sentences = harness.sentences_of([words, tokens])
-        batches = QuestionBatches(sentences, self.word_table, characters=True)
-        ((first, last),) = self.predict_spans(batches)
+        ((first, last),) = self.predict_spans(self.batches_of(sentences, QuestionBatches))
         return context[places[first][0] : places[last][1]]
 
 

@@ -1,8 +1,8 @@
-"""Who did what to whom? Semantic roles with GloVe and ELMo.
+r"""Who did what to whom? Semantic roles with GloVe and ELMo.
 
-    python examples/srl.py --train train.srl --dev dev.srl --test test.srl \\
+    python examples/srl.py --train train.srl --dev dev.srl --test test.srl \
         --features glove glove+elmo --seeds 3 --output srl_output
-    python examples/srl.py --model srl_output/glove+elmo.keras \\
+    python examples/srl.py --model srl_output/glove+elmo.keras \
         --label "The cat sat on the mat ."
 
 The tagger of He et al. 2017: stacked LSTMs with highway connections read the sentence alternately
@@ -88,8 +88,7 @@ class RoleTagger(TaskModel):
         **options: Those of `TaskModel`.
 
     Call arguments:
-        inputs: Dict of `PredicateBatches`: "words", "predicate", and "layers" or "characters" for
-            ELMo.
+        inputs: Dict of `PredicateBatches`: "words", "predicate", and "layers" or "elmo" for ELMo.
 
     Returns:
         Dict of float "logits" `(B, T, num_tags)`, int32 "tags" `(B, T)`, the most likely ones that
@@ -153,9 +152,8 @@ class RoleTagger(TaskModel):
     def predict_tags(self, batches):
         """The tags of each predicate of `PredicateBatches`, in their order."""
         tags = [None] * len(batches.rows)
-        for number, rows in enumerate(batches.batches):
-            best = self.predict_on_batch(batches[number][0])["tags"]
-            for row, ids in zip(rows, best):
+        for rows, _, predicted in self.predictions(batches):
+            for row, ids in zip(rows, predicted["tags"]):
                 length = batches.lengths[batches.sentence_of[row]]
                 tags[row] = [self.tag_names[i] for i in ids[:length]]
         return tags
@@ -171,26 +169,25 @@ class RoleTagger(TaskModel):
         """
         sentences = harness.sentences_of(sentences)
         numbers = np.arange(len(sentences))
-        batches = self._batches(sentences, numbers, np.zeros_like(numbers))
+        batches = self.batches_of(
+            sentences, PredicateBatches, sentence_of=numbers, places=np.zeros_like(numbers)
+        )
         found = []
-        for number, rows in enumerate(batches.batches):
-            logits = self.predict_on_batch(batches[number][0])["is predicate"]
-            for row, values in zip(rows, logits):
+        for rows, _, predicted in self.predictions(batches):
+            for row, values in zip(rows, predicted["is predicate"]):
                 places = np.flatnonzero(values[: len(sentences[row])] > 0)
                 found += [(row, place) for place in places]
         labeled = [[] for _ in sentences]
         if found:
             found.sort()
             sentence_of, places = np.array(found).T
-            tags = self.predict_tags(self._batches(sentences, sentence_of, places))
+            batches = self.batches_of(
+                sentences, PredicateBatches, sentence_of=sentence_of, places=places
+            )
+            tags = self.predict_tags(batches)
             for row, place, own in zip(sentence_of, places, tags):
                 labeled[row].append((int(place), own))
         return labeled
-
-    def _batches(self, sentences, sentence_of, places):
-        return PredicateBatches(
-            sentences, self.word_table, sentence_of, places, characters=self.elmo is not None
-        )
 
     def get_config(self):
         return {

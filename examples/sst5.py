@@ -29,7 +29,7 @@ from keras import ops
 import harness
 from attention import attend, joined
 from bilstm import BiLSTM
-from features import PADDING, SentenceBatches, prepare
+from features import PADDING, prepare
 from task_model import TaskModel
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -74,7 +74,7 @@ def read_trees(path, phrases=False):
 def parts_of_tree(line):
     """`(tokens, class)` of every part of a tree, the whole one last."""
     tokens, begun, parts = [], [], []
-    for label, token, _ in re.findall(r"\((\d)|([^\s()]+)|(\))", line):
+    for label, token, _ in re.findall(r"\(([0-4])(?=[\s(])|([^\s()]+)|(\))", line):
         if label:
             begun.append((int(label), len(tokens)))
         elif token:
@@ -116,7 +116,7 @@ class BiattentiveClassifier(TaskModel):
         **options: Those of `TaskModel`. ELMo at the output is at that of the second LSTM.
 
     Call arguments:
-        inputs: Dict of `SentenceBatches`: "words", and "layers" or "characters" for ELMo.
+        inputs: Dict of `SentenceBatches`: "words", and "layers" or "elmo" for ELMo.
 
     Returns:
         Logits `(B, num_classes)`.
@@ -179,14 +179,13 @@ class BiattentiveClassifier(TaskModel):
     def predict_classes(self, batches):
         """The classes of the sentences of `SentenceBatches`, in their order, as an array."""
         classes = np.zeros(len(batches.sentences), int)
-        for number, rows in enumerate(batches.batches):
-            classes[rows] = self.predict_on_batch(batches[number][0]).argmax(-1)
+        for rows, _, logits in self.predictions(batches):
+            classes[rows] = logits.argmax(-1)
         return classes
 
     def classify(self, sentences):
         """The classes of sentences: strings to be split at white space, or lists of tokens."""
-        sentences = harness.sentences_of(sentences)
-        return self.predict_classes(SentenceBatches(sentences, self.word_table, characters=True))
+        return self.predict_classes(self.batches_of(harness.sentences_of(sentences)))
 
     def get_config(self):
         return {**super().get_config(), "num_classes": self.num_classes}

@@ -3,7 +3,7 @@
 import keras
 
 from attention import joined
-from features import WordTable, elmo_layers
+from features import SentenceBatches, WordTable, elmo_layers
 from keras_elmo import WeightedLayerSum
 
 
@@ -131,6 +131,16 @@ class TaskModel(keras.Model):
         if self.output_mix is None:
             return x
         return joined(x, self.drop(self.output_mix(layers, mask=mask), training=training))
+
+    def batches_of(self, sentences, kind=SentenceBatches, **options):
+        """Batches of any sentences, lists of tokens, of a kind of `SentenceBatches`."""
+        return kind(sentences, self.word_table, elmo=self.elmo, **options)
+
+    def predictions(self, batches):
+        """Yields the rows of each of `SentenceBatches`, its inputs, and what the model returns."""
+        for number, rows in enumerate(batches.batches):
+            inputs, _ = batches[number]
+            yield rows, inputs, self.predict_on_batch(inputs)
 
     def get_config(self):
         return {

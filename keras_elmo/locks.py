@@ -1,6 +1,9 @@
-"""Locks on open files, where the system has them."""
+"""Locks on open files and on folders, where the system has them."""
 
 import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 try:
@@ -20,3 +23,30 @@ def unlock(file: IO) -> None:
     if fcntl is not None:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
+    """Keeps others that use this out of a folder.
+
+    Args:
+        folder: An existing folder; an empty file `.lock` appears in it.
+        other: What others are called, such as "Another training".
+
+    Raises:
+        BlockingIOError: if another one is in the folder.
+    """
+    # A file: across machines a folder has no locks.
+    with open(Path(folder) / ".lock", "a+") as file:
+        try:
+            lock(file)
+        except BlockingIOError:
+            raise BlockingIOError(
+                f"{other} is running in {folder}: wait for its end, or choose another output."
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        try:
+            yield
+        finally:
+            unlock(file)

@@ -18,7 +18,7 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
-from keras_elmo.locks import lock, unlock
+from keras_elmo.locks import locked_folder
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
@@ -127,27 +127,9 @@ def train(
 def _train(settings, config, shard, model_scope, callbacks, show_progress):
     folder = Path(settings.output)
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder) if is_first_process() else contextlib.nullcontext():
+    own = is_first_process()
+    with locked_folder(folder, "Another training") if own else contextlib.nullcontext():
         return _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress)
-
-
-@contextlib.contextmanager
-def _locked(folder):
-    """Keeps other trainings out of a folder, where the system has locks."""
-    with open(folder / ".lock", "a+") as file:  # a file: across machines a folder has no locks
-        try:
-            lock(file)
-        except BlockingIOError:
-            raise BlockingIOError(
-                f"Another training is running in {folder}: wait for its end, or choose another "
-                "output."
-            ) from None
-        except OSError:
-            pass  # a file system without locks
-        try:
-            yield
-        finally:
-            unlock(file)
 
 
 def _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress):

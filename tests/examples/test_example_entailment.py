@@ -139,7 +139,7 @@ def test_padding_changes_nothing(settings):
     inputs = experiment.prepare("glove+elmo")
     model = model_of("glove+elmo", inputs, experiment.settings)
     sentences = [x.split() for x in ("A dog", "The dog " * 6, "Two men play " * 4, "Men")]
-    options = {"words": inputs.words, "characters": True}
+    options = {"words": inputs.words, "elmo": inputs.elmo}
     together = entailment.PairBatches(sentences, batch_size=2, **options)
     assert [list(rows) for rows in together.batches] == [[1, 0]]
     expected = [

@@ -11,6 +11,7 @@ import harness
 import ner
 from example_programs import ELMO, run_program, trains_a_model, write_glove
 from helpers import assert_close, to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer
 
 BIO = ["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-LOC", "O", "B-ORG"]
 IOBES = ["B-PER", "E-PER", "O", "S-LOC", "B-LOC", "E-LOC", "O", "S-ORG"]
@@ -236,6 +237,13 @@ def test_glove_files(tmp_path):
             features.read_glove(name, [])
 
 
+def test_files_that_are_no_glove(tmp_path):
+    for text in ("", "one\n", "a 0.1 0.2\nb 0.1\n", "a 0.1 x\n"):
+        (tmp_path / "glove.txt").write_text(text)
+        with pytest.raises(ValueError, match="glove.txt is not a GloVe text file"):
+            features.read_glove(tmp_path / "glove.txt", [])
+
+
 def test_words_and_their_numbers():
     table = features.WordTable(["the", "Bob"])
     assert table.ids(["the", "The", "Bob", "bob", "x"]).tolist() == [2, 2, 3, 1, 1]
@@ -253,6 +261,52 @@ def test_cached_vectors_are_those_of_the_layer(tmp_path):
     other = features.CachedLayers([["The", "cat", "Hello"]], ELMO, tmp_path)
     assert other.path != cached.path
     assert sorted(tmp_path.iterdir()) == sorted([cached.path, other.path])
+
+
+def test_models_with_rows_of_their_own():
+    sentences = [["The", "cat"], ["Hello", "unbelievably", "there"]]
+    config = ElmoConfig(
+        max_characters_per_token=9,
+        char_embedding_dim=4,
+        filters=((1, 4), (2, 4)),
+        num_highway=1,
+        lstm_dim=8,
+        projection_dim=4,
+    )
+    elmo = ElmoLayer(None, config=config, output="layers")
+    model = ner.Tagger(["O"], character_filters=4, units=4, elmo=elmo)
+    (batch, _), *_ = model.batches_of(sentences, characters=True)
+    assert batch["elmo"].shape == (2, 10, 9) and batch["characters"].shape == (2, 10, 50)
+    expected = elmo([sentence for _, sentence in sorted(zip((2, 3), sentences))])
+    found = features.elmo_layers(elmo, batch)
+    assert_close(to_numpy(found)[:, :, :3], to_numpy(expected), tolerance=1e-5)
+    assert list(map(len, model.tag(sentences))) == [2, 3]
+
+
+def test_models_of_word_numbers_are_refused(tmp_path):
+    config = ElmoConfig(filters=None, vocabulary_size=5, lstm_dim=8, projection_dim=4)
+    ElmoLayer(None, config=config).export_hdf5(tmp_path / "words")
+    with pytest.raises(ValueError, match="reads the numbers of whole words, not text"):
+        features.load_elmo(str(tmp_path / "words"))
+
+
+def test_one_program_at_a_time_writes_into_a_folder(settings, tmp_path):
+    settings = settings("--features", "none")
+
+    def once(features, seed):
+        with pytest.raises(BlockingIOError, match="Another program is running in out"):
+            harness.run_seeds(once, settings)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        harness.run_seeds(once, settings)
+    # There are no runs yet, so that other options may be chosen.
+    settings.epochs = 7
+    model = harness.keras.Sequential([harness.keras.Input((1,)), harness.keras.layers.Dense(1)])
+    harness.run_seeds(lambda *run: ({"dev": 1.0, "test": 2.0}, model), settings)
+    settings.epochs = 8
+    with pytest.raises(ValueError, match="out holds runs with epochs 7: choose another --output"):
+        harness.run_seeds(once, settings)
 
 
 def test_batches_have_every_sentence_once():

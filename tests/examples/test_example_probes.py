@@ -128,3 +128,28 @@ def test_neighbors():
     ):
         with pytest.raises(ValueError, match=message):
             probes.run(probes.parse([*command, *options, *more]))
+
+
+def test_files_of_another_format(tmp_path):
+    (tmp_path / "columns.conllu").write_text("# text\n1 They PRON\n")
+    with pytest.raises(ValueError, match="columns.conllu, line 2: .* not the ten columns"):
+        probes.read_conllu("columns.conllu")
+    (tmp_path / "empty.conllu").write_text("# text\n\n")
+    with pytest.raises(ValueError, match="empty.conllu has no sentences"):
+        probes.read_conllu("empty.conllu")
+    for line in (
+        "dog 1",
+        "dog%9:05:00:: 02084071 1 42",
+        "dog%1:05:00:: 02084071 x 42",
+        "dog% 1 1 1",
+    ):
+        (tmp_path / "index.other").write_text(f"{INDEX}{line}\n")
+        with pytest.raises(ValueError, match="index.other, line 6: .* is not of WordNet's index"):
+            probes.read_inventory("index.other")
+
+
+def test_test_sets_of_one_name(tmp_path):
+    for names in (["a/test.jsonl", "b/test.jsonl"], ["all.jsonl"]):
+        command = ["senses", "--train", "semcor.jsonl", "--wordnet", "index.sense"]
+        with pytest.raises(ValueError, match="Test sets need distinct names other than 'all'"):
+            probes.run(probes.parse([*command, "--test", *names]))

@@ -158,7 +158,7 @@ def test_padding_changes_nothing(settings):
         "Gold .",
     ]
     sentences = [squad.tokenize(text)[0] for text in texts]
-    options = {"words": inputs.words, "characters": True}
+    options = {"words": inputs.words, "elmo": inputs.elmo}
     together = squad.QuestionBatches(sentences, batch_size=2, **options)
     found = dict(zip(together.batches[0], to_numpy(model(together[0][0]))))
     for i in range(2):

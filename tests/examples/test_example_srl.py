@@ -206,7 +206,7 @@ def test_padding_changes_nothing(settings):
     experiment = srl.Experiment(settings("--no-cache"))
     inputs, model = model_of(experiment)
     sentences = [x.split() for x in ("The cat sat", "The dog " * 6)]
-    options = {"words": inputs.words, "characters": True}
+    options = {"words": inputs.words, "elmo": inputs.elmo}
     numbers = np.arange(2)
     together = srl.PredicateBatches(sentences, sentence_of=numbers, places=numbers, **options)
     found = model(together[0][0])

@@ -46,7 +46,9 @@ def test_trees(tmp_path):
     assert len(sentences) == len(parts) and parts["It 's fun"] == 3
 
 
-@pytest.mark.parametrize("line", ["no tree", "(3 (2 It) (4 works)", "(3 It) 4)", "3\tIt works"])
+@pytest.mark.parametrize(
+    "line", ["no tree", "(3 (2 It) (4 works)", "(3 It) 4)", "3\tIt works", "(5 It)", "(3x It)"]
+)
 def test_lines_that_are_no_trees(tmp_path, line):
     (tmp_path / "trees.txt").write_text(f"(2 Fine)\n\n{line}\n")
     with pytest.raises(ValueError, match="trees.txt, line 3: .* is not a tree such as"):
@@ -109,10 +111,9 @@ def test_padding_changes_nothing(settings):
     experiment = sst5.Experiment(settings)
     inputs = experiment.prepare("glove+elmo")
     model = model_of(experiment, "glove+elmo", inputs)
-    table = inputs.words
     sentences = [["It", "is", "fun"], ["The", "plot"] * 6]
-    together = sst5.SentenceBatches(sentences, table, characters=True, batch_size=2)
-    alone = sst5.SentenceBatches(sentences, table, characters=True, batch_size=1)
+    together = model.batches_of(sentences, batch_size=2)
+    alone = model.batches_of(sentences, batch_size=1)
     expected = np.concatenate([to_numpy(model(alone[i][0])) for i in range(2)])
     assert_close(to_numpy(model(together[0][0])), expected, tolerance=1e-5)
 
@@ -175,10 +176,12 @@ def test_ablations(tmp_path, counted, task, num_runs):
     ablations.run(*ablations.parse([*command, "--only", "layers", "--seeds", "2"]))
     assert len({run.output for run in counted}) == num_runs < len(counted)
     assert ("placement" in found) == (task == "sst5")
-    for options in (["--features", "glove"], ["--only", "placement"]):
-        if task == "ner" or "--features" in options:
-            with pytest.raises(SystemExit):
-                ablations.parse([*command, *options])
+    refused = [["--features", "glove"], ["--l2=1"], ["--frac", "0.5"], ["--last-layer"]]
+    refused.append(["--placement", "both"] if task == "sst5" else ["--only", "placement"])
+    for options in refused:
+        with pytest.raises(SystemExit):
+            ablations.parse([*command, *options])
+    assert ablations.parse([*command, "--only", "layers", "--fraction", "0.5"])[2][-1] == "0.5"
     row = found["layers"][1]
     assert row["paper, SQuAD"] == 84.7 and row["options"] == "--features glove+elmo --last-layer"
     text = (tmp_path / "out" / f"{task}-layers.md").read_text()
