@@ -31,7 +31,7 @@ from seqeval.metrics import f1_score
 import harness
 from bilstm import BiLSTM
 from crf import CRF
-from features import PADDING, prepare
+from features import PADDING, open_text, prepare
 from keras_elmo import CharCNNEmbedding
 from keras_elmo.atomic import atomic_write
 from task_model import TaskModel
@@ -46,9 +46,9 @@ def read_sentences(path):
     """Reads a column file.
 
     Args:
-        path: The file. In .iob2 files, those of Universal NER, the first column numbers the tokens
-            and the tag is in the third; in others the token is in the first column and the tag in
-            the last.
+        path: The file, plain, .gz or .xz. In .iob2 files, those of Universal NER, the first
+            column numbers the tokens and the tag is in the third; in others the token is in the
+            first column and the tag in the last.
 
     Returns:
         A list of sentences, lists of tokens, and a list of their tags in BIO.
@@ -56,10 +56,12 @@ def read_sentences(path):
     Raises:
         ValueError: if a line is of another form, or there is no sentence.
     """
-    is_universal = str(path).endswith(".iob2")
+    is_universal = ".iob2" in Path(path).suffixes
     token_column, tag_column = (1, 2) if is_universal else (0, -1)
     sentences, tags = [[]], [[]]
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):
+    with open_text(path) as file:
+        lines = file.read().split("\n")
+    for number, line in enumerate(lines, start=1):
         columns = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or columns[0] == "-DOCSTART-":
             sentences.append([])

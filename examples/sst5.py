@@ -29,7 +29,7 @@ from keras import ops
 import harness
 from attention import attend, joined
 from bilstm import BiLSTM
-from features import PADDING, prepare
+from features import PADDING, open_text, prepare
 from task_model import TaskModel
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -43,7 +43,7 @@ def read_trees(path, phrases=False):
     """Reads a file of trees.
 
     Args:
-        path: The file.
+        path: The file, plain, .gz or .xz.
         phrases: Whether to return every distinct part of a tree, not only the whole sentence.
 
     Returns:
@@ -53,7 +53,9 @@ def read_trees(path, phrases=False):
         ValueError: if a line is not a tree, or there are none.
     """
     found = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    with open_text(path) as file:
+        lines = file.read().split("\n")
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 
 import numpy as np
 import pytest
@@ -74,8 +75,12 @@ def test_tags_that_no_scheme_allows_are_read_as_conlleval_does():
     ],
 )  # fmt: skip
 def test_files_of_every_kind(tmp_path, name, text):
+    expected = [["#", "Ann", "Lee"]], [["O", "B-PER", "I-PER"]]
     (tmp_path / name).write_text(text)
-    assert ner.read_sentences(tmp_path / name) == ([["#", "Ann", "Lee"]], [["O", "B-PER", "I-PER"]])
+    assert ner.read_sentences(tmp_path / name) == expected
+    with lzma.open(tmp_path / f"{name}.xz", "wt") as file:
+        file.write(text.replace("\n", "\r\n"))
+    assert ner.read_sentences(tmp_path / f"{name}.xz") == expected
 
 
 def test_words_that_universal_ner_counts_as_no_names(tmp_path):
