@@ -1,7 +1,7 @@
 """The command `keras-elmo convert`."""
 
 from keras_elmo.atomic import check_free
-from keras_elmo.cli.common import A_MODEL, add_overwrite, print_differences
+from keras_elmo.cli.common import A_MODEL, add_overwrite, check_model, print_differences
 
 
 def add_command(commands, common):
@@ -38,6 +38,7 @@ def _check(arguments, parser):
     check_free(arguments.output, arguments.overwrite)
     if arguments.format == "many-languages" and arguments.dtype != "float32":
         parser.error("ELMoForManyLangs stores float32 alone: leave --dtype out")
+    check_model(arguments.model)
 
 
 def _convert(arguments):

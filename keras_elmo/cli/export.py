@@ -1,7 +1,13 @@
 """The command `keras-elmo export`."""
 
 from keras_elmo.atomic import check_free
-from keras_elmo.cli.common import A_MODEL, add_overwrite, check_exists, print_differences
+from keras_elmo.cli.common import (
+    A_MODEL,
+    add_overwrite,
+    check_exists,
+    check_model,
+    print_differences,
+)
 
 
 def add_command(commands, common):
@@ -47,6 +53,8 @@ def _check(arguments, parser):
     check_free(arguments.output, arguments.overwrite)
     if arguments.checkpoint is not None:
         check_exists(arguments.checkpoint)
+    else:
+        check_model(arguments.model)
 
 
 def _export(arguments):

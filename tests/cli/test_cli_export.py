@@ -1,6 +1,7 @@
 """The command `keras-elmo export`."""
 
 import os
+import sys
 
 import pytest
 
@@ -45,6 +46,14 @@ def test_command_fails_when_the_export_differs(capsys, tmp_path, monkeypatch):
     assert code == 1
     assert "nothing was written" in err
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("command", [("export", "--model"), ("convert",)])
+def test_a_mistyped_model_is_named_before_the_backend_loads(capsys, tmp_path, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "keras_elmo.export.convert", None)
+    code, _, err = run(capsys, *command, "defalt", "--output", tmp_path / "a")
+    assert code == 1
+    assert "Did you mean 'default'?" in err
 
 
 @pytest.mark.parametrize(
