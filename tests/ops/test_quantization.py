@@ -75,4 +75,4 @@ def test_of_an_elmo_layer():
     (found,) = Embedder(layer, dtype="int8").embed([SENTENCES[0]], output="layers")
     (expected,) = Embedder(layer).embed([SENTENCES[0]], output="layers")
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
-    assert np.linalg.norm(found - expected) / np.linalg.norm(expected) < 0.02
+    assert np.linalg.norm(found - expected) / np.linalg.norm(expected) < 0.03
