@@ -52,14 +52,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         write_corpus(folder, chance)
-        ended(run(folder, "undisturbed", arguments.steps).wait(), folder, "undisturbed")
+        finish(run(folder, "undisturbed", arguments.steps), folder / "undisturbed.log")
         kills = misses = 0
         while kills < arguments.kills:
             process = run(folder, "killed", arguments.steps)
             try:
                 # While importing, compiling, counting, training, saving or evaluating.
-                code = process.wait(chance.uniform(2, arguments.longest))
-                ended(code, folder, "killed")
+                finish(process, folder / "killed.log", chance.uniform(2, arguments.longest))
                 misses += 1
                 if misses > 3:
                     raise SystemExit(f"The training ended after {kills} kills: give more --steps.")
@@ -68,7 +67,7 @@ def main():
                 process.wait()
                 kills += 1
                 print(f"kill {kills}: {last(folder / 'killed')}", flush=True)
-        ended(run(folder, "killed", arguments.steps).wait(), folder, "killed")
+        finish(run(folder, "killed", arguments.steps), folder / "killed.log")
         compare(folder)
 
 
@@ -94,14 +93,14 @@ def run(folder, name, steps):
         return subprocess.Popen([sys.executable, *command.split()], stdout=log, stderr=log)
 
 
-def ended(code, folder, name):
-    """Stops here if a training ended with an exit code other than 0."""
-    if code:
-        raise SystemExit(f"The training ended with exit code {code}:\n{end_of_log(folder, name)}")
+def finish(process, log, seconds=None):
+    """Waits for a training, at most some seconds, and stops here if it failed."""
+    if code := process.wait(seconds):
+        raise SystemExit(f"The training ended with exit code {code}:\n{end_of(log)}")
 
 
-def end_of_log(folder, name):
-    return (folder / f"{name}.log").read_text(errors="replace")[-2000:]
+def end_of(log):
+    return log.read_text(errors="replace")[-2000:]
 
 
 def last(folder):
@@ -111,7 +110,7 @@ def last(folder):
 def compare(folder):
     names = last(folder / "undisturbed"), last(folder / "killed")
     if names[0] != names[1]:
-        log = end_of_log(folder, "killed")
+        log = end_of(folder / "killed.log")
         raise SystemExit(f"Ended at {names[1]}, not at {names[0]}:\n{log}")
     expected, found = (
         np.load(folder / run / "checkpoints" / name)

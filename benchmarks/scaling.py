@@ -47,7 +47,7 @@ def main():
         return time.perf_counter() - start
 
     def pieces(length):
-        starts = range(0, min(TOKENS, len(tokens)), length)
+        starts = range(0, TOKENS, length)
         return [tokens[start : start + length] for start in starts]
 
     cut = pieces(25)
