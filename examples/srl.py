@@ -7,9 +7,9 @@ r"""Who did what to whom? Semantic roles with GloVe and ELMo.
 
 The tagger of He et al. 2017: stacked LSTMs with highway connections read the sentence alternately
 forward and backward, given which word is the predicate; the tags are the most likely ones that form
-valid spans (BIO). ELMo is added to the input, as in Peters et al. 2018. Dropout is between the
-layers only, not within the recurrence. A separate classifier of single words, trained on the
-sentences that have a predicate, finds the predicates in sentences in which they are not marked.
+valid spans (BIO). ELMo is added to the input, as in Peters et al. 2018. A separate classifier of
+single words, trained on the sentences that have a predicate, finds the predicates in sentences in
+which they are not marked.
 
 Files are those of CoNLL-2012, or columns of index (from 0), token, predicate and one column of BIO
 tags per predicate, with an empty line after each sentence. README.md in this folder says where to
@@ -103,10 +103,9 @@ class RoleTagger(TaskModel):
         self.num_layers = num_layers
         self.indicator_dim = indicator_dim
         self.indicator = keras.layers.Embedding(2, indicator_dim)
-        self.readers = [HighwayLSTM(self.units, reverse=i % 2 == 1) for i in range(num_layers)]
-        # The same numbers are dropped at all words of a sentence.
-        shape = (None, 1, None)
-        self.drops = [keras.layers.Dropout(dropout, noise_shape=shape) for _ in self.readers]
+        self.readers = [
+            HighwayLSTM(self.units, reverse=i % 2 == 1, dropout=dropout) for i in range(num_layers)
+        ]
         self.classifier = keras.layers.Dense(len(tag_names))
         self.is_predicate = keras.layers.Dense(1)
         self.decoder = CRF(len(tag_names), trainable=False)
@@ -129,8 +128,8 @@ class RoleTagger(TaskModel):
         x = self.read(inputs, mask, training=training)
         is_predicate = self.is_predicate(ops.stop_gradient(x))[..., 0]
         x = joined(x, self.indicator(inputs["predicate"]))
-        for reader, drop in zip(self.readers, self.drops):
-            x = drop(reader(x, mask=mask), training=training)
+        for reader in self.readers:
+            x = reader(x, mask=mask, training=training)
         logits = self.classifier(x)
         tags = self.decoder(logits, mask=mask)
         return {"logits": logits, "tags": tags, "is predicate": is_predicate}

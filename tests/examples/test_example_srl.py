@@ -124,15 +124,20 @@ def test_batches_mark_the_predicate(settings):
         assert names == data.tags[number] and (labels[row, length:, 0] == -1).all()
 
 
+@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_highway_lstm_by_plain_numpy(reverse):
-    layer = HighwayLSTM(3, reverse=reverse)
+def test_highway_lstm_by_plain_numpy(reverse, training):
+    layer = HighwayLSTM(3, reverse=reverse, dropout=0.4)
     random = np.random.default_rng(0)
     x = random.normal(size=(2, 4, 5)).astype("float32")
     mask = np.array([[True, True, True, True], [True, True, False, False]])
     layer.build(x.shape)
     layer.set_weights([random.normal(size=v.shape) for v in layer.weights])
-    found = to_numpy(layer(x, mask=mask))
+    found = to_numpy(layer(x, mask=mask, training=training))
+    # What is dropped is dropped at all words, and the next word does not see it.
+    dropped = (found == 0)[:, 0]
+    assert dropped.any() == training and not dropped.all()
+    factors = np.where(dropped, 0, 1 / 0.6) if training else np.ones((2, 3))
     kernel, bias, recurrent = map(to_numpy, layer.weights)
     projected = x @ kernel + bias
 
@@ -147,7 +152,19 @@ def test_highway_lstm_by_plain_numpy(reverse):
             cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
             hidden = sigmoid(o) * np.tanh(cell)
             state = sigmoid(r) * hidden + (1 - sigmoid(r)) * projected[row, t, 15:]
+            state = factors[row] * state
             assert_close(found[row, t], state, tolerance=1e-5)
+
+
+def test_kernel_of_each_gate_is_orthogonal():
+    layer = HighwayLSTM(3)
+    layer.build((None, None, 5))
+    kernel, _, recurrent = map(to_numpy, layer.weights)
+    blocks = [*np.split(kernel, 6, axis=1), *np.split(recurrent, 5, axis=1)]
+    for block in blocks:
+        assert_close(block.T @ block, np.eye(3), tolerance=1e-5)
+    for one, other in itertools.combinations(blocks[6:], 2):
+        assert (one != other).any()
 
 
 def test_scores_of_roles(settings):
