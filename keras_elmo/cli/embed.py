@@ -169,12 +169,7 @@ def _embed_to_file(arguments):
     except (KeyboardInterrupt, OSError, MemoryError):
         _tell_what_is_kept(arguments.output)
         raise
-    _print_reasons(report.reasons)
-    if report.invalid_lines:
-        lines = counted(report.invalid_lines, "line")
-        print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
-    if report.failed > len(report.reasons):
-        print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
+    _print_oddities(report)
     rate = report.tokens / max(report.seconds, 1e-9)
     print(
         f"Wrote the vectors of {counted(report.lines, 'sentence')} to {arguments.output} "
@@ -220,9 +215,20 @@ def _first_sentences(records):
     return shown
 
 
+def _print_oddities(report):
+    _print_reasons(report.reasons)
+    if report.failed > len(report.reasons):
+        print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
+    if report.invalid_lines:
+        lines = counted(report.invalid_lines, "line")
+        print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
+
+
 def _print_reasons(reasons):
-    for line, reason in reasons:
-        print(f"keras-elmo: line {line + 1:,}: {reason}", file=sys.stderr)
+    """Prints why lines could not be read: the shard if there are several, the line, the reason."""
+    for *shard, line, reason in reasons:
+        place = ", ".join([*shard, f"line {line + 1:,}"])
+        print(f"keras-elmo: {place}: {reason}", file=sys.stderr)
 
 
 def _embed_on_ray(arguments):
@@ -237,8 +243,7 @@ def _embed_on_ray(arguments):
         embedder=_embedder_options(arguments),
         **_file_options(arguments),
     )
-    for shard, line, reason in report.reasons:
-        print(f"keras-elmo: {shard}, line {line + 1:,}: {reason}", file=sys.stderr)
+    _print_oddities(report)
     print(
         f"Wrote the vectors of {counted(report.lines, 'sentence')} in "
         f"{counted(report.shards, 'shard')} to {arguments.output} "

@@ -25,12 +25,13 @@ class EmbeddedShards:
     lines: int = 0  # in the output
     tokens: int = 0  # embedded by this job
     failed: int = 0  # lines that could not be read; their arrays have no tokens
+    invalid_lines: int = 0  # with bytes that are not UTF-8, which are dropped
     reasons: list[tuple[str, int, str]] = dataclasses.field(default_factory=list)
     """For some of those, the shard, the line's number from 0 and the reason."""
 
     def add(self, row: dict) -> None:
         """Adds what an actor returned for a shard."""
-        for name in ("skipped", "lines", "tokens", "failed"):
+        for name in ("skipped", "lines", "tokens", "failed", "invalid_lines"):
             setattr(self, name, getattr(self, name) + row[name])
         name = os.path.basename(row["source"])
         self.reasons += [(name, line, reason) for line, reason in row["reasons"]]

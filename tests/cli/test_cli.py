@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import ElmoLayer, Embedder, cli, encode_sentences
+from keras_elmo.embedding import distributed
 
 TINY = str(Path(__file__).parents[1] / "golden" / "inference" / "default")
 
@@ -242,6 +243,18 @@ def test_several_files_are_no_sentences(capsys, tmp_path):
     err = wrong_usage(capsys, "embed", *names, "--output", str(tmp_path / "v.h5"))
     assert f"--input {names[0]}; or many with --ray" in err
     assert not (tmp_path / "v.h5").exists()
+
+
+def test_what_was_odd_in_shards_is_mentioned(capsys, tmp_path, monkeypatch):
+    reasons = [("b.jsonl", 4, "not JSON")]
+    report = distributed.EmbeddedShards(lines=90, failed=30, invalid_lines=2, reasons=reasons)
+    monkeypatch.setattr(distributed, "embed_shards", lambda *_, **__: report)
+    code, _, err = run(capsys, "embed", "--input", "x", "--ray", "--output", str(tmp_path / "v"))
+    assert code == 0 and err.splitlines() == [
+        "keras-elmo: b.jsonl, line 5: not JSON",
+        "keras-elmo: ... 30 such lines in all",
+        "keras-elmo: 2 lines with invalid UTF-8 (those bytes dropped)",
+    ]
 
 
 def test_ray_does_not_overwrite(capsys, tmp_path):

@@ -70,9 +70,10 @@ def test_two_actors_one_of_which_dies(tmp_path, shards, request):
     assert not ray.is_initialized()
     ray.init(include_dashboard=False, logging_level="ERROR")  # as a program that uses Ray itself
     request.addfinalizer(ray.shutdown)
-    (tmp_path / "e.txt").write_text("one more\n")
+    (tmp_path / "e.txt").write_bytes(b"one mor\xe9\n")
     report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
     assert (report.shards, report.skipped, report.lines, report.tokens) == (5, 4, 81, 2)
+    assert report.invalid_lines == 1
     with pytest.raises(ValueError, match=r"[a-e]\.txt\.parquet was made with another output"):
         embed_shards(shards, tmp_path / "out", output="top", **ARGUMENTS)
     (tmp_path / "other" / ".a.txt.parquet.parts").mkdir(parents=True)
