@@ -181,7 +181,7 @@ class Embedder:
     Example:
 
     >>> from keras_elmo.compat import Embedder
-    >>> Embedder("many-languages/159").sents2elmo([["Il", "gatto"], ["Ciao"]])[0].shape
+    >>> Embedder("many-languages/it").sents2elmo([["Il", "gatto"], ["Ciao"]])[0].shape
     (2, 1024)
 
     Reference: elmoformanylangs 0.0.4, `elmoformanylangs.Embedder`.

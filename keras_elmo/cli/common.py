@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from keras_elmo.atomic import check_free, check_is_file
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import language_model_path, list_models
+from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 
 if TYPE_CHECKING:
     from rich.columns import Columns
@@ -117,7 +118,8 @@ def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: boo
 
 def check_exists(model: str) -> None:
     """Raises FileNotFoundError if there is no file or folder of a language model."""
-    if not language_model_path(model).exists():
+    path = language_model_path(model)
+    if not path.exists() and find_tf1_checkpoint(path) is None:
         raise FileNotFoundError(
             f"There is no {model}: expected a training folder, a checkpoint, or a folder with "
             "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."

@@ -29,7 +29,8 @@ def add_command(commands, common):
         "model",
         metavar="MODEL",
         help="a folder with options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt (as "
-        "`train` and `export` write it), a checkpoint, or default, the bundled model",
+        "`train` and `export` write it), a checkpoint, also bilm-tf's own, or default, the bundled "
+        "model",
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     command.add_argument(

@@ -24,7 +24,10 @@ def add_command(commands, common):
         "checkpoint",
         nargs="?",
         metavar="CHECKPOINT",
-        help="a checkpoint or the folder of a training run",
+        help="a checkpoint or the folder of a training run, also bilm-tf's own",
+    )
+    command.add_argument(
+        "--vocab", metavar="FILE", help="the vocabulary of CHECKPOINT, if it is not in the folder"
     )
     command.add_argument("--model", help=A_MODEL)
     command.add_argument(
@@ -50,6 +53,8 @@ def _check(arguments, parser):
         parser.error("give a CHECKPOINT or --model")
     if arguments.checkpoint is not None and arguments.format != "hdf5":
         parser.error("a checkpoint is exported as hdf5; give the folder of that as --model")
+    if arguments.vocab is not None and arguments.checkpoint is None:
+        parser.error("--vocab is the vocabulary of a CHECKPOINT: leave it out")
     check_free(arguments.output, arguments.overwrite)
     if arguments.checkpoint is not None:
         check_exists(arguments.checkpoint)
@@ -62,7 +67,7 @@ def _export(arguments):
     if arguments.checkpoint is not None:
         from keras_elmo.training.loading import export_language_model
 
-        export_language_model(arguments.checkpoint, output, arguments.overwrite)
+        export_language_model(arguments.checkpoint, output, arguments.vocab, arguments.overwrite)
         print(f"Wrote the model to {output}: ElmoLayer({output!r})")
         return
     from keras_elmo.export.convert import convert

@@ -254,7 +254,8 @@ def _catalog():
         "bundled: a small biLM trained on books and modern text",
         (str(installed if installed.is_dir() else _PACKAGE.parent / "weights" / "default"),),
         tokenization="Penn Treebank style, case kept",
-        license="Apache-2.0; trained on text in the public domain or under CC0, CC BY or CC BY-SA",
+        license="Apache-2.0; trained on text in the public domain, under CC0, CC BY or CC BY-SA, "
+        "or (0.4 %) under the open terms of the American National Corpus",
         language="en",
     )
     text = "trained on the 1 Billion Word Benchmark"

@@ -28,8 +28,9 @@ def load_language_model(
 
     Args:
         path: A folder with options.json, weights.hdf5 and softmax.hdf5, as `export_hdf5` writes
-            it; the folder of a training run; a checkpoint; or `"default"`, the bundled model. The
-            other models that are known by name have no softmax.
+            it; the folder of a training run or a checkpoint, also bilm-tf's own, which TensorFlow
+            reads; or `"default"`, the bundled model. The other models that are known by name have
+            no softmax.
         vocabulary: The vocabulary file; `None` for the vocabulary.txt in the folder.
 
     Returns:
@@ -49,6 +50,11 @@ def load_language_model(
     if path in list_models() and get_model(os.fspath(path)).architecture:
         raise ValueError(NO_LEXICON)
     path = language_model_path(path)
+    if find_tf1_checkpoint(path) is not None:
+        vocabulary = _vocabulary(vocabulary, _folder(path))
+        model = _plain_model(ElmoConfig.from_json(_options_beside(path)), len(vocabulary))
+        model.load_tf1_checkpoint(path)
+        return model, vocabulary
     if not _holds_model(path):
         checkpoint = _checkpoint_at(path)
         folder = path if path.is_dir() else path.resolve().parent.parent
@@ -70,12 +76,15 @@ def load_language_model(
 
 
 def export_language_model(
-    checkpoint: str | os.PathLike, folder: str | os.PathLike, overwrite: bool = False
+    checkpoint: str | os.PathLike,
+    folder: str | os.PathLike,
+    vocabulary: str | os.PathLike | None = None,
+    overwrite: bool = False,
 ) -> None:
-    """Writes options, weights, softmax and vocabulary of a checkpoint or a training folder."""
+    """Writes options, weights, softmax and vocabulary of what `load_language_model` reads."""
     with atomic_folder(folder, overwrite) as partial:
-        model, vocabulary = load_language_model(checkpoint)
-        model.export_hdf5(partial, vocabulary)
+        model, words = load_language_model(checkpoint, vocabulary)
+        model.export_hdf5(partial, words)
 
 
 def config_of(model: str | os.PathLike) -> ElmoConfig:
@@ -104,18 +113,12 @@ def start_from(
     """
     is_name = source in list_models()
     path = (get_model(os.fspath(source)).local_path if is_name else None) or Path(source)
-    if find_tf1_checkpoint(path) is not None:
-        if not source_vocabulary:
-            raise ValueError("To start from a bilm-tf checkpoint, give its start_vocabulary.")
-        old_vocabulary = Vocabulary.from_file(source_vocabulary)
-        old = _plain_model(ElmoConfig.from_json(_options_beside(path)), len(old_vocabulary))
-        old.load_tf1_checkpoint(path)
-    elif (is_name or _holds_model(path)) and not (path / "softmax.hdf5").exists():
+    has_softmax = (path / "softmax.hdf5").exists() or find_tf1_checkpoint(path) is not None
+    if (is_name or _holds_model(path)) and not has_softmax:
         model.load_hdf5(source)
         _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
         return
-    else:
-        old, old_vocabulary = load_language_model(path, source_vocabulary)
+    old, old_vocabulary = load_language_model(path, source_vocabulary)
     shared = model.start_from(old, vocabulary, old_vocabulary)
     _log.info(
         f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
@@ -134,7 +137,11 @@ def _vocabulary(given, folder):
 
 def _options_beside(path):
     """The options.json of a folder, or beside a file."""
-    return (path if path.is_dir() else path.parent) / "options.json"
+    return _folder(path) / "options.json"
+
+
+def _folder(path):
+    return path if path.is_dir() else path.parent
 
 
 def _holds_model(path):

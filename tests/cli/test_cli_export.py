@@ -62,6 +62,7 @@ def test_a_mistyped_model_is_named_before_the_backend_loads(capsys, tmp_path, mo
         ((), "give a CHECKPOINT or --model"),
         (("run", "--model", "default"), "give a CHECKPOINT or --model"),
         (("run", "--format", "onnx"), "a checkpoint is exported as hdf5"),
+        (("--model", "default", "--vocab", "v.txt"), "--vocab is the vocabulary of a CHECKPOINT"),
     ],
 )
 def test_wrong_usage_leaves_with_2(capsys, arguments, message):

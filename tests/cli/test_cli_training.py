@@ -180,13 +180,28 @@ def test_start_from_bilm_tf(capsys, tmp_path):
     arguments = ["train", TRAIN, "--vocab", VOCAB, "--start-from", checkpoint, "--steps", 1]
     arguments += ["--learning-rate", 1e-6, "--output", tmp_path / "run", "--held-out", HELD_OUT]
     code, _, err = run(capsys, *arguments)
-    assert code == 1 and "give its --start-vocab" in err
+    assert code == 1 and "or --start-vocab" in err
     code, out, _ = run(capsys, *arguments, "--start-vocab", VOCAB)
     assert code == 0 and "127 of 127 words" in out
     code, out, _ = run(capsys, "evaluate", tmp_path / "run", HELD_OUT, "--bilm-tf",
                        "--batch-size", 1)  # fmt: skip
     # bilm-tf's own figure for its checkpoint, after a step that hardly moves.
     assert float(out.split()[2]) == pytest.approx(93.2289, rel=1e-3)
+
+
+@tensorflow_only
+def test_bilm_tf_checkpoint_is_evaluated_and_exported(capsys, tmp_path):
+    checkpoint = DATA.parent / "train_tiny_ckpt"
+    as_bilm_tf = [HELD_OUT, "--bilm-tf", "--batch-size", 1]
+    code, _, err = run(capsys, "evaluate", checkpoint, *as_bilm_tf)
+    assert code == 1 and "There is no vocabulary" in err and "by --vocab" in err
+    code, out, _ = run(capsys, "evaluate", checkpoint, *as_bilm_tf, "--vocab", VOCAB)
+    assert code == 0 and float(out.split()[2]) == pytest.approx(93.2289, rel=1e-5)
+    prefix, folder = checkpoint / "model.ckpt-30", tmp_path / "model"
+    code, out, err = run(capsys, "export", prefix, "--vocab", VOCAB, "--output", folder)
+    assert code == 0, err
+    code, out, _ = run(capsys, "evaluate", folder, *as_bilm_tf)
+    assert code == 0 and float(out.split()[2]) == pytest.approx(93.2289, rel=1e-5)
 
 
 @pytest.mark.slow
