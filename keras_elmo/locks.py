@@ -12,13 +12,13 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]  # on Windows, where files that are open cannot be removed
 
 
-def lock(file: IO, *, shared: bool = False) -> None:
+def lock(file: IO | int, *, shared: bool = False) -> None:
     """Locks an open file. Raises BlockingIOError if it is locked, OSError if it cannot be."""
     if fcntl is not None:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
-def unlock(file: IO) -> None:
+def unlock(file: IO | int) -> None:
     """Unlocks an open file, which a forked process may have open still."""
     if fcntl is not None:
         with contextlib.suppress(OSError):  # a file system without locks
@@ -37,16 +37,38 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
         BlockingIOError: if another one is in the folder.
     """
     # A file: across machines a folder has no locks.
-    with open(Path(folder) / ".lock", "a+") as file:
-        try:
-            lock(file)
-        except BlockingIOError:
-            raise BlockingIOError(
-                f"{other} is running in {folder}: wait for its end, or choose another output."
-            ) from None
-        except OSError:
-            pass  # a file system without locks
-        try:
+    with open(Path(folder) / ".lock", "a+") as file, _locked(file, other, folder):
+        yield
+
+
+@contextlib.contextmanager
+def locked_output(folder: str | os.PathLike, output: str) -> Iterator[None]:
+    """Keeps others on this machine out of an existing folder, in which no file appears.
+
+    Raises BlockingIOError, which names the `output` that is made there, if another one is in it.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with _locked(descriptor, "Another process", output):
             yield
-        finally:
-            unlock(file)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(file, other, place):
+    try:
+        lock(file)
+    except BlockingIOError:
+        raise BlockingIOError(
+            f"{other} is at work in {place}: wait for its end, or choose another output."
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+    try:
+        yield
+    finally:
+        unlock(file)

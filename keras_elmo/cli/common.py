@@ -66,6 +66,10 @@ def printed_log() -> Iterator[None]:
     """Prints what the library logs in the block."""
 
     class Printer(logging.StreamHandler):
+        def emit(self, record):
+            self.stream = sys.stdout  # while a progress bar is shown, it prints above the bar
+            super().emit(record)
+
         def handleError(self, record):
             if isinstance(sys.exc_info()[1], BrokenPipeError):
                 discard_output()  # nobody reads on; the work goes on

@@ -56,8 +56,8 @@ class Embedder:
     Threads can share an Embedder. Other processes must be spawned, not forked, by
     `multiprocessing.set_start_method("spawn")`; it is pickled with its weights and cached words.
 
-    When its layer is trained or gets other weights, the Embedder goes on with those and an empty
-    cache.
+    When its layer is trained or loads other weights, the Embedder goes on with those and an empty
+    cache. After you have changed single rows of an array by hand, make a new one.
 
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
@@ -128,13 +128,13 @@ class Embedder:
         if isinstance(word_cache, int):
             word_cache = WordCache(word_cache) if word_cache else None
         self.word_cache = word_cache = word_cache if self.config.reads_text else None
-        self._shares_cache = False
+        self._checked_cache: WordCache | None = None
         self._lock = threading.Lock()
         self._some_weights = SomeWeights(self.layer)
         self._known_weights = self._some_weights.run()
         if word_cache:
-            word_cache.rename(self._vocabulary_key)
-            self._check_cache()
+            self._check_cache(word_cache)
+            self._checked_cache = word_cache
 
     def __repr__(self) -> str:
         return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
@@ -378,10 +378,11 @@ class Embedder:
         if cache is None or not keys:
             return self._encode(keys)
         with cache.lock:
-            if cache:
-                self._check_cache()
+            if cache is not self._checked_cache:
+                self._check_cache(cache)
             vectors = cache.fetch(keys, self._encode)
-            self._shares_cache = True  # a new cache belongs to the first model that has filled it
+            # A new cache belongs to the first model that has filled it.
+            self._checked_cache = cache
             return vectors
 
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
@@ -445,14 +446,20 @@ class Embedder:
                     self._compile()  # quantizes anew
                 if self.word_cache is not None:
                     self.word_cache = WordCache(self.word_cache.max_words)
-                    self._shares_cache = False
             return self.word_cache
 
-    def _check_cache(self):
-        """Once: raises ValueError unless the cache's vectors are this model's."""
-        if self._shares_cache:
-            return
-        keys, known = self.word_cache.latest(_WORDS_TO_COMPARE)
+    def _check_cache(self, cache):
+        """Raises ValueError unless the vectors in the cache, if any, are this model's."""
+        with cache.lock:
+            if cache:
+                self._check_vectors(*cache.latest(_WORDS_TO_COMPARE))
+            rules = self.layer.char_encoder.rules
+            cache.adopt(
+                f"{type(rules).__name__} {self.config.max_characters_per_token}",
+                self._vocabulary_key,
+            )
+
+    def _check_vectors(self, keys, known):
         width = self.config.projection_dim
         if known.shape[1] != width:
             raise ValueError(
@@ -467,7 +474,6 @@ class Embedder:
                 f"The word cache is of another model: its vectors of {words} are not those of this "
                 "model's token encoder. Give each model a WordCache of its own."
             )
-        self._shares_cache = True
 
 
 def _joined(pieces, overlap):

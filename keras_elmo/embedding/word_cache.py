@@ -48,6 +48,7 @@ class WordCache:
         self.lock = threading.RLock()
         # The bytes of each vector, in the order of last use.
         self._vectors: collections.OrderedDict[Key, bytes] = collections.OrderedDict()
+        self._rules: str | None = None
 
     def __len__(self) -> int:
         return len(self._vectors)
@@ -147,12 +148,27 @@ class WordCache:
             keys = list(itertools.islice(reversed(self._vectors), count))
             return keys, self._rows(keys)
 
-    def rename(self, key_of: Callable[[Key], Key]) -> None:
-        """Gives words the keys `key_of(key)`, except where that is another word's."""
+    def adopt(self, rules: str, key_of: Callable[[Key], Key]) -> None:
+        """Gives words, those of a file say, the keys of a model; later ones have them already.
+
+        Raises ValueError if the words have the keys of a model with other rules.
+
+        Args:
+            rules: What tells apart the rules that models make keys by.
+            key_of: From a word to its key.
+        """
         with self.lock:
-            renamed = collections.OrderedDict()
+            if self._rules == rules:
+                return
+            if self._rules is not None and self._vectors:
+                raise ValueError(
+                    "The word cache is of another model, which reads other parts of a word. Give "
+                    "each model a WordCache of its own."
+                )
+            self._rules, renamed = rules, collections.OrderedDict()
             for key, vector in self._vectors.items():
                 new = key_of(key)
+                # Unless it is another word's.
                 renamed[key if new in self._vectors or new in renamed else new] = vector
             self._vectors = renamed
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write, remove, remove_replaced, replace, sync_to_disk
 from keras_elmo.embedding.blocks import in_blocks
+from keras_elmo.locks import locked_output
 from keras_elmo.text.characters import token_bytes
 from keras_elmo.text.reader import Record
 
@@ -123,22 +124,29 @@ class VectorWriter(abc.ABC):
         self._folder = _parts_folder(path)
         self._rows: list[tuple[int, Record, np.ndarray]] = []  # of the next part
         self._num_bytes = 0
-        self._parts, self._is_finished = self.stored_parts(path) if resume else ([], False)
-        self._is_clean = False
-        if self._parts:
-            self.num_lines, self.digest, stored_settings = self._parts[-1].end
-            self._check_settings(stored_settings)
         os.makedirs(self._folder, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(locked_output(self._folder, path))
+            stack.callback(self._remove_empty_folder)
+            self._parts, self._is_finished = self.stored_parts(path) if resume else ([], False)
+            self._is_clean = False
+            if self._parts:
+                self.num_lines, self.digest, stored_settings = self._parts[-1].end
+                self._check_settings(stored_settings)
+            self._at_end = stack.pop_all()
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, *error):
-        if kind is not None:
-            with contextlib.suppress(Exception):  # what went wrong first is raised
-                self._end_part()
+        with self._at_end:
+            if kind is not None:
+                with contextlib.suppress(Exception):  # what went wrong first is raised
+                    self._end_part()
+
+    def _remove_empty_folder(self):
         with contextlib.suppress(OSError):
-            os.rmdir(self._folder)  # if it is empty
+            os.rmdir(self._folder)
 
     def write(self, records: Sequence[Record], vectors: Sequence[np.ndarray]) -> None:
         """Adds a block of lines with an array each, float32 `(D,)`, `(T, D)` or `(L, T, D)`."""

@@ -39,8 +39,9 @@ def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
     Reference: https://www.tensorflow.org/hub/modules/google/elmo/1, "Outputs".
     """
     layers, mask = layer.every_layer(inputs)
-    elmo = layer.mixes[0](layers, mask=mask)
-    num_words = ops.sum(ops.cast(mask, elmo.dtype), axis=1, keepdims=True)
+    # The sum over a long sentence needs float32.
+    elmo = ops.cast(layer.mixes[0](layers, mask=mask), "float32")
+    num_words = ops.sum(ops.cast(mask, "float32"), axis=1, keepdims=True)
     outputs = {
         **_named_layers(layer.config, layers),
         "elmo": elmo,

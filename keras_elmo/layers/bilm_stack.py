@@ -171,6 +171,7 @@ class BiLMStack(Configured, keras.layers.Layer):
 
     def _run(self, inputs, mask, initial_state, training):
         """The vectors of every layer of each direction on its inputs, and the state after."""
+        self._check_state(initial_state)
         layers, states = [], []
         for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
             state = None if initial_state is None else [part[:, d] for part in initial_state]
@@ -185,6 +186,18 @@ class BiLMStack(Configured, keras.layers.Layer):
             layers.append(outputs)
             states.append(state)
         return layers, _stack_states(states)
+
+    def _check_state(self, state):
+        if state is None:
+            return
+        expected = [
+            (self.num_directions, self.num_layers, dim)
+            for dim in (self.projection_dim, self.lstm_dim)
+        ]
+        found = [tuple(part.shape) for part in state]
+        if [shape[1:] for shape in found] != expected:
+            h, c = (f"(B, {', '.join(map(str, shape))})" for shape in expected)
+            raise ValueError(f"initial_state must be (h, c) of shapes {h} and {c}, got {found}.")
 
     def _drop(self, x, training):
         if not training or not self.dropout:

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.configured import Configured
+from keras_elmo.layers.dense import Dense
 from keras_elmo.layers.highway import Highway
 from keras_elmo.layers.initializers import normal, uniform
 from keras_elmo.layers.placeholders import as_ids
@@ -99,7 +100,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         ]
         self.projection = None
         if config.projects_characters:
-            self.projection = keras.layers.Dense(
+            self.projection = Dense(
                 projection_dim,
                 kernel_initializer=normal(config.num_filters**-0.5),
                 dtype=self.dtype_policy,

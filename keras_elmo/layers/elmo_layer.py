@@ -302,26 +302,28 @@ class ElmoLayer(keras.layers.Layer):
         return DistinctWords(ops.convert_to_tensor(rows), ops.convert_to_tensor(index))
 
     def call(self, inputs, training=None):
-        layers, mask = self.every_layer(inputs)
+        layers, mask = self.every_layer(inputs, training=training)
         if self.output_kind == "layers":
             return layers
         mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
         return mixed[0] if self.num_mixes == 1 else mixed
 
-    def every_layer(self, inputs: Any) -> tuple[Any, Any]:
+    def every_layer(self, inputs: Any, training: bool | None = None) -> tuple[Any, Any]:
         """What the mixes are made of: vectors `(B, L + 1, T, 2 * P)` and their mask `(B, T)`.
 
         Args:
             inputs: As for a call of the layer.
+            training: Whether a gradient will be asked for; without, it takes longer.
         """
         inputs = self._prepared(inputs)
+        training = bool(training) and self.bilm.trainable  # a frozen biLM has no gradient
         mask = self._mask_with_boundaries(inputs)
         if isinstance(inputs, DistinctWords):  # each word is encoded once
             tokens = gather(self.token_encoder(inputs.rows), inputs.index)
         else:
             tokens = self.token_encoder(ops.cast(inputs, "int32"))
         # The begin of a sentence is at the first position, the end at the last valid one.
-        layers, mask = self._run_bilm(tokens, mask)[:, :, 1:-1], mask[:, 2:]
+        layers, mask = self._run_bilm(tokens, mask, training)[:, :, 1:-1], mask[:, 2:]
         layers = aligned(layers, self.alignment)
         return masked(layers, mask[:, None, :, None]), mask
 
@@ -331,9 +333,9 @@ class ElmoLayer(keras.layers.Layer):
             return inputs.index != 0
         return ops.any(inputs != 0, axis=-1) if self.config.reads_text else inputs != 0
 
-    def _run_bilm(self, tokens, mask):
+    def _run_bilm(self, tokens, mask, training):
         if not self.stateful:
-            return self.bilm(tokens, mask=mask)
+            return self.bilm(tokens, mask=mask, training=training)
         batch_size = ops.shape(tokens)[0]
         if isinstance(batch_size, int) and batch_size > self.max_batch_size:
             raise ValueError(
@@ -348,6 +350,7 @@ class ElmoLayer(keras.layers.Layer):
             mask=mask,
             initial_state=tuple(state[:batch_size] for state in before),
             return_state=True,
+            training=training,
         )
         for variable, state, old in zip(variables, states, before):
             state = ops.stop_gradient(ops.cast(state, "float32"))

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_elmo.layers.dense import Dense
 from keras_elmo.layers.initializers import normal
 
 
@@ -40,7 +41,7 @@ class Highway(keras.layers.Layer):
         self.gate.build(input_shape)
 
     def _dense(self, dim, activation, bias_initializer, name):
-        return keras.layers.Dense(
+        return Dense(
             dim,
             activation,
             kernel_initializer=normal(dim**-0.5),

@@ -9,6 +9,7 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.configured import Configured
+from keras_elmo.layers.dense import Dense
 from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.ops.gather import gather
@@ -86,7 +87,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="characters",
             )
-        self.word_projection = keras.layers.Dense(
+        self.word_projection = Dense(
             projection_dim,
             kernel_initializer=glorot_uniform(),
             use_bias=self.characters is None,  # that of the characters has one

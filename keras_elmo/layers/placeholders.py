@@ -7,16 +7,17 @@ from keras import ops
 
 
 def as_ids(inputs: Any, expected: str = "", made_with: str = "") -> Any:
-    """The inputs; int32 in place of such floats.
+    """The inputs as int32; without `expected`, only such floats.
 
     Raises ValueError if others are not integers, where it says in words what is `expected`.
     """
-    if _are_placeholders(inputs):
-        return ops.cast(inputs, "int32")
-    if expected and not keras.backend.is_int_dtype(inputs.dtype):
-        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
-        raise ValueError(f"{expected}, got dtype {dtype} and shape {shape}. Use {made_with}.")
-    return inputs
+    if not _are_placeholders(inputs):
+        if not expected:
+            return inputs
+        if not keras.backend.is_int_dtype(inputs.dtype):
+            dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
+            raise ValueError(f"{expected}, got dtype {dtype} and shape {shape}. Use {made_with}.")
+    return ops.cast(inputs, "int32")
 
 
 def as_strings(inputs: Any) -> Any:

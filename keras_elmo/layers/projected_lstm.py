@@ -99,6 +99,11 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
         if initial_state is None:
             dims, batch_size = (self.projection_dim, self.units), ops.shape(inputs)[0]
             initial_state = [ops.zeros((batch_size, dim), self.state_dtype) for dim in dims]
+        elif [part.shape[1] for part in initial_state] != [self.projection_dim, self.units]:
+            raise ValueError(
+                f"initial_state must be (h, c) of shapes (B, {self.projection_dim}) and "
+                f"(B, {self.units}), got {[tuple(part.shape) for part in initial_state]}."
+            )
         state = (ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
         bias = ops.cast(self.running_bias(), self.compute_dtype)
         kernel, *recurrent_kernels = (

@@ -12,6 +12,7 @@ from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.weight_table import WeightEntry, check_declared_bytes, weight_table
 from keras_elmo.text.lexicon import Lexicon
+from keras_elmo.text.vocabulary import Vocabulary
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
@@ -49,6 +50,7 @@ def write_model(
     config: ElmoConfig,
     softmax: tuple[Any, Any] | None = None,
     lexicon: Lexicon | None = None,
+    vocabulary: Vocabulary | None = None,
     dtype: str = "float32",
 ) -> None:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
@@ -62,6 +64,7 @@ def write_model(
         config: The model's `ElmoConfig`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
         lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
+        vocabulary: The words of the softmax, written to vocabulary.txt.
         dtype: `"float32"` or `"float16"`, of the stored weights.
     """
     os.makedirs(folder, exist_ok=True)
@@ -84,6 +87,8 @@ def write_model(
             for name, array in arrays.items():
                 check_finite(array, f"The array {name} of this model")
             _write_arrays(partial("softmax.hdf5"), arrays.items())
+        if vocabulary is not None:
+            vocabulary.write(partial("vocabulary.txt"))
 
 
 def _arrays(owner, config, dtype):
@@ -244,7 +249,10 @@ def variables_and_values(
 
 def array_of(owner: Any, entry: WeightEntry) -> np.ndarray:
     """The array that variables hold, float32."""
-    values = [_to_float32(variable_at(owner, path)) for path in entry.variables]
+    variables = [variable_at(owner, path) for path in entry.variables]
+    if any("int" in str(variable.dtype) for variable in variables):
+        raise ValueError(f"{entry.name} is quantized: write the model before it is.")
+    values = map(_to_float32, variables)
     return entry.join(*values).reshape(entry.shape)
 
 

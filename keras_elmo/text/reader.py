@@ -3,9 +3,11 @@
 import codecs
 import contextlib
 import dataclasses
+import functools
 import glob
 import gzip
 import hashlib
+import itertools
 import json
 import lzma
 import os
@@ -27,6 +29,7 @@ _MAGIC = {
     b"PK\x03\x04": "zip",
     b"\x89HDF": "HDF5",
 }
+_MAX_LINE_BYTES = 2**28
 
 
 def counted(number: int, noun: str) -> str:
@@ -121,7 +124,9 @@ def read_records(
         yield from _records(_lines(source, "The text"), None, field, max_line_tokens)
         return
     name = os.fspath(source)
-    if field is None and name.removesuffix(".gz").removesuffix(".xz").endswith(".jsonl"):
+    if field is None and os.fsdecode(name).lower().removesuffix(".gz").removesuffix(".xz").endswith(
+        ".jsonl"
+    ):
         field = "text"
     with open_text(name) as (raw, lines):
         # A pipe has no position.
@@ -133,10 +138,13 @@ def _records(lines, raw, field, max_line_tokens):
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line)
-        tokens, error = (split_tokens(line), None) if field is None else _json_tokens(line, field)
+        # A line that is much too long is not split to its end.
+        most = -1 if max_line_tokens is None else max_line_tokens + 1
+        tokens, error = (
+            (line.split(None, most), None) if field is None else _json_tokens(line, field)
+        )
         if max_line_tokens is not None and len(tokens) > max_line_tokens:
-            error = f"{len(tokens):,} tokens, more than max_line_tokens={max_line_tokens}"
-            tokens = []
+            error, tokens = f"more tokens than max_line_tokens={max_line_tokens}", []
         position = 0 if raw is None else raw.tell()
         yield Record(tokens, error, digest.hexdigest(), position, _is_utf8(line))
 
@@ -204,7 +212,9 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator
 
 
 def _lines(file, name):
-    lines = iter(file)
+    lines = iter(file)  # a list of lines, too
+    if hasattr(file, "readline"):
+        lines = iter(functools.partial(file.readline, _MAX_LINE_BYTES), b"")
     first = next(lines, b"")
     if kind := next((kind for magic, kind in _MAGIC.items() if first.startswith(magic)), None):
         raise ValueError(
@@ -216,6 +226,10 @@ def _lines(file, name):
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):
         raise ValueError(f"{name} has lines that end in CR alone: convert them to end in LF.")
     first = first.removeprefix(codecs.BOM_UTF8)
-    if first:
-        yield first
-    yield from lines
+    for line in itertools.chain([first] if first else [], lines):
+        if len(line) >= _MAX_LINE_BYTES:
+            raise ValueError(
+                f"{name} has a line of more than {_MAX_LINE_BYTES >> 20} MiB: give each sentence a "
+                "line of its own."
+            )
+        yield line

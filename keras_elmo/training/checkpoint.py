@@ -1,6 +1,7 @@
 """Checkpoints from which a training run is resumed as if it had never been stopped."""
 
 import contextlib
+import dataclasses
 import errno
 import json
 import logging
@@ -20,6 +21,7 @@ import keras
 import numpy as np
 
 from keras_elmo.atomic import atomic_write
+from keras_elmo.config import ElmoConfig
 from keras_elmo.training.distribution import (
     check_same_everywhere,
     is_first_process,
@@ -64,8 +66,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         history: A dict for each epoch that ended: `epoch`, `step` and the logs.
 
     Raises:
-        ValueError: if the latest checkpoint is of another model, optimizer or corpus.
-        OSError: if the disk is full; earlier checkpoints stay as they are.
+        ValueError: if the latest checkpoint is of another model, optimizer or corpus, or the
+            training has diverged.
+        OSError: if the disk is full. In all cases earlier checkpoints stay as they are.
 
     Example:
 
@@ -227,10 +230,12 @@ def _checkpoints(folder):
     return [(int(match[1]), path) for match, path in matches if match]
 
 
-def remove_partial_files(folder: str | os.PathLike) -> None:
-    """Removes what killed processes were writing in a folder."""
+def remove_partial_files(folder: str | os.PathLike, older_than: float = 0) -> None:
+    """Removes what killed processes were writing in a folder, unchanged for so many seconds."""
     for path in filter(Path.is_file, Path(folder).glob(".partial-*")):
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime >= older_than:
+                path.unlink()
 
 
 def save_checkpoint(
@@ -238,7 +243,7 @@ def save_checkpoint(
 ) -> None:
     """Writes all variables of a model and its optimizer to an .npz file, whole or not at all.
 
-    A JSON-serializable `state` is kept with them.
+    A JSON-serializable `state` is kept with them. Raises ValueError if a weight is not finite.
     """
     state = {
         "format": _FORMAT,
@@ -251,7 +256,14 @@ def save_checkpoint(
         # By a tensor: TensorFlow does not convert the copies of several replicas.
         array = keras.ops.convert_to_numpy(keras.ops.convert_to_tensor(variable))
         # .npz files do not know bfloat16.
-        arrays[name] = array.astype("float32") if array.dtype.name == "bfloat16" else array
+        array = array.astype("float32") if array.dtype.name == "bfloat16" else array
+        if variable.trainable and not np.isfinite(array).all():
+            raise ValueError(
+                f"The training has diverged: {variable.path} holds NaN or infinity. This was not "
+                "saved; earlier checkpoints are as they were. Start anew with a lower learning "
+                "rate, from one of them if you like."
+            )
+        arrays[name] = array
     arrays[_STATE] = np.frombuffer(json.dumps(state).encode(), np.uint8)
     try:
         with atomic_write(path) as partial:
@@ -283,6 +295,8 @@ def load_checkpoint(
     problems = []
     if optimizer and state["optimizer"] not in _class_names(model.optimizer):
         problems.append(f"its optimizer is {state['optimizer']}")
+    if _architecture(state["model"]) != _architecture(model.get_config()):
+        problems.append("its architecture is another one")
     for name, variable in variables.items():
         if name not in arrays:
             problems.append(f"it has no {variable.path} {tuple(variable.shape)}")
@@ -296,6 +310,12 @@ def load_checkpoint(
     for name, variable in variables.items():
         variable.assign(arrays[name])
     return state
+
+
+def _architecture(model_config):
+    """The `ElmoConfig` in the config of a language model, without the options of its training."""
+    options = model_config.get("config")
+    return options and dataclasses.replace(ElmoConfig.from_dict(options), training_options={})
 
 
 def read_checkpoint_state(path: str | os.PathLike) -> dict[str, Any]:
@@ -313,7 +333,7 @@ def _read(path, names=()):
                 raise DamagedCheckpointError(f"{path} is not a checkpoint of keras_elmo.")
             state = json.loads(file[_STATE].tobytes())
             arrays = {name: file[name] for name in names if name in file}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         # An error of the system, which has a number, says nothing about what is in the file.
         if isinstance(error, DamagedCheckpointError) or getattr(error, "errno", None) is not None:
             raise

@@ -271,6 +271,7 @@ class _Stream:
             np.random.default_rng([self.corpus.seed, self._epoch, file_index]).shuffle(order)
         self._sentences = map(sentences.__getitem__, order[first_sentence:])
         self._sentence = first_sentence
+        self._has_text |= first_sentence > 0
         self._shard += 1
         self._is_new_shard = True
 

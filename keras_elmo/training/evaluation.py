@@ -138,7 +138,7 @@ def bilm_tf_perplexity(
 
     Reference: BILM_TF.md, "Language-model training".
     """
-    _check_vocabulary(model, vocabulary)
+    model.check_vocabulary(vocabulary)
     scorer = Scorer(model, batch_size)
     # bilm-tf moves one word at a time, which decides which row takes which sentence.
     corpus = EvaluationCorpus(
@@ -194,7 +194,7 @@ class Scorer(keras.Model):
         on_sentence: Callable[[SentenceScore], Any] | None = None,
     ) -> PerplexityReport:
         """What the function `perplexity` returns."""
-        _check_vocabulary(self.language_model, vocabulary)
+        self.language_model.check_vocabulary(vocabulary)
         paths, text, ids = find_files(files), TextReport(), vocabulary.id_table()
         every = (tokens for path in paths for tokens in read_sentences(path, text))
         sentences = itertools.islice(every, max_sentences)
@@ -296,11 +296,3 @@ class Scorer(keras.Model):
 
     def zero_state(self):
         return tuple(map(ops.convert_to_numpy, self.language_model.zero_state(self.batch_size)))
-
-
-def _check_vocabulary(model, vocabulary):
-    if len(vocabulary) != model.vocabulary_size:
-        raise ValueError(
-            f"The vocabulary has {len(vocabulary):,} words, the model predicts "
-            f"{model.vocabulary_size:,}. Use the vocabulary the model was trained with."
-        )

@@ -24,7 +24,7 @@ from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES, prefetched
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
-from keras_elmo.training.distribution import all_rows, own_rows, share
+from keras_elmo.training.distribution import all_rows, check_same_everywhere, own_rows, share
 from keras_elmo.training.epochs import CarriedStates, EpochBegin, EpochEnd, EpochPlan
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
@@ -349,6 +349,11 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         first_step, earlier = initial_epoch * steps, []
         for checkpoint in checkpoints:
             first_step, earlier = checkpoint.resume(self, corpus), list(checkpoint.history)
+        check_same_everywhere(
+            steps,
+            f"This process has {steps:,} steps in an epoch, another one has not: give all of them "
+            "the same steps_per_epoch.",
+        )
         plan = EpochPlan(steps, num_steps or epochs * steps, first_step)
         plan.check_steps_per_execution(self.steps_per_execution)
         begin = EpochBegin(plan)
@@ -445,7 +450,18 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 softmax.hdf5 (`softmax/W` (V, P) and `softmax/b` (V,)) are replaced.
             vocabulary: The model's `Vocabulary`, for a vocabulary.txt beside them, which
                 `load_language_model` and `keras-elmo evaluate` read.
+
+        Raises:
+            FileExistsError: if a vocabulary.txt is there already and none is given.
+            ValueError: if a weight is not finite, or the vocabulary is of another size.
         """
+        path = Path(folder) / "vocabulary.txt"
+        if vocabulary is None and path.exists():
+            raise FileExistsError(
+                f"{path} may be that of another model: give the vocabulary of this one, or choose "
+                "another folder."
+            )
+        self.check_vocabulary(vocabulary)
         options = {
             **self.config.training_options,
             "batch_size": self.batch_size,
@@ -458,9 +474,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         config = dataclasses.replace(
             self.config, vocabulary_size=self.vocabulary_size, training_options=options
         )
-        write_model(folder, self, config, softmax=(self.softmax_kernel, self.softmax.bias))
-        if vocabulary is not None:
-            vocabulary.write(Path(folder) / "vocabulary.txt")
+        softmax = self.softmax_kernel, self.softmax.bias
+        write_model(folder, self, config, softmax=softmax, vocabulary=vocabulary)
 
     def load_hdf5(self, model: Any) -> bool:
         """Loads the weights of a model, and the softmax.hdf5 beside them, if any.

@@ -169,5 +169,4 @@ def _checkpoint_at(path):
 
 def _plain_model(config, vocabulary_size):
     """A language model to be loaded, not trained."""
-    unused = dict(batch_size=1, unroll_steps=1, dropout=0.0, num_negative_samples=None)
-    return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False, **unused)
+    return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False)

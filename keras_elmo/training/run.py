@@ -136,7 +136,8 @@ def _train_in(folder, settings, config, shard, model_scope, callbacks, show_prog
     settings = dataclasses.replace(settings, files=_texts(settings.files, folder))
     writes = is_first_process()
     if writes:
-        remove_partial_files(folder)
+        # Another command may be writing here, the scores of `evaluate` say.
+        remove_partial_files(folder, older_than=3600)
         remove_partial_files(folder / "model")
     recorded = _recorded(settings, config)
     begun = _checked_begun(folder, recorded)

@@ -206,10 +206,11 @@ class TrainingSettings:
         for name in (self.vocabulary, options, self.start_vocabulary):
             if name and not os.path.isfile(name):
                 raise FileNotFoundError(f"There is no file {os.fspath(name)}.")
-        source = self.start_from
-        # A checkpoint of TensorFlow 1 goes by what the names of its files begin with.
-        if source and source not in list_models() and not glob.glob(f"{os.fspath(source)}*"):
-            raise FileNotFoundError(f"There is no model {os.fspath(source)} to start from.")
+        if self.start_from and self.start_from not in list_models():
+            path = os.fspath(self.start_from)
+            # A checkpoint of TensorFlow 1 goes by what the names of its files begin with.
+            if not glob.glob(f"{glob.escape(path)}*"):
+                raise FileNotFoundError(f"There is no model {path} to start from.")
 
 
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(TrainingSettings)}

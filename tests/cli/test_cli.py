@@ -1,8 +1,10 @@
 """The command line."""
 
+import contextlib
 import gzip
 import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import ElmoLayer, Embedder, cli, encode_sentences
+from keras_elmo.cli.common import printed_log
 from keras_elmo.embedding import distributed
 
 TINY = str(Path(__file__).parents[1] / "golden" / "inference" / "default")
@@ -255,6 +258,12 @@ def test_what_was_odd_in_shards_is_mentioned(capsys, tmp_path, monkeypatch):
         "keras-elmo: ... 30 such lines in all",
         "keras-elmo: 2 lines with invalid UTF-8 (those bytes dropped)",
     ]
+
+
+def test_the_log_is_printed_above_a_progress_bar():
+    with printed_log(), contextlib.redirect_stdout(io.StringIO()) as above_the_bar:
+        logging.getLogger("keras_elmo").info("step 1")
+    assert above_the_bar.getvalue() == "step 1\n"
 
 
 def test_ray_does_not_overwrite(capsys, tmp_path):

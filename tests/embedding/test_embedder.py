@@ -362,6 +362,24 @@ def test_an_empty_cache_belongs_to_the_first_model_that_uses_it():
     assert len(cache) == 4
 
 
+@pytest.mark.parametrize("same_weights", [True, False])
+def test_a_cache_stays_that_of_a_model_that_reads_more_of_a_word(same_weights):
+    keras.utils.set_random_seed(1)
+    cache, owner = WordCache(), small()
+    owner = Embedder(owner.layer, word_cache=cache)
+    width = owner.config.max_characters_per_token
+    longer = width * "x" + "y"
+    expected = [small(word_cache=0).encode_words([word]) for word in (longer, longer[:12])]
+    np.testing.assert_allclose(owner.encode_words([longer]), expected[0], atol=1e-6)
+    config = dataclasses.replace(owner.config, max_characters_per_token=8)
+    other = ElmoLayer(None, config=config)
+    if same_weights:
+        other.set_weights(owner.layer.get_weights())
+    with pytest.raises(ValueError, match="word cache is of another model"):
+        Embedder(other, word_cache=cache)
+    np.testing.assert_allclose(owner.encode_words([longer[:12]]), expected[1], atol=1e-6)
+
+
 @pytest.mark.parametrize("given", [100, None], ids=["own cache", "given cache"])
 def test_words_are_encoded_anew_when_the_weights_change(given):
     cache = WordCache() if given is None else given

@@ -82,11 +82,14 @@ def test_words_of_other_keys():
     cache = WordCache(max_words=7)
     keys = [b"abc", b"ab", b"xyz", b"xyw", b"q"]
     cache.fetch(keys, encode)
-    cache.rename(lambda key: key[:2])
+    cache.adopt("two bytes", lambda key: key[:2])
     renamed = [b"abc", b"ab", b"xy", b"xyw", b"q"]
     assert cache.latest(5)[0] == renamed[::-1]
     np.testing.assert_array_equal(cache.fetch(renamed, refuse), encode(keys))
     cache.fetch([b"new", b"newer"], encode)
+    cache.adopt("two bytes", lambda key: key[:1])
+    with pytest.raises(ValueError, match="which reads other parts of a word"):
+        cache.adopt("three bytes", lambda key: key[:3])
     np.testing.assert_array_equal(cache.fetch(renamed, refuse), encode(keys))
 
 

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
+from keras_elmo import locks
 from keras_elmo.embedding import writers
 from keras_elmo.embedding.writers import open_writer, stored_lines
 from keras_elmo.text.reader import Record
@@ -74,6 +75,13 @@ def path(tmp_path, request):
     if request.param == "v.parquet":
         pytest.importorskip("pyarrow")
     return tmp_path / request.param
+
+
+@pytest.fixture(autouse=True)
+def no_locks(request, monkeypatch):
+    """Writers that are given up, as by a kill, would hold their locks."""
+    if "one_process_at_a_time" not in request.node.name:
+        monkeypatch.setattr(locks, "fcntl", None)
 
 
 @pytest.fixture
@@ -289,8 +297,20 @@ def test_a_damaged_part_is_noticed(path, small_parts):
         open_writer(path, SETTINGS, resume=True)
 
 
+def test_one_process_at_a_time_writes_a_file(path, small_parts):
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        write_blocks(writer, 1)
+        with pytest.raises(BlockingIOError, match=f"Another process is at work in {path}: wait"):
+            open_writer(path, SETTINGS, resume=True)
+        writer.finish()
+    assert numbers_in(path) == [0, 1]
+    with open_writer(path, SETTINGS, resume=True):
+        pass
+    assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+
+
 def test_two_processes_that_write_one_file(path, small_parts):
-    """The second finds parts that it did not write, and says so."""
+    """Where there are no locks the second finds parts that it did not write, and says so."""
     one, other = (open_writer(path, SETTINGS, resume=True) for _ in range(2))
     write_blocks(one, 2)
     write_blocks(other, 1)

@@ -4,7 +4,9 @@ import keras
 import pytest
 
 from export_checks import TINY
-from keras_elmo import ElmoLayer, export_onnx, export_saved_model
+from helpers import assert_close, to_numpy
+from keras_elmo import ElmoLayer, encode_sentences, export_onnx, export_saved_model
+from keras_elmo.export.checks import named_outputs
 from keras_elmo.export.convert import convert
 
 
@@ -26,6 +28,13 @@ def test_layers_that_cannot_be_served_are_named(arguments, message, tmp_path):
 def test_a_layer_without_a_mix_is_named(export, tmp_path):
     with pytest.raises(ValueError, match="has no mix: make it with output='mix'"):
         export(ElmoLayer(TINY, output="layers"), tmp_path / "1")
+
+
+def test_the_mean_over_a_long_sentence_in_half_precision():
+    layer = ElmoLayer(TINY, dtype="bfloat16")
+    outputs = named_outputs(layer, encode_sentences([["cat"] * 600]))
+    mean = to_numpy(outputs["elmo"]).mean(axis=1)
+    assert_close(to_numpy(outputs["default"]), mean, tolerance=1e-6)
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow writes them")

@@ -136,6 +136,14 @@ def test_bad_input_is_named():
         match=r"num_layers \(n_layers in options.json\) = 0: expected an integer from 1 to 64",
     ):
         BiLMStack(num_layers=0)
+    tokens = np.zeros((2, 3, 4), "float32")
+    for directions, layers, units in ((1, 2, 6), (2, 1, 6), (2, 3, 6), (3, 2, 6), (2, 2, 5)):
+        state = [np.zeros((2, directions, layers, dim), "float32") for dim in (4, units)]
+        with pytest.raises(ValueError, match=r"\(h, c\) of shapes \(B, 2, 2, 4\) and \(B, 2, 2, 6"):
+            stack(tokens, initial_state=tuple(state))
+    lstm = ProjectedLSTM(6, 4)
+    with pytest.raises(ValueError, match=r"of shapes \(B, 4\) and \(B, 6\), got"):
+        lstm(tokens, initial_state=(state[1][:, 0, 0], state[0][:, 0, 0]))
     with pytest.raises(ValueError, match="cell_clip = -1: expected a positive number"):
         BiLMStack(cell_clip=-1)
 

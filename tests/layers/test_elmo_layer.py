@@ -14,6 +14,7 @@ import pytest
 
 from helpers import assert_close, tensorflow_only, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
+from keras_elmo.layers import projected_lstm
 from layer_checks import check_layer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
@@ -264,6 +265,36 @@ def test_training_a_frozen_bilm_changes_the_mix_alone():
         "layer_weights",
         "gamma",
     ]
+
+
+def test_a_frozen_bilm_keeps_nothing_for_a_gradient(monkeypatch):
+    seen, lstm = [], projected_lstm.lstm
+
+    def watched(spec, *arguments):
+        seen.append(spec.training)
+        return lstm(spec, *arguments)
+
+    monkeypatch.setattr(projected_lstm, "lstm", watched)
+    layer = ElmoLayer(TINY)
+    for trainable in (False, True):
+        layer.trainable_bilm = trainable
+        seen.clear()
+        layer(IDS, training=True)
+        assert seen == 4 * [trainable]
+
+
+def test_keras_quantization_leaves_the_files_alone(tmp_path):
+    layer = ElmoLayer(TINY)
+    inputs = keras.Input(IDS.shape[1:], dtype="int32")
+    model = keras.Model(inputs, keras.layers.Dense(2)(layer(inputs)))
+    with pytest.warns(UserWarning, match="quantize"):
+        model.quantize("int8")
+    assert "int8" in {keras.backend.standardize_dtype(v.dtype) for v in model.variables}
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert_close(to_numpy(again(IDS)), to_numpy(model(IDS)))
+    layer.export_hdf5(tmp_path)
+    assert_close(to_numpy(ElmoLayer(tmp_path)(IDS)), to_numpy(layer(IDS)))
 
 
 def test_training_reaches_every_weight():

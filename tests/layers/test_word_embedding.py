@@ -26,7 +26,8 @@ def test_numbers(rng):
     layer.build()
     layer.embedding.assign(table)
     expected = np.vstack([np.zeros((1, 3), "float32"), table])[IDS]
-    np.testing.assert_array_equal(to_numpy(layer(IDS)), expected)
+    for dtype in ("int32", "uint8", "uint16"):
+        np.testing.assert_array_equal(to_numpy(layer(IDS.astype(dtype))), expected)
 
 
 def test_bad_input_is_named():

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from keras_elmo.text import reader
 from keras_elmo.text.reader import find_files, read_records, read_sentences
 
 
@@ -41,10 +42,26 @@ def test_every_line_is_a_record(tmp_path, is_open):
     found = list(read_records(source, max_line_tokens=2))
     assert [record.tokens for record in found] == [[b"a", b"b"], [], []]
     assert [record.error for record in found[:2]] == [None, None]
-    assert found[2].error == "3 tokens, more than max_line_tokens=2"
+    assert found[2].error == "more tokens than max_line_tokens=2"
     starts = [content[:5], content[:6], content]
     assert [record.digest for record in found] == [hashlib.sha256(s).hexdigest() for s in starts]
     assert found[-1].position == (0 if is_open else len(content))
+
+
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "_MAX_LINE_BYTES", 2**20)
+    path = tmp_path / "text.gz"
+    for first in (b"", b"one two\n"):
+        path.write_bytes(gzip.compress(first + 2**20 * b"a" + b"\n"))
+        for read in (read_records, read_sentences):
+            with pytest.raises(ValueError, match="has a line of more than 1 MiB: give each"):
+                list(read(path))
+
+
+def test_json_lines_by_a_suffix_in_capitals(tmp_path):
+    path = tmp_path / "TEXT.JSONL.GZ"
+    path.write_bytes(gzip.compress(b'{"text": "one two"}\n'))
+    assert [record.tokens for record in read_records(path)] == [["one", "two"]]
 
 
 def test_lines_may_be_iterated_anew():

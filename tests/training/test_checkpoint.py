@@ -1,5 +1,6 @@
 """A training that was stopped ends as one that was not; checkpoints are whole."""
 
+import dataclasses
 import errno
 import os
 import signal
@@ -12,12 +13,14 @@ import pytest
 from helpers import to_numpy
 from keras_elmo import TrainingCheckpoint
 from keras_elmo.training.checkpoint import (
+    DamagedCheckpointError,
     latest_checkpoint,
     latest_step,
+    load_checkpoint,
     read_checkpoint_state,
     save_checkpoint,
 )
-from training_models import held_out, tiny_corpus, tiny_model
+from training_models import CONFIG, held_out, tiny_corpus, tiny_model
 
 
 class StopAfter(keras.callbacks.Callback):
@@ -131,6 +134,22 @@ def test_a_handler_of_the_program_is_kept(tmp_path):
     assert received == [1] and latest_step(tmp_path) == 3
 
 
+class Diverge(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == 6:
+            weight = self.model.softmax.bias
+            weight.assign(weight + float("nan"))
+
+
+def test_a_training_that_has_diverged_is_not_saved(tmp_path):
+    model = tiny_model(num_negative_samples=20)
+    model.compile()
+    callbacks = [TrainingCheckpoint(tmp_path, every_steps=5, keep=1), Diverge()]
+    with pytest.raises(ValueError, match="has diverged: .* holds NaN"):
+        model.fit(tiny_corpus(), verbose=0, callbacks=callbacks)
+    assert latest_step(tmp_path) == 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
 def test_half_precision_goes_on_too(tmp_path, dtype):
@@ -188,6 +207,17 @@ def test_what_a_checkpoint_does_not_go_with(tmp_path):
         model.fit(tiny_corpus(), epochs=2, initial_epoch=1, callbacks=callbacks)
 
 
+def test_an_architecture_of_the_same_shapes_is_refused(tmp_path):
+    for config in (CONFIG, dataclasses.replace(CONFIG, use_skip_connections=False)):
+        model = tiny_model(config)
+        model.compile()
+        if config is CONFIG:
+            save_checkpoint(tmp_path / "one.npz", model)
+            load_checkpoint(tmp_path / "one.npz", model)
+    with pytest.raises(ValueError, match="its architecture is another one"):
+        load_checkpoint(tmp_path / "one.npz", model)
+
+
 def test_other_settings_are_refused(tmp_path):
     model = tiny_model(num_negative_samples=20)
     model.compile()
@@ -227,6 +257,21 @@ def test_what_a_kill_left_is_no_checkpoint_and_is_removed(tmp_path):
     assert latest_checkpoint(tmp_path) is None
     train(tmp_path, epochs=0)
     assert [path.name for path in tmp_path.iterdir()] == ["step-1.npz.tmp"]
+
+
+@pytest.mark.parametrize("field, value", [(4, 0xFF), (6, 1)])
+def test_a_damaged_header_is_damage(tmp_path, field, value):
+    """NumPy says that the version of a zip file is too new, or that it asks for a password."""
+    model = tiny_model()
+    model.compile()
+    path = tmp_path / "step-00000001.npz"
+    save_checkpoint(path, model)
+    content = bytearray(path.read_bytes())
+    start = content.rindex(b"PK\x01\x02")  # the last entry of the directory
+    content[start + 2 + field] = value
+    path.write_bytes(content)
+    with pytest.raises(DamagedCheckpointError, match="cut off or damaged"):
+        read_checkpoint_state(path)
 
 
 def cut(path):

@@ -168,6 +168,16 @@ def test_state_goes_on_from_any_batch(vocabulary, shards, n, shuffle):
     assert_equal(take(corpus, 60), reference[n:])
 
 
+def test_state_after_a_batch_that_takes_the_whole_text(vocabulary, tmp_path):
+    (tmp_path / "text").write_text("the cat sat on the mat and the dog ran\n" * 4)
+    corpus = make(tmp_path / "text", vocabulary)
+    reference = take(corpus, 8)
+    for n in range(8):
+        other = make(tmp_path / "text", vocabulary)
+        other.restore(corpus.state(n))
+        assert_equal(take(other, 8 - n), reference[n:])
+
+
 def test_states_that_do_not_fit_are_refused(vocabulary, shards):
     corpus = make(shards, vocabulary)
     take(corpus, 3)

@@ -19,6 +19,7 @@ from keras_elmo import (
     encode_sentences,
     load_language_model,
 )
+from keras_elmo.training import language_model
 from training_models import (
     BATCH,
     CONFIG,
@@ -226,6 +227,29 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
     fewer.write(tmp_path / "fewer.txt")
     with pytest.raises(ValueError, match="vocabulary has 126 words, the model predicts 127"):
         load_language_model(tmp_path / "step-00000001.npz", vocabulary=tmp_path / "fewer.txt")
+
+
+def test_a_vocabulary_that_may_be_of_another_model_is_not_left_there(tmp_path):
+    words = vocabulary()
+    tiny_model().export_hdf5(tmp_path, words)
+    with pytest.raises(FileExistsError, match="may be that of another model"):
+        tiny_model(seed=1).export_hdf5(tmp_path)
+    with pytest.raises(ValueError, match="vocabulary has 126 words, the model predicts 127"):
+        tiny_model(seed=1).export_hdf5(tmp_path, Vocabulary(words.words[:-1]))
+    assert load_language_model(tmp_path)[1] == words
+
+
+def test_processes_with_epochs_of_different_length_are_refused(monkeypatch):
+    def another_has_27_steps(number, message):
+        if number != 27:
+            raise ValueError(message)
+
+    monkeypatch.setattr(language_model, "check_same_everywhere", another_has_27_steps)
+    model = tiny_model()
+    model.compile()
+    model.fit(tiny_corpus(), total_steps=1, steps_per_epoch=27, verbose=0)
+    with pytest.raises(ValueError, match="13 steps in an epoch, .* the same steps_per_epoch"):
+        model.fit(tiny_corpus(), total_steps=1, steps_per_epoch=13, verbose=0)
 
 
 def test_bias_by_frequency():

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import logging
+import os
 
 import keras
 import numpy as np
@@ -19,6 +20,7 @@ from keras_elmo import (
 )
 from keras_elmo.pretrained import registry
 from keras_elmo.training.evaluation import Scorer
+from keras_elmo.training.loading import export_language_model
 from training_models import CONFIG, DATA
 
 
@@ -93,10 +95,12 @@ def test_train_from_python(tmp_path, caplog):
     (tmp_path / "training.json").write_text(json.dumps(recorded))
     for name in (".partial-1.csv", "model/.partial-2.hdf5", "checkpoints/.partial-3.npz"):
         (tmp_path / name).write_bytes(b"cut off")
+    os.utime(tmp_path / ".partial-1.csv", (0, 0))
+    (tmp_path / ".partial-4.jsonl").write_bytes(b"of another command, which runs")
     (tmp_path / "log.csv").unlink()
     again = train(settings(tmp_path))
     assert again.history == result.history and again.report == result.report
-    assert not list(tmp_path.rglob(".partial-*"))
+    assert [path.name for path in tmp_path.rglob(".partial-*")] == [".partial-4.jsonl"]
     assert (tmp_path / "log.csv").read_text().count("\n") == 3
     model, vocabulary = load_language_model(tmp_path)
     assert vocabulary == result.vocabulary
@@ -169,7 +173,7 @@ def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     fcntl = pytest.importorskip("fcntl")
     with open(tmp_path / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(BlockingIOError, match="Another training is running in"):
+        with pytest.raises(BlockingIOError, match="Another training is at work in"):
             train(settings(tmp_path))
     assert train(settings(tmp_path)).history
     # The lock is gone with the training, the one that failed too.
@@ -230,6 +234,15 @@ def test_a_training_folder_with_options_is_loaded_from_its_checkpoint(tmp_path):
     assert model.vocabulary_size == len(vocabulary) == 127 and model.config.bidirectional
     more = settings(tmp_path / "more", options=None, start_from=run, steps=1)
     assert train(more).model.config == first.model.config
+
+
+def test_an_exported_model_keeps_the_options_of_its_training(tmp_path):
+    folder = tmp_path / "run[1]"
+    train(settings(folder))
+    export_language_model(folder / "model", tmp_path / "copy")
+    for name in ("options.json", "vocabulary.txt"):
+        assert (tmp_path / "copy" / name).read_text() == (folder / "model" / name).read_text()
+    settings(folder, options=None, start_from=folder / "model").check_files()
 
 
 def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, caplog):
