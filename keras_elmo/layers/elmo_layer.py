@@ -313,7 +313,7 @@ class ElmoLayer(keras.layers.Layer):
 
         Args:
             inputs: As for a call of the layer.
-            training: Whether a gradient will be asked for; without, it takes longer.
+            training: Whether the biLM will be trained: that makes its gradient faster.
         """
         inputs = self._prepared(inputs)
         training = bool(training) and self.bilm.trainable  # a frozen biLM has no gradient

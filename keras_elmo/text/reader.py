@@ -124,9 +124,8 @@ def read_records(
         yield from _records(_lines(source, "The text"), None, field, max_line_tokens)
         return
     name = os.fspath(source)
-    if field is None and os.fsdecode(name).lower().removesuffix(".gz").removesuffix(".xz").endswith(
-        ".jsonl"
-    ):
+    stem = os.fsdecode(name).lower().removesuffix(".gz").removesuffix(".xz")
+    if field is None and stem.endswith(".jsonl"):
         field = "text"
     with open_text(name) as (raw, lines):
         # A pipe has no position.
@@ -138,11 +137,12 @@ def _records(lines, raw, field, max_line_tokens):
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line)
-        # A line that is much too long is not split to its end.
-        most = -1 if max_line_tokens is None else max_line_tokens + 1
-        tokens, error = (
-            (line.split(None, most), None) if field is None else _json_tokens(line, field)
-        )
+        if field is None:
+            # A line that is much too long is not split to its end.
+            most = -1 if max_line_tokens is None else max_line_tokens + 1
+            tokens, error = line.split(None, most), None
+        else:
+            tokens, error = _json_tokens(line, field)
         if max_line_tokens is not None and len(tokens) > max_line_tokens:
             error, tokens = f"more tokens than max_line_tokens={max_line_tokens}", []
         position = 0 if raw is None else raw.tell()

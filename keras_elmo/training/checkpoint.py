@@ -234,7 +234,7 @@ def remove_partial_files(folder: str | os.PathLike, older_than: float = 0) -> No
     """Removes what killed processes were writing in a folder, unchanged for so many seconds."""
     for path in filter(Path.is_file, Path(folder).glob(".partial-*")):
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime >= older_than:
+            if not older_than or time.time() - path.stat().st_mtime >= older_than:
                 path.unlink()
 
 
