@@ -3,7 +3,6 @@
 import keras
 
 
-@keras.saving.register_keras_serializable("keras_elmo")
 class Dense(keras.layers.Dense):
     """A `keras.layers.Dense` that keeps its float kernel, which is part of a model's files.
 
