@@ -37,7 +37,10 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
         BlockingIOError: if another one is in the folder.
     """
     # A file: across machines a folder has no locks.
-    with open(Path(folder) / ".lock", "a+") as file, _locked(file, other, folder):
+    with (
+        open(Path(folder) / ".lock", "a+") as file,
+        _locked(file, f"{other} is running in {folder}"),
+    ):
         yield
 
 
@@ -52,20 +55,18 @@ def locked_output(folder: str | os.PathLike, output: str) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with _locked(descriptor, "Another process", output):
+        with _locked(descriptor, f"Another process is writing {output}"):
             yield
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
-def _locked(file, other, place):
+def _locked(file, otherwise):
     try:
         lock(file)
     except BlockingIOError:
-        raise BlockingIOError(
-            f"{other} is at work in {place}: wait for its end, or choose another output."
-        ) from None
+        raise BlockingIOError(f"{otherwise}: wait for its end, or choose another output.") from None
     except OSError:
         pass  # a file system without locks
     try:

@@ -11,6 +11,7 @@ import itertools
 import json
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
@@ -144,7 +145,8 @@ def _records(lines, raw, field, max_line_tokens):
         else:
             tokens, error = _json_tokens(line, field)
         if max_line_tokens is not None and len(tokens) > max_line_tokens:
-            error, tokens = f"more tokens than max_line_tokens={max_line_tokens}", []
+            count = len(tokens) if field is not None else sum(1 for _ in re.finditer(rb"\S+", line))
+            error, tokens = f"{count:,} tokens, more than max_line_tokens={max_line_tokens}", []
         position = 0 if raw is None else raw.tell()
         yield Record(tokens, error, digest.hexdigest(), position, _is_utf8(line))
 

@@ -87,7 +87,7 @@ def test_odd_lines(tmp_path, embedder):
     source.write_bytes(b"\r\n".join(lines))  # no end of line after the last
     report = embedder.embed_file(source, target, max_line_tokens=3)
     assert [len(array) for array in read(target)] == [2, 2, 1, 2, 0, 0]
-    assert report.reasons == [(5, "more tokens than max_line_tokens=3")]
+    assert report.reasons == [(5, "4 tokens, more than max_line_tokens=3")]
     assert all(np.isfinite(array).all() for array in read(target))
 
 

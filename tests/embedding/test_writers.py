@@ -300,7 +300,7 @@ def test_a_damaged_part_is_noticed(path, small_parts):
 def test_one_process_at_a_time_writes_a_file(path, small_parts):
     with open_writer(path, SETTINGS, resume=True) as writer:
         write_blocks(writer, 1)
-        with pytest.raises(BlockingIOError, match=f"Another process is at work in {path}: wait"):
+        with pytest.raises(BlockingIOError, match=f"Another process is writing {path}: wait"):
             open_writer(path, SETTINGS, resume=True)
         writer.finish()
     assert numbers_in(path) == [0, 1]

@@ -298,7 +298,7 @@ def test_one_program_at_a_time_writes_into_a_folder(settings, tmp_path):
     settings = settings("--features", "none")
 
     def once(features, seed):
-        with pytest.raises(BlockingIOError, match="Another program is at work in out"):
+        with pytest.raises(BlockingIOError, match="Another program is running in out"):
             harness.run_seeds(once, settings)
         raise KeyboardInterrupt
 

@@ -42,7 +42,7 @@ def test_every_line_is_a_record(tmp_path, is_open):
     found = list(read_records(source, max_line_tokens=2))
     assert [record.tokens for record in found] == [[b"a", b"b"], [], []]
     assert [record.error for record in found[:2]] == [None, None]
-    assert found[2].error == "more tokens than max_line_tokens=2"
+    assert found[2].error == "3 tokens, more than max_line_tokens=2"
     starts = [content[:5], content[:6], content]
     assert [record.digest for record in found] == [hashlib.sha256(s).hexdigest() for s in starts]
     assert found[-1].position == (0 if is_open else len(content))

@@ -173,7 +173,7 @@ def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     fcntl = pytest.importorskip("fcntl")
     with open(tmp_path / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(BlockingIOError, match="Another training is at work in"):
+        with pytest.raises(BlockingIOError, match="Another training is running in"):
             train(settings(tmp_path))
     assert train(settings(tmp_path)).history
     # The lock is gone with the training, the one that failed too.
