@@ -79,6 +79,7 @@ class Embedder:
 
     Raises:
         FileNotFoundError: if a file is missing.
+        ConnectionError: if a download failed.
         RuntimeError: if the process was forked from one that has a model.
         ValueError: if an argument is invalid, or the word cache is of another model.
 
@@ -361,8 +362,9 @@ class Embedder:
             vocabulary: The words, as for `remember_words`.
             path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
         """
-        keys = list(map(self._vocabulary_key, read_words(vocabulary)))
-        write_token_embeddings(path, self._encode(keys))
+        words = read_words(vocabulary)
+        vectors = self._encode(list(map(self._vocabulary_key, words)))
+        write_token_embeddings(path, vectors, words)
 
     def _key(self, token):
         """What a word is cached under: UTF-8 with at least the bytes that the encoder reads."""

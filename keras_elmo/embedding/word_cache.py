@@ -5,6 +5,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -80,12 +81,7 @@ class WordCache:
             ValueError: if the files do not belong together, or are of another kind.
         """
         words = read_words(vocabulary)
-        vectors = read_token_embeddings(embeddings)
-        if len(words) != len(vectors):
-            raise ValueError(
-                f"{embeddings} holds {len(vectors):,} vectors, {vocabulary} has {len(words):,} "
-                "words: they do not belong together."
-            )
+        vectors = read_token_embeddings(embeddings, words=words)
         twice = next((word for word, n in collections.Counter(words).items() if n > 1), None)
         if twice is not None:
             raise ValueError(f"{vocabulary}: {twice!r} is listed twice: each word has one row.")
@@ -110,11 +106,12 @@ class WordCache:
                 raise ValueError("The cache lacks <S>, </S> or <UNK>: embed some sentences first.")
             names = [special.encode() for special in SPECIALS]
             keys = [key for key in reversed(self._vectors) if isinstance(key, bytes)]
-            words = [key for key in keys if key not in names and key.split() == [key]]
-            vectors = self._rows(_SPECIAL_KEYS + words)
-        with atomic_write(vocabulary) as partial, open(partial, "wb") as file:
-            file.writelines(key + b"\n" for key in names + words)
-            write_token_embeddings(embeddings, vectors)
+            keys = [key for key in keys if key not in names and key.split() == [key]]
+            vectors = self._rows(_SPECIAL_KEYS + keys)
+        words = [key.decode() for key in names + keys]
+        with atomic_write(vocabulary) as partial:
+            Path(partial).write_bytes(b"".join(key + b"\n" for key in names + keys))
+            write_token_embeddings(embeddings, vectors, words)
 
     def fetch(self, keys: list[Key], encode: Callable[[list[Key]], np.ndarray]) -> np.ndarray:
         """The vectors, read-only float32 `(len(keys), P)`, of one or more distinct words.

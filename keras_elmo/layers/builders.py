@@ -1,5 +1,6 @@
 """Makes the parts of a biLM from its architecture, for `ElmoLayer` and the language model."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,10 +15,11 @@ from keras_elmo.layers.lexicon_embedding import LexiconEmbedding
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
 from keras_elmo.layers.word_embedding import WordEmbedding
+from keras_elmo.ops.dtypes import float32_at_least
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.text.lexicon import Lexicon
 
-_MOST_PARAMETERS = 1 << 32
+_MOST_NUMBERS = 1 << 32
 
 
 def make_char_encoder(config: ElmoConfig, lexicon: Lexicon | None) -> UnicodeCharEncoder:
@@ -58,17 +60,19 @@ def make_bilm(config: ElmoConfig, dtype: Any, dropout: float = 0.0) -> BiLMStack
 
     Raises ValueError if the biLM would be of an absurd size: each option may be fine by itself.
     """
-    if (num_parameters := count_parameters(config)) > _MOST_PARAMETERS:
-        raise ValueError(
-            f"A biLM of these options would have {num_parameters:,} parameters; expected at most "
-            f"{_MOST_PARAMETERS:,}."
-        )
+    check_size("A biLM of these options", count_parameters(config))
     return _make(BiLMStack, config, dropout=dropout, dtype=dtype, name="bilm")
+
+
+def check_size(what: str, count: int) -> None:
+    """Raises ValueError if that many numbers are an absurd lot: a config can name any sizes."""
+    if count > _MOST_NUMBERS:
+        raise ValueError(f"{what} would have {count:,} numbers, more than {_MOST_NUMBERS:,}.")
 
 
 def add_state(
     layer: keras.layers.Layer,
-    config: ElmoConfig,
+    bilm: BiLMStack,
     num_rows: int,
     names: Sequence[str],
     **options: Any,
@@ -77,11 +81,14 @@ def add_state(
 
     Their shapes are `(num_rows, D, L, P)` and `(num_rows, D, L, lstm_dim)`.
     """
-    rows = (num_rows, config.num_directions, config.num_layers)
+    rows = (num_rows, bilm.num_directions, bilm.num_layers)
+    dims = (bilm.projection_dim, bilm.lstm_dim)
+    check_size(f"A state of {num_rows:,} rows", math.prod(rows) * sum(dims))
     options = {"trainable": False, "autocast": False, **options}
+    dtype = float32_at_least(bilm.compute_dtype)
     return [
-        layer.add_weight((*rows, dim), "zeros", "float32", name=name, **options)
-        for name, dim in zip(names, (config.projection_dim, config.lstm_dim))
+        layer.add_weight((*rows, dim), "zeros", dtype, name=name, **options)
+        for name, dim in zip(names, dims)
     ]
 
 

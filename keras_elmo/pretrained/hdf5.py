@@ -1,8 +1,10 @@
 """The weights files of bilm-tf: reading, checking and writing them."""
 
 import contextlib
+import hashlib
 import math
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,9 @@ from keras_elmo.text.vocabulary import Vocabulary
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
+_WORDS_DIGEST = "words"
+_LARGE_CHUNK_BYTES = 1 << 16
+_CHECKSUM_BYTES = 4
 
 
 def load_weights(
@@ -116,13 +121,18 @@ def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
         return _as_float32(kernel), _as_float32(bias)
 
 
-def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = None) -> np.ndarray:
+def read_token_embeddings(
+    path: str | os.PathLike,
+    projection_dim: int | None = None,
+    words: Sequence[str] | None = None,
+) -> np.ndarray:
     """Reads the token vectors, float32 `(num_words, P)`, of bilm-tf's `dump_token_embeddings`.
 
-    Raises ValueError if P is not `projection_dim`, where that is given.
+    Raises ValueError if P is not `projection_dim`, or the vectors are not those of `words`, where
+    these are given.
     """
     with open_arrays(path) as found:
-        dataset = found.get(TOKEN_EMBEDDINGS_NAME)
+        dataset: Any = found.get(TOKEN_EMBEDDINGS_NAME)
         shape: tuple[int, ...] = (dataset.shape if dataset else None) or ()
         if len(shape) != 2 or projection_dim not in (None, shape[1]):
             listing = ", ".join(f"{name} {array.shape}" for name, array in found.items())
@@ -131,20 +141,36 @@ def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = 
                 f"'{TOKEN_EMBEDDINGS_NAME}' of shape (num_words, {projection_dim or 'P'}), "
                 f"found {listing or 'no arrays'}."
             )
+        if words is not None:
+            digest = dataset.attrs.get(_WORDS_DIGEST, _digest(words))  # bilm-tf keeps none
+            if len(words) != shape[0] or digest != _digest(words):
+                raise ValueError(
+                    f"The {shape[0]:,} vectors in {path} are not those of the {len(words):,} words "
+                    "given: they do not belong together. Save or dump them again."
+                )
         return _as_float32(dataset)
 
 
-def write_token_embeddings(path: str | os.PathLike, vectors: np.ndarray) -> None:
-    """Writes token vectors `(num_words, P)` as bilm-tf's `dump_token_embeddings` does."""
-    _write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, vectors)])
+def write_token_embeddings(
+    path: str | os.PathLike, vectors: np.ndarray, words: Sequence[str]
+) -> None:
+    """Writes token vectors `(num_words, P)` as bilm-tf's `dump_token_embeddings` does.
+
+    A digest of the words tells later whether a vocabulary belongs to them.
+    """
+    _write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, vectors)], {_WORDS_DIGEST: _digest(words)})
 
 
-def _write_arrays(path, arrays):
+def _digest(words):
+    return hashlib.blake2b("\n".join(words).encode(), digest_size=16).hexdigest()
+
+
+def _write_arrays(path, arrays, attributes=None):
     import h5py
 
     with atomic_write(path) as partial, h5py.File(partial, "w") as file:
         for name, array in arrays:
-            file.create_dataset(name, data=array)
+            file.create_dataset(name, data=array).attrs.update(attributes or {})
 
 
 @contextlib.contextmanager
@@ -173,6 +199,7 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
                 max(math.prod(item.shape or ()), math.prod(item.chunks or ())) * item.dtype.itemsize
                 for item in found.values()
             )
+            bombs = [name for name, item in found.items() if item.chunks and _is_bomb(item)]
         except Exception as error:  # damage shows as errors of many types
             raise ValueError(
                 f"{path} ({os.path.getsize(path):,} bytes) is not a complete hdf5 file: it is "
@@ -183,8 +210,39 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
                 f"{foreign[0]} in {path} is a link, or an array kept in other files. Only arrays "
                 "within the file are loaded: a link could read any file of this machine."
             )
+        if bombs:
+            raise ValueError(
+                f"{bombs[0]} in {path} is compressed in a way that is not supported, or holds more "
+                "than it declares. It is damaged, or made to exhaust the memory."
+            )
         check_declared_bytes(path, declared)
         yield found
+
+
+def _is_bomb(dataset):
+    """Whether an array has filters other than gzip's, or chunks that inflate beyond their size."""
+    from h5py import h5z
+
+    properties = dataset.id.get_create_plist()
+    filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+    allowed = [h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE, h5z.FILTER_FLETCHER32]
+    if any(filters.count(one) > (one in allowed) for one in filters):
+        return True
+    if h5z.FILTER_DEFLATE not in filters:
+        return False
+    skips_deflate = 1 << filters.index(h5z.FILTER_DEFLATE)
+    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize + _CHECKSUM_BYTES
+    large = []
+
+    def collect(chunk):
+        # Small ones cannot fill the memory: nothing inflates to more than 1,032 times its size.
+        if chunk.size > _LARGE_CHUNK_BYTES and not chunk.filter_mask & skips_deflate:
+            large.append(chunk.chunk_offset)
+
+    dataset.id.chunk_iter(collect)
+    raw_chunks = (dataset.id.read_direct_chunk(offset)[1] for offset in large)
+    inflated = (zlib.decompressobj().decompress(raw, chunk_bytes + 1) for raw in raw_chunks)
+    return any(len(content) > chunk_bytes for content in inflated)
 
 
 def check_arrays(

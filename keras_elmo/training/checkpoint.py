@@ -22,6 +22,7 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
+from keras_elmo.pretrained.weight_table import check_declared_bytes
 from keras_elmo.training.distribution import (
     check_same_everywhere,
     is_first_process,
@@ -328,6 +329,10 @@ def _read(path, names=()):
     try:
         # NumPy would not close a file that it opened and found damaged.
         with open(path, "rb") as opened:
+            if zipfile.is_zipfile(opened):
+                members = zipfile.ZipFile(opened).infolist()
+                check_declared_bytes(path, sum(one.file_size for one in members))
+            opened.seek(0)
             file = np.load(opened)
             if isinstance(file, np.ndarray) or _STATE not in file:
                 raise DamagedCheckpointError(f"{path} is not a checkpoint of keras_elmo.")

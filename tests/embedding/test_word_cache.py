@@ -70,7 +70,7 @@ def test_save_and_read(tmp_path):
 def test_the_first_words_of_a_file_are_kept_longest(tmp_path):
     paths = tmp_path / "words.h5", tmp_path / "words.txt"
     keys = [b"%d" % i for i in range(6)]
-    write_token_embeddings(paths[0], encode(keys))
+    write_token_embeddings(paths[0], encode(keys), [key.decode() for key in keys])
     paths[1].write_bytes(b"\n".join(keys))
     cache = WordCache.from_files(*paths, max_words=4)
     assert cache.latest(9)[0] == keys[:4]
@@ -99,9 +99,14 @@ def test_files_that_do_not_belong_together(tmp_path):
     paths = tmp_path / "words.h5", tmp_path / "words.txt"
     cache.save(*paths)
     paths[1].write_text("<S>\n</S>\n")
-    with pytest.raises(ValueError, match="holds 3 vectors, .* has 2 words: they do not belong"):
+    with pytest.raises(ValueError, match="The 3 vectors in .* are not those of the 2 words given"):
+        WordCache.from_files(*paths)
+    paths[1].write_text("<S>\n</S>\nunknown\n")
+    with pytest.raises(ValueError, match="The 3 vectors in .* are not those of the 3 words given"):
         WordCache.from_files(*paths)
     paths[1].write_text("<S>\n</S>\n</S>\n")
+    with h5py.File(paths[0], "a") as file:
+        del file["embedding"].attrs["words"]  # as bilm-tf writes it
     with pytest.raises(ValueError, match="'</S>' is listed twice"):
         WordCache.from_files(*paths)
     with pytest.raises(ValueError, match="max_words must be an integer of at least 1, got 0"):

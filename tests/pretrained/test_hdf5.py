@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import h5py
@@ -174,6 +175,48 @@ def test_arrays_that_no_file_of_that_size_holds_are_refused(tmp_path, options):
     message = r"too few for the arrays of 4,096,000,000,000 bytes that it or its options declare"
     with pytest.raises(ValueError, match=message):
         hdf5.read_token_embeddings(path)
+
+
+def chunk_that_inflates_beyond_its_size(file):
+    content = zlib.compress(bytes(1 << 27))
+    array = file.create_dataset("embedding", (16, 16), "f4", chunks=(16, 16), compression="gzip")
+    array.id.write_direct_chunk((0, 0), content)
+
+
+def chunk_packed_twice(file):
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk((16, 16))
+    properties.set_deflate(9)
+    properties.set_deflate(9)
+    space = h5py.h5s.create_simple((16, 16))
+    h5py.h5d.create(file.id, b"embedding", h5py.h5t.IEEE_F32LE, space, properties)
+
+
+def another_compression(file):
+    file.create_dataset("embedding", data=np.zeros((16, 16), "f4"), compression="lzf")
+
+
+@pytest.mark.parametrize(
+    "make", [chunk_that_inflates_beyond_its_size, chunk_packed_twice, another_compression]
+)
+def test_chunks_that_could_fill_the_memory_are_refused(tmp_path, make):
+    path = tmp_path / "words.hdf5"
+    with h5py.File(path, "w") as file:
+        make(file)
+    with pytest.raises(ValueError, match="embedding in .* is compressed in a way that is not"):
+        hdf5.read_token_embeddings(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "fletcher32": True}])
+@pytest.mark.parametrize("most", [1.0, 1e-3])
+def test_large_chunks_are_read(tmp_path, rng, options, most):
+    """What gzip does not make smaller, HDF5 leaves as it is."""
+    array = (rng.normal(size=(512, 512)) * most).astype("float32").round(2)
+    path = tmp_path / "words.hdf5"
+    with h5py.File(path, "w") as file:
+        options = {"chunks": array.shape, "compression": "gzip", **options}
+        file.create_dataset("embedding", data=array, **options)
+    np.testing.assert_array_equal(hdf5.read_token_embeddings(path), array)
 
 
 def test_an_architecture_that_is_too_large_for_its_file_is_refused(folder):

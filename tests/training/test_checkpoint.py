@@ -274,6 +274,13 @@ def test_a_damaged_header_is_damage(tmp_path, field, value):
         read_checkpoint_state(path)
 
 
+def test_a_checkpoint_that_would_fill_the_memory_is_refused(tmp_path):
+    path = tmp_path / "step-00000001.npz"
+    np.savez_compressed(path, state=np.zeros(1 << 27, np.uint8))
+    with pytest.raises(DamagedCheckpointError, match="too few for the arrays of 134,217,"):
+        read_checkpoint_state(path)
+
+
 def cut(path):
     path.write_bytes(path.read_bytes()[:-1000])
 
