@@ -54,6 +54,8 @@ def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
 def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     """Makes the rows of `encode_sentences`, int32 `(B, T + 2, C)`, from those of `batch_to_ids`.
 
+    Raises ValueError if they have been added before.
+
     Example:
 
     >>> ElmoLayer()(add_sentence_boundaries(batch_to_ids([["Hi", "there"]]))).shape
@@ -61,6 +63,8 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     """
     ids = np.asarray(ids, np.int32)
     width = ids.shape[2]
+    if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, width)).all():
+        raise ValueError("The ids have rows for the boundaries of sentences already.")
     lengths = ids.any(axis=2).sum(axis=1)
     rows = np.pad(ids, ((0, 0), (1, 1), (0, 0)))
     rows[:, 0] = boundary_row(BEGIN_SENTENCE, width)
@@ -82,6 +86,7 @@ class ElmoEmbedder:
 
     Raises:
         FileNotFoundError: if a file is missing.
+        ConnectionError: if a download failed.
         ValueError: if one file is given without the other, or they do not fit.
 
     Example:
@@ -115,7 +120,12 @@ class ElmoEmbedder:
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = 64
     ) -> Iterator[np.ndarray]:
-        """Yields all layers of each sentence; `batch_size` sentences are read and run at once."""
+        """Yields all layers of each sentence; `batch_size` sentences are read and run at once.
+
+        Raises ValueError if `batch_size` is not positive.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
         sentences = iter(sentences)
         while batch := list(itertools.islice(sentences, batch_size)):
             yield from self.embed_batch(batch)
@@ -176,6 +186,7 @@ class Embedder:
 
     Raises:
         FileNotFoundError: if a file is missing.
+        ConnectionError: if a download failed.
         ValueError: if a file is damaged or of another kind.
 
     Example:
@@ -322,10 +333,11 @@ def weight_layers(
         raise ValueError(f"reuse must be the 'layer' of an earlier result; got {reuse!r}.")
     # bilm-tf normalizes the layers of a mix, never the top layer alone.
     layer_norm = do_layer_norm and not use_top_only
-    if reuse is not None and (reuse.use_top_only, reuse.layer_norm) != (use_top_only, layer_norm):
+    settings = (use_top_only, layer_norm, reuse.l2 if reuse and l2_coef is None else l2_coef)
+    if reuse is not None and settings != (reuse.use_top_only, reuse.layer_norm, reuse.l2):
         raise ValueError(
-            "reuse shares a layer with its settings: give the use_top_only and do_layer_norm with "
-            "which it was made."
+            "reuse shares a layer with its settings: give the l2_coef, use_top_only and "
+            "do_layer_norm with which it was made."
         )
     layer = reuse or WeightedLayerSum(
         use_top_only=use_top_only, layer_norm=layer_norm, l2=l2_coef, name=name

@@ -1,6 +1,7 @@
 """The helpers of AllenNLP and bilm-tf: their shapes, dtypes, ids and numbers."""
 
 import json
+import warnings
 from pathlib import Path
 
 import h5py
@@ -65,6 +66,15 @@ def test_ids_with_boundaries_are_those_of_encode_sentences():
     ids = add_sentence_boundaries(batch_to_ids(sentences))
     np.testing.assert_array_equal(ids, encode_sentences(sentences))
     assert ids.dtype == np.int32
+    with pytest.raises(ValueError, match="boundaries of sentences already"):
+        add_sentence_boundaries(ids)
+    elmo = ElmoLayer(TINY)
+    with pytest.warns(UserWarning, match="no rows for the boundaries .*add_sentence_boundaries"):
+        elmo(batch_to_ids(sentences))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        elmo(ids)
+        elmo(np.zeros_like(ids))
 
 
 def test_embed_batch_gives_every_layer(embedder):
@@ -96,6 +106,8 @@ def test_embed_sentences_reads_as_it_gives(embedder):
             read.append(sentence)
             yield sentence
 
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        next(embedder.embed_sentences(SENTENCES, batch_size=0))
     arrays = embedder.embed_sentences(sentences(), batch_size=2)
     assert read == []
     assert next(arrays).shape == (3, len(SENTENCES[0]), 24)
@@ -231,7 +243,9 @@ def test_reuse_wants_a_layer():
         weight_layers("input", {"lm_embeddings": OUTPUTS["lm_embeddings"]}, reuse=True)
 
 
-@pytest.mark.parametrize("other", [{"do_layer_norm": True}, {"use_top_only": True}])
+@pytest.mark.parametrize(
+    "other", [{"do_layer_norm": True}, {"use_top_only": True}, {"l2_coef": 0.5}]
+)
 def test_reuse_wants_the_same_settings(other):
     ops = {"lm_embeddings": OUTPUTS["lm_embeddings"]}
     layer = weight_layers("input", ops)["layer"]

@@ -171,9 +171,11 @@ def _embed_to_file(arguments):
         raise
     _print_oddities(report)
     rate = report.tokens / max(report.seconds, 1e-9)
+    done = f"{counted(report.tokens, 'token')} at {rate:,.0f} a second"
+    if arguments.resume:
+        done = f"in this run {done if report.tokens else 'none: it was complete'}"
     print(
-        f"Wrote the vectors of {counted(report.lines, 'sentence')} to {arguments.output} "
-        f"({counted(report.tokens, 'token')} at {rate:,.0f} a second)"
+        f"Wrote the vectors of {counted(report.lines, 'sentence')} to {arguments.output} ({done})"
     )
 
 

@@ -222,6 +222,7 @@ class VectorWriter(abc.ABC):
         if stored != self._settings:
             names = {*stored, *self._settings}
             names = [name for name in names if stored.get(name) != self._settings.get(name)]
+            names = ["output (--vectors)" if name == "output" else name for name in names]
             raise ValueError(
                 f"{self.path} was made with another {' and another '.join(sorted(names))}: resume "
                 "with the same, replace it with overwrite (--overwrite), or choose another name."

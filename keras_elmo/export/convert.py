@@ -46,6 +46,7 @@ def convert(
         The largest absolute difference of `word_emb` and each `lstm_outputs`, by name.
 
     Raises:
+        ConnectionError: if a download failed.
         FileExistsError: if the output exists and `overwrite` is not set.
         ValueError: if the model cannot be written in that format, or read back differs by more than
             1e-5, for float16 0.05.

@@ -50,7 +50,7 @@ class BiLMStack(Configured, keras.layers.Layer):
         Floats `(B, L + 1, T, D * P)`; with `return_state` a tuple of that and `(h, c)`.
 
     Raises:
-        ValueError: if the inputs are not `(B, T, P)`.
+        ValueError: if an argument is bad, or the inputs or `initial_state` have other shapes.
 
     Example:
 

@@ -1,15 +1,18 @@
 """ELMo as one layer: sentences in, contextual word vectors out."""
 
+import math
 import os
+import warnings
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.config import ElmoConfig
+from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.builders import (
     add_state,
+    check_size,
     make_bilm,
     make_char_encoder,
     make_token_encoder,
@@ -106,6 +109,7 @@ class ElmoLayer(keras.layers.Layer):
 
     Raises:
         FileNotFoundError: if a file is missing.
+        ConnectionError: if a download failed.
         RuntimeError: if the process was forked from one that has a layer.
         ValueError: if an argument or input is bad, or the weights are not of the architecture.
 
@@ -191,6 +195,8 @@ class ElmoLayer(keras.layers.Layer):
         if not isinstance(alignment, bool):
             self._load_alignment(alignment)
         self.trainable_bilm = trainable_bilm
+        for mix in self.mixes:
+            mix.trainable = self.trainable  # Keras tells the parts of a later change only
 
     def _set_up(self, config, lexicon, token_embeddings):
         """Makes and builds the parts, whose shapes follow from the config alone."""
@@ -228,10 +234,12 @@ class ElmoLayer(keras.layers.Layer):
             mix.build((None, config.num_layers + 1, None, config.output_dim))
         if self.stateful:
             names = ("hidden_state", "cell_state")
-            self.hidden_state, self.cell_state = add_state(self, config, self.max_batch_size, names)
+            rows = self.max_batch_size
+            self.hidden_state, self.cell_state = add_state(self, self.bilm, rows, names)
         self.alignment = None
         if self.is_aligned:
             shape, options = 2 * (config.output_dim,), {"trainable": False, "autocast": False}
+            check_size("The alignment", math.prod(shape))
             self.alignment = self.add_weight(
                 shape, "identity", "float32", name="alignment", **options
             )
@@ -286,6 +294,8 @@ class ElmoLayer(keras.layers.Layer):
         inputs = as_strings(inputs) if is_text else as_ids(inputs)
         if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
+        if isinstance(inputs, np.ndarray):
+            self._check_ids(inputs)
         return inputs
 
     def _distinct_words(self, strings):
@@ -353,7 +363,7 @@ class ElmoLayer(keras.layers.Layer):
             training=training,
         )
         for variable, state, old in zip(variables, states, before):
-            state = ops.stop_gradient(ops.cast(state, "float32"))
+            state = ops.stop_gradient(ops.cast(state, variable.dtype))
             variable.assign(ops.concatenate([state, old[batch_size:]]))
         return layers
 
@@ -445,6 +455,26 @@ class ElmoLayer(keras.layers.Layer):
         if not is_ids or shape[2:] != row or shape[1] in (0, 1):
             raise ValueError(f"{expected}; got dtype {dtype} and shape {shape}.")
         return False
+
+    def _check_ids(self, ids):
+        """Looks for ids that no encoder makes: cheap in an array, but not in a tensor."""
+        config = self.config
+        most = config.vocabulary_size if not config.reads_text else NUM_CHARACTERS
+        if config.has_lexicon:
+            most = max(config.num_characters, config.vocabulary_size or 0)
+        if ids.min(initial=0) < 0 or ids.max(initial=0) > most:
+            raise ValueError(
+                f"ElmoLayer expects ids from 0 to {most:,}; got {ids.min():,} to {ids.max():,}."
+            )
+        if config.reads_text and self.lexicon is None:
+            begin = self.char_encoder.rules.special_rows()[1]
+            if not (ids[:, 0] == begin).all(axis=-1).any() and ids.any():
+                warnings.warn(
+                    "These character ids have no rows for the boundaries of sentences, and the "
+                    "first and last token of each sentence are taken for them. For those of "
+                    "AllenNLP see keras_elmo.compat.add_sentence_boundaries.",
+                    stacklevel=4,
+                )
 
     def get_config(self):
         return {

@@ -97,7 +97,9 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
 
     def build(self, input_shape: tuple) -> None:
         shape = (self.vocabulary_size, self.word_dim)
-        self.word_embedding = self.add_weight(shape, uniform(1.0), name="word_embedding")
+        # Keras would cast the whole table, of which a batch needs few rows.
+        options = {"name": "word_embedding", "autocast": False}
+        self.word_embedding = self.add_weight(shape, uniform(1.0), **options)
         self.word_projection.build((None, self.word_dim))
         if self.characters is not None:
             width = input_shape[-1]

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.initializers import glorot_uniform, uniform
+from keras_elmo.ops.dtypes import float32_at_least
 from keras_elmo.ops.lstm import LSTMSpec, lstm, product_over_time
 
 
@@ -43,6 +44,9 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
     Output shape:
         Floats `(B, T, projection_dim)`; with `return_state` a tuple of that and `(h, c)`.
 
+    Raises:
+        ValueError: if an argument is bad, or `initial_state` has other shapes.
+
     Example:
 
     >>> ProjectedLSTM(units=16, projection_dim=4)(np.ones((2, 5, 4), "float32")).shape
@@ -68,6 +72,7 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
         self.proj_clip = proj_clip
         self.reverse = reverse
         self.always_project = always_project
+        self.checked_config(lstm_dim=units)
         self.supports_masking = True
         self.autocast = False  # Keras would round a state that is given to the compute dtype
 
@@ -133,9 +138,7 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
     @property
     def state_dtype(self) -> str:
         """Dtype of the state: the compute dtype, but no less than float32."""
-        # A cell sums over the whole sentence: half precision would lose what it adds.
-        half = self.compute_dtype in ("float16", "bfloat16")
-        return "float32" if half else self.compute_dtype
+        return float32_at_least(self.compute_dtype)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)

@@ -53,7 +53,8 @@ class WordEmbedding(Configured, keras.layers.Layer):
 
     def build(self, input_shape: tuple | None = None) -> None:
         shape = (self.vocabulary_size, self.projection_dim)
-        self.embedding = self.add_weight(shape, uniform(1.0), name="embedding")
+        # Keras would cast the whole table, of which a batch needs few rows.
+        self.embedding = self.add_weight(shape, uniform(1.0), name="embedding", autocast=False)
 
     def call(self, inputs: Any) -> Any:
         expected = "WordEmbedding expects integer token ids"

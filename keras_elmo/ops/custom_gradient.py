@@ -14,7 +14,7 @@ def call_with_gradient(
     """Calls a function of tensors that has a custom gradient.
 
     `keras.ops.custom_gradient` calls the gradient differently on each backend, and on PyTorch
-    allows one output only.
+    allows one output only. There PyTorch refuses to differentiate the gradient once more.
 
     Args:
         forward: `(spec, *args) -> (outputs, saved)`, two tuples of tensors, or `None` in `saved`.
@@ -77,6 +77,7 @@ def _torch_function():
             return outputs
 
         @staticmethod
+        @torch.autograd.function.once_differentiable  # what was saved is cut off from the graph
         def backward(ctx, *upstream):
             return (None, None, None, *ctx.gradient(ctx.spec, ctx.saved_tensors, upstream))
 

@@ -111,7 +111,8 @@ def encode_sentences(
         a word, 0 padding after a sentence.
 
     Raises:
-        ValueError: if a sentence is a plain string, or a token is neither `str` nor `bytes`.
+        ValueError: if a sentence is a plain string, a token is neither `str` nor `bytes`, or
+            `max_characters_per_token` is below 3.
 
     Example:
 

@@ -78,7 +78,9 @@ def read_sentences(
     sentences_before = report.sentences
     with open_text(path) as (_, lines):
         for line in lines:
-            tokens = _valid_utf8(line, report).split()
+            valid = _valid_utf8(line)
+            report.invalid_lines += valid is not line
+            tokens = valid.split()
             if not tokens:
                 report.blank_lines += 1
                 continue
@@ -89,11 +91,8 @@ def read_sentences(
         report.empty_files.append(os.path.basename(path))
 
 
-def _valid_utf8(line, report):
-    if _is_utf8(line):
-        return line
-    report.invalid_lines += 1
-    return line.decode("utf-8", "ignore").encode()
+def _valid_utf8(line):
+    return line if _is_utf8(line) else line.decode("utf-8", "ignore").encode()
 
 
 class Record(NamedTuple):
@@ -141,7 +140,7 @@ def _records(lines, raw, field, max_line_tokens):
         if field is None:
             # A line that is much too long is not split to its end.
             most = -1 if max_line_tokens is None else max_line_tokens + 1
-            tokens, error = line.split(None, most), None
+            tokens, error = _valid_utf8(line).split(None, most), None
         else:
             tokens, error = _json_tokens(line, field)
         if max_line_tokens is not None and len(tokens) > max_line_tokens:
@@ -161,8 +160,13 @@ def _is_utf8(line):
 
 def _json_tokens(line, field):
     """The tokens of a JSON line, or why it has none."""
+    text = line.decode("utf-8", "ignore").strip()
+    if not text:
+        return [], "an empty line"
     try:
-        row = json.loads(line.decode("utf-8", "ignore"))
+        row = json.loads(text)
+    except json.JSONDecodeError as error:
+        return [], f"not JSON: {error.msg} at character {error.pos + 1:,}"
     except (ValueError, RecursionError) as error:
         return [], f"not JSON: {error}"
     if not isinstance(row, dict) or field not in row:

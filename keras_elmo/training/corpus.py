@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,6 +213,7 @@ class _Stream:
 
     def __init__(self, corpus, snapshot=None):
         self.corpus = corpus
+        self.lock = threading.Lock()  # several iterators may share a corpus
         self.num_batches = 0
         self.snapshots = collections.deque(maxlen=_SNAPSHOTS)
         self._packer = Packer(corpus)
@@ -223,8 +225,9 @@ class _Stream:
 
     def next_batch(self):
         """The next batch, or `None` when the epoch's text ended before it was full."""
-        windows = self._next_windows()
-        return None if windows is None else self._packer.batch(windows)
+        with self.lock:
+            windows = self._next_windows()
+            return None if windows is None else self._packer.batch(windows)
 
     def skip_to(self, num_batches):
         """Reads without making batches until so many have been read."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -175,7 +176,8 @@ def bilm_tf_perplexity(
 class Scorer(keras.Model):
     """A language model as a compiled function of a batch and a state.
 
-    Makes `perplexity` of several texts faster than the function, which compiles anew.
+    Makes `perplexity` of several texts faster than the function, which compiles anew. Threads can
+    share one.
     """
 
     def __init__(self, language_model: keras.Model, batch_size: int = 64):
@@ -184,6 +186,8 @@ class Scorer(keras.Model):
         self.language_model = language_model
         self.num_directions = language_model.config.num_directions
         self.jit_compile = keras.backend.backend() == "jax"
+        self.autocast = False  # Keras would round the state to the compute dtype
+        self.lock = threading.Lock()  # JAX gives the buffers of a running call away
         self.built = True
 
     def perplexity(
@@ -291,7 +295,8 @@ class Scorer(keras.Model):
 
     def score(self, batch, state):
         """Losses `(directions, B, T)` as an array, and the state after the batch."""
-        outputs = self.predict_on_batch({**batch, "h": state[0], "c": state[1]})
+        with self.lock:
+            outputs = self.predict_on_batch({**batch, "h": state[0], "c": state[1]})
         return outputs["losses"], (outputs["h"], outputs["c"])
 
     def zero_state(self):

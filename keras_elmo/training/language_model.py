@@ -13,7 +13,13 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.builders import add_state, make_bilm, make_token_encoder, reset_state
+from keras_elmo.layers.builders import (
+    add_state,
+    check_size,
+    make_bilm,
+    make_token_encoder,
+    reset_state,
+)
 from keras_elmo.layers.configured import Configured
 from keras_elmo.ops.gather import gather
 from keras_elmo.pretrained.download import model_files
@@ -129,6 +135,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             raise ValueError("share_embedding_softmax=True needs a model that reads whole words.")
         if not config.reads_characters:
             config = config.with_word_input(vocabulary_size)
+        check_size("The softmax", vocabulary_size * config.projection_dim)
         self.config = config
         self.vocabulary_size = vocabulary_size
         self.batch_size = values["batch_size"]
@@ -163,7 +170,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def _add_state(self, name):
         names, options = (f"{name}_h", f"{name}_c"), {"aggregation": "only_first_replica"}
-        return add_state(self, self.config, self.batch_size, names, **options)
+        return add_state(self, self.bilm, self.batch_size, names, **options)
 
     @property
     def is_sampled(self) -> bool:
@@ -193,7 +200,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         # Copies: PyTorch needs the old values for the gradient when the new ones are in place.
         tops, state = self.bilm.read_streams(streams, tuple(map(ops.copy, state)), training)
         for variable, one in zip(variables, state):
-            variable.assign(all_rows(ops.stop_gradient(ops.cast(one, "float32"))))
+            variable.assign(all_rows(ops.stop_gradient(ops.cast(one, variable.dtype))))
         return tops
 
     def token_vectors(self, inputs: dict[str, Any]) -> list[Any]:
@@ -239,6 +246,12 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         self.perplexity.update_state(losses, weights)
         total = ops.maximum(ops.sum(weights), 1.0)
         return share(sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total))
+
+    def get_metrics_result(self):
+        """The metrics by name; the loss is that of a word, as the perplexity is."""
+        # Keras weighs batches alike, but the last ones of a text are mostly padding.
+        results = super().get_metrics_result()
+        return {**results, "loss": ops.log(results["perplexity"])}
 
     def compile(
         self, optimizer: Any = None, jit_compile: bool | str = "auto", **kwargs: Any
@@ -492,19 +505,19 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             ValueError: if the files are of another architecture or vocabulary size.
         """
         with model_files(model) as (_, weights):
-            load_weights(self, self.config, weights)
             path = Path(weights).with_name("softmax.hdf5")
-            if not path.exists():
-                return False
-            kernel, bias = read_softmax(path)
-        if bias.shape != (self.vocabulary_size,):
-            raise ValueError(
-                f"{path} is of a vocabulary of {len(bias):,} words, this model predicts "
-                f"{self.vocabulary_size:,}. Load it into a model of that size, and take over the "
-                "words in both with `start_from`."
-            )
-        self.softmax_kernel.assign(kernel)
-        self.softmax.bias.assign(bias)
+            softmax = read_softmax(path) if path.exists() else None
+            if softmax and len(softmax[1]) != self.vocabulary_size:
+                raise ValueError(
+                    f"{path} is of a vocabulary of {len(softmax[1]):,} words, this model predicts "
+                    f"{self.vocabulary_size:,}. Load it into a model of that size, and take over "
+                    "the words in both with `start_from`."
+                )
+            load_weights(self, self.config, weights)
+        if softmax is None:
+            return False
+        for variable, value in zip((self.softmax_kernel, self.softmax.bias), softmax):
+            variable.assign(value)
         return True
 
     def load_tf1_checkpoint(self, path: str | os.PathLike) -> int:

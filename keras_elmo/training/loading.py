@@ -112,8 +112,10 @@ def start_from(
     The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
     is_name = source in list_models()
-    path = (get_model(os.fspath(source)).local_path if is_name else None) or Path(source)
-    has_softmax = (path / "softmax.hdf5").exists() or find_tf1_checkpoint(path) is not None
+    path = get_model(os.fspath(source)).local_path if is_name else Path(source)  # None: downloaded
+    has_softmax = path is not None and (
+        (path / "softmax.hdf5").exists() or find_tf1_checkpoint(path) is not None
+    )
     if (is_name or _holds_model(path)) and not has_softmax:
         model.load_hdf5(source)
         _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")

@@ -205,6 +205,8 @@ def _resolved(settings):
         config = PRESETS[settings.preset or "tiny"]
     check_no_lexicon(config)
     values = from_options(config, **{name: getattr(settings, name) for name in FROM_OPTIONS})
+    if settings.steps:
+        del values["epochs"]
     values["learning_rate"] = values["learning_rate"] or LEARNING_RATES[settings.optimizer]
     config = dataclasses.replace(config, training_options={})
     return config, dataclasses.replace(settings, **values)

@@ -10,7 +10,8 @@ from typing import Any
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.registry import get_model, list_models
-from keras_elmo.text.reader import Files, find_files
+from keras_elmo.text.reader import Files, find_files, read_sentences
+from keras_elmo.training.files import raise_no_sentence
 
 PRESETS: dict[str, ElmoConfig] = {
     "tiny": ElmoConfig(
@@ -45,6 +46,7 @@ FROM_OPTIONS = {
     "learning_rate": ("learning_rate", None),
     "clip_norm": ("all_clip_norm_val", 10.0),
     "share_embedding_softmax": ("share_embedding_softmax", False),
+    "epochs": ("n_epochs", None),
 }
 """The name of a setting among bilm-tf's options, and its default."""
 
@@ -198,10 +200,18 @@ class TrainingSettings:
             raise ValueError("start_vocabulary needs start_from")
 
     def check_files(self) -> None:
-        """Raises FileNotFoundError if there is no file where something is to be read."""
-        for files in (self.files, self.held_out):
-            if files:
-                find_files(files)
+        """Raises FileNotFoundError if there is no file where something is to be read.
+
+        ValueError if there is no sentence in `held_out`, and NotADirectoryError if `output` is a
+        file.
+        """
+        if os.path.exists(self.output) and not os.path.isdir(self.output):
+            raise NotADirectoryError(f"{self.output} is a file: the output must be a folder.")
+        find_files(self.files)
+        if self.held_out:
+            held_out = find_files(self.held_out)
+            if all(next(read_sentences(path), None) is None for path in held_out):
+                raise_no_sentence(held_out)
         options = None if isinstance(self.options, dict) else self.options
         for name in (self.vocabulary, options, self.start_vocabulary):
             if name and not os.path.isfile(name):

@@ -67,7 +67,9 @@ class WordSoftmax(Configured, keras.layers.Layer):
         if self.has_kernel:
             drawn = keras.initializers.RandomNormal(stddev=dim**-0.5)
             self.kernel = self.add_weight((self.vocabulary_size, dim), drawn, name="kernel")
-        self.bias = self.add_weight((self.vocabulary_size,), "zeros", name="bias")
+        # A logit of -11 in half precision would be off by up to 0.03.
+        shape = (self.vocabulary_size,)
+        self.bias = self.add_weight(shape, "zeros", name="bias", autocast=False)
 
     def call(self, inputs, targets, sampled=False, kernel=None):
         kernel = self.kernel if kernel is None else kernel

@@ -21,6 +21,10 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 TINY = GOLDEN / "default"
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
 IDS = encode_sentences(SENTENCES[:4])
+WIDE = {
+    "char_cnn": {"filters": [[1, 1]], "n_highway": 0, "embedding": {"dim": 1}},
+    "lstm": {"dim": 1, "projection_dim": 60_000, "n_layers": 4},
+}
 
 
 def on_ids(elmo):
@@ -247,6 +251,17 @@ def test_freezing_survives_reload(tmp_path, trainable_bilm):
     )
 
 
+def test_a_frozen_layer_stays_frozen(tmp_path):
+    for trainable_bilm in (False, True):
+        model = on_ids(ElmoLayer(TINY, trainable_bilm=trainable_bilm, trainable=False))
+        assert model.trainable_weights == []
+        model.save(tmp_path / "model.keras")
+        again = keras.models.load_model(tmp_path / "model.keras")
+        assert again.trainable_weights == []
+        again.layers[-1].trainable = True
+        assert len(again.trainable_weights) == (37 if trainable_bilm else 2)
+
+
 def test_freezing_and_thawing_a_whole_model_leaves_a_frozen_bilm_frozen():
     for trainable_bilm, weights in ((False, 2), (True, 37)):
         model = on_ids(ElmoLayer(TINY, trainable_bilm=trainable_bilm))
@@ -468,7 +483,7 @@ def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes)
     opened = "keras_elmo.layers.elmo_layer."
     for name in ("model_files", "read_token_embeddings", "ElmoConfig.from_json"):
         monkeypatch.setattr(opened + name, lambda *_: pytest.fail("looked at a file"))
-    refused = "Do not load what|from 1 to 10,000|options as a dict|needs a config|137,.* parameters"
+    refused = "Do not load what|from 1 to 10,000|options as a dict|needs a config|137,.* numbers"
     with pytest.raises((ValueError, TypeError), match=refused):
         keras.models.load_model("edited.keras")
 
@@ -493,6 +508,8 @@ def test_threads_share_a_layer():
         (np.zeros((2, 50), "int32"), r"got dtype int32 and shape \(2, 50\)"),
         (np.zeros((2, 1, 50), "int32"), r"got dtype int32 and shape \(2, 1, 50\)"),
         ([1, 2], r"got dtype int64 and shape \(2,\)"),
+        (np.full((2, 5, 50), 262), "ids from 0 to 261; got 262 to 262"),
+        (np.full((2, 5, 50), -1), "ids from 0 to 261; got -1 to -1"),
         ("one sentence", "single string 'one sentence'"),
         ([], "at least one sentence"),
         ({"a": 1}, "got dict"),
@@ -527,6 +544,14 @@ def test_bad_inputs_of_word_models_are_named():
         ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
         ({"model": "smal"}, "Did you mean 'small'"),
         ({"model": None, "config": {"lstm": {}}}, r"no field lstm\.dim"),
+        (
+            {"model": None, "config": WIDE, "alignment": True},
+            "The alignment would have 14,400,000,000 numbers",
+        ),
+        (
+            {"model": None, "config": WIDE, "stateful": True, "max_batch_size": 10_000},
+            "A state of 10,000 rows would have 4,800,080,000 numbers",
+        ),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

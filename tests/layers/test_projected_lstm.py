@@ -200,3 +200,30 @@ def test_initial_values():
     for kernel in (layer.kernel, layer.recurrent_kernel):
         assert 0.98 * limit < np.abs(to_numpy(kernel)).max() <= limit
     assert not to_numpy(layer.bias).any()
+
+
+def test_pytorch_refuses_to_differentiate_its_gradient_again(inputs):
+    """What was saved for the gradient is cut off from the graph: it would miss terms."""
+    if keras.backend.backend() != "torch":
+        pytest.skip("a rule of PyTorch")
+    import torch
+
+    layer = ProjectedLSTM(7, 4)
+    x = torch.tensor(inputs, requires_grad=True)
+    (gradient,) = torch.autograd.grad(layer(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        (gradient**2).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"units": 0}, "lstm_dim"),
+        ({"projection_dim": -1}, "projection_dim"),
+        ({"cell_clip": -1.0}, "cell_clip"),
+        ({"proj_clip": -3.0}, "proj_clip"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ProjectedLSTM(**{"units": 7, "projection_dim": 4, **arguments})

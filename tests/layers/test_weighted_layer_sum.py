@@ -101,3 +101,15 @@ def test_bad_input_is_named():
         WeightedLayerSum(l2=-1)
     with pytest.raises(ValueError, match="dropout must be at least 0 and less than 1; got 1"):
         WeightedLayerSum(dropout=1)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"use_top_only": True}, {"layer_norm": True}])
+def test_other_inputs_are_named(layers, arguments):
+    mix = WeightedLayerSum(**arguments)
+    with pytest.raises(ValueError, match=r"expects the layers of a biLM.*got shape \(3, 5, 4\)"):
+        mix(layers[:, 0])
+    mix = WeightedLayerSum(**arguments)
+    mix(layers)
+    for other in (layers[:, 0], layers[:, :1]):
+        with pytest.raises(ValueError, match=r"number of layers \(here 3\); got shape"):
+            mix(other)

@@ -3,9 +3,12 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from helpers import to_numpy
 from keras_elmo import WordEmbedding
+from keras_elmo.layers import word_embedding
+from keras_elmo.ops.gather import gather
 from layer_checks import check_layer
 
 IDS = np.array([[1, 2, 3, 4, 5, 2], [1, 2, 0, 0, 0, 0]], "int32")
@@ -47,3 +50,17 @@ def test_padding_gets_no_gradient():
     model.train_on_batch(ids, np.ones((1, 6, 3), "float32"))
     changed = (to_numpy(layer.embedding) != before).any(1)
     assert changed.tolist() == [False, False, False, True, False]
+
+
+def test_the_table_is_not_cast(monkeypatch):
+    """A batch needs few of its rows."""
+    seen = []
+
+    def watched(table, ids):
+        seen.append(keras.backend.standardize_dtype(ops.convert_to_tensor(table).dtype))
+        return gather(table, ids)
+
+    monkeypatch.setattr(word_embedding, "gather", watched)
+    layer = WordEmbedding(5, 3, dtype="mixed_bfloat16")
+    assert keras.backend.standardize_dtype(layer(IDS).dtype) == "bfloat16"
+    assert seen == ["float32"]

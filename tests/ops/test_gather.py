@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from helpers import to_numpy
+from keras_elmo.ops import gather as gather_module
 from keras_elmo.ops.gather import gather
 
 
@@ -40,3 +41,15 @@ def test_rows_of_any_shape():
     table = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
     ids = np.array([[[4], [0]], [[2], [2]]], "int64")
     np.testing.assert_array_equal(to_numpy(gather(table, ids)), table[ids])
+
+
+def test_the_gradient_in_double_precision(rng):
+    if keras.backend.backend() == "jax":
+        pytest.skip("JAX has no float64 unless jax_enable_x64 is set")
+    weights, ids = rng.normal(size=(5, 3)), np.array([1, 3, 1, 1, 0], "int32")
+    expected = np.zeros((4, 3))
+    np.add.at(expected, ids, weights)
+    saved = ops.zeros((4, 3), "float64"), ops.convert_to_tensor(ids)
+    upstream = (ops.convert_to_tensor(weights, "float64"),)
+    gradient = gather_module._take_gradient(None, saved, upstream)[0]
+    np.testing.assert_allclose(ops.convert_to_numpy(gradient), expected, rtol=1e-14)

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from keras_elmo.text import reader
-from keras_elmo.text.reader import find_files, read_records, read_sentences
+from keras_elmo.text.reader import TextReport, find_files, read_records, read_sentences
 
 
 def test_files_that_are_not_there(tmp_path):
@@ -124,3 +124,26 @@ def test_a_pipe_is_read_by_its_name(tmp_path):
     writer.join()
     assert [record.tokens for record in found] == [[b"a", b"b"], [b"c"]]
     assert found[1].position == 0
+
+
+def test_a_token_of_invalid_utf8_alone_is_none_anywhere(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a \xff b\xfe\n")
+    expected = [b"a", b"b"]
+    (record,) = read_records(path)
+    assert record.tokens == expected and not record.is_utf8
+    report = TextReport()
+    assert list(read_sentences(path, report)) == [expected] and report.invalid_lines == 1
+
+
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        (" \n", "an empty line"),
+        ("nothing", "not JSON: Expecting value at character 1"),
+        ('{"text": ', "not JSON: Expecting value at character 9"),
+    ],
+)
+def test_lines_that_are_not_json(line, reason):
+    (record,) = read_records(io.BytesIO(line.encode()), field="text")
+    assert record.error == reason and record.tokens == []

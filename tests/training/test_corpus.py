@@ -5,6 +5,8 @@ import itertools
 import json
 import lzma
 import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -316,3 +318,25 @@ def test_a_row_goes_on_behind_the_end_of_a_shard(tmp_path):
         read_once(tmp_path / name, vocabulary, **settings) for name in ("*.txt", "all")
     )
     assert_equal(list(apart), list(together))
+
+
+def test_iterators_in_several_threads_share_the_text(vocabulary, shards):
+    """Each batch goes to one of them, whole."""
+    settings = {"batch_size": 3, "unroll_steps": 5, "seed": 1, "max_characters_per_token": 20}
+    corpora = [LanguageModelCorpus(shards, vocabulary, **settings) for _ in range(2)]
+
+    def numbers(batches):
+        return [tuple(np.concatenate([one[name] for name in NAMES]).flat) for one in batches]
+
+    expected = numbers(itertools.islice(corpora[0].endless(), 200))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            parts = pool.map(
+                lambda _: numbers(itertools.islice(corpora[1].endless(), 50)), range(4)
+            )
+            found = [one for part in parts for one in part]
+    finally:
+        sys.setswitchinterval(interval)
+    assert sorted(found) == sorted(expected)

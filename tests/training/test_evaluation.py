@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ from keras_elmo import (
     load_language_model,
     perplexity,
 )
+from keras_elmo.training.evaluation import Scorer
 from training_models import DATA, WORDS, tiny_model, vocabulary
 
 HELD_OUT = DATA / "heldout.txt"
@@ -142,3 +144,24 @@ def test_memory_does_not_grow_with_the_longest_line(model, tmp_path, monkeypatch
     tracemalloc.stop()
     assert (report.tokens, report.perplexity) == (40_126, 1.0)
     assert peak < 20e6  # the characters alone of 64 such lines are 200 MB
+
+
+def test_half_precision_does_not_round_the_state_between_windows(monkeypatch):
+    model, seen = tiny_model(dtype="mixed_bfloat16"), []
+    read_streams = model.bilm.read_streams
+
+    def watched(streams, state, *arguments):
+        seen.extend(keras.backend.standardize_dtype(part.dtype) for part in state)
+        return read_streams(streams, state, *arguments)
+
+    monkeypatch.setattr(model.bilm, "read_streams", watched)
+    perplexity(model, HELD_OUT, vocabulary())
+    assert set(seen) == {"float32"}
+
+
+def test_threads_share_a_scorer(model):
+    scorer = Scorer(model, batch_size=2)
+    expected = scorer.perplexity(HELD_OUT, vocabulary())
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: scorer.perplexity(HELD_OUT, vocabulary()), range(8)))
+    assert {report.perplexity for report in found} == {expected.perplexity}

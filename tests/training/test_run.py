@@ -20,8 +20,8 @@ from keras_elmo import (
 )
 from keras_elmo.pretrained import registry
 from keras_elmo.training.evaluation import Scorer
-from keras_elmo.training.loading import export_language_model
-from training_models import CONFIG, DATA
+from keras_elmo.training.loading import export_language_model, start_from
+from training_models import CONFIG, DATA, tiny_model, vocabulary
 
 
 def settings(output, **changes):
@@ -148,6 +148,25 @@ def test_a_bad_number_in_the_options_is_named_as_there(tmp_path):
         train(settings(tmp_path, options=options))
 
 
+def test_epochs_of_the_options(tmp_path):
+    options = {**CONFIG.to_dict(), "n_epochs": 2}
+    once = train(settings(tmp_path / "1", steps=None, held_out=None))
+    result = train(settings(tmp_path / "2", steps=None, held_out=None, options=options))
+    assert result.history[-1]["step"] == 2 * once.history[-1]["step"]
+    result = train(settings(tmp_path / "3", steps=2, held_out=None, options=options))
+    assert result.history[-1]["step"] == 2
+
+
+def test_what_can_be_told_before_the_first_step(tmp_path):
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    with pytest.raises(ValueError, match=r"no sentence in .*empty\.txt"):
+        train(settings(tmp_path / "run", held_out=empty))
+    with pytest.raises(NotADirectoryError, match=r"empty\.txt is a file: the output must be a fol"):
+        train(settings(empty))
+    assert not (tmp_path / "run").exists()
+
+
 def test_tensorboard_needs_tensorflow_too(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -243,6 +262,15 @@ def test_an_exported_model_keeps_the_options_of_its_training(tmp_path):
     for name in ("options.json", "vocabulary.txt"):
         assert (tmp_path / "copy" / name).read_text() == (folder / "model" / name).read_text()
     settings(folder, options=None, start_from=folder / "model").check_files()
+
+
+def test_a_name_comes_before_a_folder(tmp_path, monkeypatch):
+    tiny_model().export_hdf5(tmp_path / "small", vocabulary())
+    monkeypatch.chdir(tmp_path)
+    model, taken = tiny_model(), []
+    monkeypatch.setattr(type(model), "load_hdf5", lambda self, source: taken.append(source))
+    start_from(model, "small", vocabulary())
+    assert taken == ["small"]
 
 
 def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, caplog):

@@ -134,3 +134,17 @@ def test_mixed_precision(policy, rng):
         loss = softmax(x, targets=ops.convert_to_tensor(targets), sampled=sampled)
         assert keras.backend.standardize_dtype(loss.dtype) == "float32"
         assert np.isfinite(to_numpy(loss)).all()
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_mixed_precision_does_not_round_the_bias(sampled, monkeypatch):
+    """The contexts are zero, so the biases alone make the loss; -11.03 would become -11."""
+    softmax = make(num_negative_samples=29, dtype="mixed_bfloat16")
+    biases = np.full(30, -11.03, "float32")
+    biases[3] = -9.51
+    softmax.bias.assign(biases)
+    drawn = np.arange(29), np.ones(1, "float32"), np.ones(29, "float32")
+    monkeypatch.setattr(softmax, "draw", lambda _: tuple(map(ops.convert_to_tensor, drawn)))
+    targets = ops.convert_to_tensor(np.array([29]))
+    loss = to_numpy(softmax(np.zeros((1, 5), "float32"), targets=targets, sampled=sampled))
+    np.testing.assert_allclose(loss, np.log(np.exp(biases + 11.03).sum()), rtol=1e-5)
