@@ -461,7 +461,7 @@ class ElmoLayer(keras.layers.Layer):
         config = self.config
         most = config.vocabulary_size if not config.reads_text else NUM_CHARACTERS
         if config.has_lexicon:
-            most = max(config.num_characters, config.vocabulary_size or 0)
+            most = max(config.num_characters or 0, config.vocabulary_size or 0)
         if ids.min(initial=0) < 0 or ids.max(initial=0) > most:
             raise ValueError(
                 f"ElmoLayer expects ids from 0 to {most:,}; got {ids.min():,} to {ids.max():,}."
