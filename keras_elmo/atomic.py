@@ -19,11 +19,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
     """
+    check_folder(path)
     path = os.path.realpath(path)
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
     check_is_file(path)
+    folder, name = os.path.split(path)
     suffix = os.path.splitext(name)[1]
     partial = os.path.join(folder, f".partial-{uuid.uuid4().hex}{suffix}")
     try:
@@ -34,6 +33,13 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)
+
+
+def check_folder(path: str | os.PathLike) -> None:
+    """Raises FileNotFoundError if the folder of a file to write is missing."""
+    folder, name = os.path.split(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_elmo.atomic import atomic_write, remove, remove_replaced, replace, sync_to_disk
+from keras_elmo.atomic import (
+    atomic_write,
+    check_folder,
+    remove,
+    remove_replaced,
+    replace,
+    sync_to_disk,
+)
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.locks import locked_output
 from keras_elmo.text.characters import token_bytes
@@ -64,10 +71,8 @@ def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool 
         raise ImportError("Parquet files need pyarrow: pip install pyarrow")
     if resume and overwrite:
         raise ValueError("resume and overwrite exclude each other: choose one.")
+    check_folder(path)
     path = os.path.abspath(path)
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
     is_begun = os.path.exists(path) or _part_paths(_parts_folder(path))
     if is_begun and not (resume or overwrite):
         raise FileExistsError(

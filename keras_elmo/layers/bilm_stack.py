@@ -10,13 +10,14 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.projected_lstm import ProjectedLSTM
+from keras_elmo.layers.recurrent import Recurrent
 from keras_elmo.ops.lstm import masked
 
 _ORIGINAL = ElmoConfig()
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class BiLMStack(Configured, keras.layers.Layer):
+class BiLMStack(Configured, Recurrent, keras.layers.Layer):
     """Stacked LSTMs with projection, forward and backward, returning every layer.
 
     The two directions share the token vectors and nothing else. Layer 0 of the output is the token
@@ -121,6 +122,11 @@ class BiLMStack(Configured, keras.layers.Layer):
         """2 for forward and backward, 1 for forward alone."""
         return 2 if self.bidirectional else 1
 
+    @property
+    def state_shapes(self) -> tuple:
+        dims = (self.num_directions, self.num_layers)
+        return (*dims, self.projection_dim), (*dims, self.lstm_dim)
+
     def build(self, input_shape: tuple) -> None:
         for lstms in self.directions:
             for lstm in lstms:
@@ -171,7 +177,7 @@ class BiLMStack(Configured, keras.layers.Layer):
 
     def _run(self, inputs, mask, initial_state, training):
         """The vectors of every layer of each direction on its inputs, and the state after."""
-        self._check_state(initial_state)
+        self.check_state(initial_state)
         layers, states = [], []
         for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
             state = None if initial_state is None else [part[:, d] for part in initial_state]
@@ -187,18 +193,6 @@ class BiLMStack(Configured, keras.layers.Layer):
             states.append(state)
         return layers, _stack_states(states)
 
-    def _check_state(self, state):
-        if state is None:
-            return
-        expected = [
-            (self.num_directions, self.num_layers, dim)
-            for dim in (self.projection_dim, self.lstm_dim)
-        ]
-        found = [tuple(part.shape) for part in state]
-        if [shape[1:] for shape in found] != expected:
-            h, c = (f"(B, {', '.join(map(str, shape))})" for shape in expected)
-            raise ValueError(f"initial_state must be (h, c) of shapes {h} and {c}, got {found}.")
-
     def _drop(self, x, training):
         if not training or not self.dropout:
             return x
@@ -208,21 +202,6 @@ class BiLMStack(Configured, keras.layers.Layer):
         batch_size, num_tokens = input_shape[:2]
         dim = self.num_directions * self.projection_dim
         return (batch_size, self.num_layers + 1, num_tokens, dim)
-
-    # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
-    # tensor too, and as `mask` without one.
-    def compute_output_spec(
-        self, inputs, mask=None, initial_state=None, return_state=False, *_, **__
-    ):
-        shape = self.compute_output_shape(inputs.shape)
-        outputs = keras.KerasTensor(shape, self.compute_dtype)
-        if not return_state:
-            return outputs
-        dims = (shape[0], self.num_directions, self.num_layers)
-        dtype = self.forward_lstms[0].state_dtype
-        h = keras.KerasTensor((*dims, self.projection_dim), dtype)
-        c = keras.KerasTensor((*dims, self.lstm_dim), dtype)
-        return outputs, (h, c)
 
 
 def run_direction(

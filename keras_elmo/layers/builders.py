@@ -15,7 +15,6 @@ from keras_elmo.layers.lexicon_embedding import LexiconEmbedding
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
 from keras_elmo.layers.word_embedding import WordEmbedding
-from keras_elmo.ops.dtypes import float32_at_least
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.text.lexicon import Lexicon
 
@@ -81,14 +80,12 @@ def add_state(
 
     Their shapes are `(num_rows, D, L, P)` and `(num_rows, D, L, lstm_dim)`.
     """
-    rows = (num_rows, bilm.num_directions, bilm.num_layers)
-    dims = (bilm.projection_dim, bilm.lstm_dim)
-    check_size(f"A state of {num_rows:,} rows", math.prod(rows) * sum(dims))
+    shapes = [(num_rows, *shape) for shape in bilm.state_shapes]
+    check_size(f"A state of {num_rows:,} rows", sum(map(math.prod, shapes)))
     options = {"trainable": False, "autocast": False, **options}
-    dtype = float32_at_least(bilm.compute_dtype)
     return [
-        layer.add_weight((*rows, dim), "zeros", dtype, name=name, **options)
-        for name, dim in zip(names, dims)
+        layer.add_weight(shape, "zeros", bilm.state_dtype, name=name, **options)
+        for name, shape in zip(names, shapes)
     ]
 
 

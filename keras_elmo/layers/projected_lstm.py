@@ -8,12 +8,12 @@ from keras import ops
 
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.initializers import glorot_uniform, uniform
-from keras_elmo.ops.dtypes import float32_at_least
+from keras_elmo.layers.recurrent import Recurrent
 from keras_elmo.ops.lstm import LSTMSpec, lstm, product_over_time
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class ProjectedLSTM(Configured, keras.layers.Layer):
+class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
     """An LSTM whose output is projected to a smaller size, both cell and output clipped.
 
     With gates i, j, f, o (the order of the stored weights) from `W x + R h + b`:
@@ -101,14 +101,10 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
         inputs_mask: Any = None,
     ) -> Any:
         mask = inputs_mask if mask is None else mask
+        self.check_state(initial_state)
         if initial_state is None:
-            dims, batch_size = (self.projection_dim, self.units), ops.shape(inputs)[0]
-            initial_state = [ops.zeros((batch_size, dim), self.state_dtype) for dim in dims]
-        elif [part.shape[1] for part in initial_state] != [self.projection_dim, self.units]:
-            raise ValueError(
-                f"initial_state must be (h, c) of shapes (B, {self.projection_dim}) and "
-                f"(B, {self.units}), got {[tuple(part.shape) for part in initial_state]}."
-            )
+            shapes = ((ops.shape(inputs)[0], *shape) for shape in self.state_shapes)
+            initial_state = [ops.zeros(shape, self.state_dtype) for shape in shapes]
         state = (ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
         bias = ops.cast(self.running_bias(), self.compute_dtype)
         kernel, *recurrent_kernels = (
@@ -136,22 +132,8 @@ class ProjectedLSTM(Configured, keras.layers.Layer):
         )
 
     @property
-    def state_dtype(self) -> str:
-        """Dtype of the state: the compute dtype, but no less than float32."""
-        return float32_at_least(self.compute_dtype)
+    def state_shapes(self) -> tuple:
+        return (self.projection_dim,), (self.units,)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
-
-    # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
-    # tensor too, and as `mask` without one.
-    def compute_output_spec(
-        self, inputs, mask=None, initial_state=None, return_state=False, *_, **__
-    ):
-        shape = self.compute_output_shape(inputs.shape)
-        outputs = keras.KerasTensor(shape, self.compute_dtype)
-        if not return_state:
-            return outputs
-        h = keras.KerasTensor((shape[0], self.projection_dim), self.state_dtype)
-        c = keras.KerasTensor((shape[0], self.units), self.state_dtype)
-        return outputs, (h, c)

@@ -215,10 +215,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def zero_state(self, batch_size: int) -> tuple[Any, Any]:
         """The state (h, c) of LSTMs that have read nothing: zeros `(batch_size, D, L, ...)`."""
-        dims = (batch_size, self.config.num_directions, self.config.num_layers)
-        return tuple(
-            ops.zeros((*dims, n)) for n in (self.config.projection_dim, self.config.lstm_dim)
-        )
+        shapes = ((batch_size, *shape) for shape in self.bilm.state_shapes)
+        return tuple(ops.zeros(shape, self.bilm.state_dtype) for shape in shapes)
 
     def word_losses(
         self, inputs: dict[str, Any], tops: list[Any], sampled: bool = False

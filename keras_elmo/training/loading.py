@@ -120,7 +120,7 @@ def start_from(
         model.load_hdf5(source)
         _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
         return
-    old, old_vocabulary = load_language_model(path, source_vocabulary)
+    old, old_vocabulary = load_language_model(path or source, source_vocabulary)
     shared = model.start_from(old, vocabulary, old_vocabulary)
     _log.info(
         f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"

@@ -21,6 +21,7 @@ from keras_elmo import (
 from keras_elmo.pretrained import registry
 from keras_elmo.training.evaluation import Scorer
 from keras_elmo.training.loading import export_language_model, start_from
+from keras_elmo.training.run import _resolved
 from training_models import CONFIG, DATA, tiny_model, vocabulary
 
 
@@ -150,11 +151,10 @@ def test_a_bad_number_in_the_options_is_named_as_there(tmp_path):
 
 def test_epochs_of_the_options(tmp_path):
     options = {**CONFIG.to_dict(), "n_epochs": 2}
-    once = train(settings(tmp_path / "1", steps=None, held_out=None))
-    result = train(settings(tmp_path / "2", steps=None, held_out=None, options=options))
-    assert result.history[-1]["step"] == 2 * once.history[-1]["step"]
-    result = train(settings(tmp_path / "3", steps=2, held_out=None, options=options))
-    assert result.history[-1]["step"] == 2
+    found = [_resolved(settings(tmp_path, options=options, steps=n))[1] for n in (None, 2)]
+    assert [(one.epochs, one.steps) for one in found] == [(2, None), (None, 2)]
+    given = settings(tmp_path, options=options, steps=None, epochs=0.5)
+    assert _resolved(given)[1].epochs == 0.5
 
 
 def test_what_can_be_told_before_the_first_step(tmp_path):
