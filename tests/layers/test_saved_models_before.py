@@ -24,7 +24,9 @@ def test_language_model():
     model = keras.models.load_model(SAVED / "language_model.keras")
     assert model.optimizer.iterations == 8
     results = model.evaluate(held_out(), verbose=0, return_dict=True)
-    expected = np.load(SAVED / "language_model.npz")
+    expected = dict(np.load(SAVED / "language_model.npz"))
+    # It was the mean over batches, of which the last are mostly padding.
+    expected["loss"] = np.log(expected["perplexity"])
     assert set(results) == set(expected)
     for name, value in results.items():
         assert value == pytest.approx(float(expected[name]), rel=1e-5)
