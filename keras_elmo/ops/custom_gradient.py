@@ -14,7 +14,8 @@ def call_with_gradient(
     """Calls a function of tensors that has a custom gradient.
 
     `keras.ops.custom_gradient` calls the gradient differently on each backend, and on PyTorch
-    allows one output only. There PyTorch refuses to differentiate the gradient once more.
+    allows one output only. A gradient that is to be differentiated again raises NotImplementedError
+    there.
 
     Args:
         forward: `(spec, *args) -> (outputs, saved)`, two tuples of tensors, or `None` in `saved`.
@@ -77,8 +78,12 @@ def _torch_function():
             return outputs
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # what was saved is cut off from the graph
         def backward(ctx, *upstream):
+            if torch.is_grad_enabled():  # what was saved is cut off from the graph
+                raise NotImplementedError(
+                    "On PyTorch the gradient of ELMo cannot be differentiated again: leave out "
+                    "create_graph=True, or use the TensorFlow backend."
+                )
             return (None, None, None, *ctx.gradient(ctx.spec, ctx.saved_tensors, upstream))
 
     return Call
