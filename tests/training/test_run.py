@@ -201,6 +201,7 @@ def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     assert train(settings(tmp_path)).history
 
 
+@pytest.mark.slow
 def test_a_pattern_may_match_what_the_training_writes(tmp_path):
     text = (DATA / "train.txt").read_text()
     (tmp_path / "text.txt").write_text(text)
@@ -216,6 +217,7 @@ def test_a_pattern_may_match_what_the_training_writes(tmp_path):
         train(settings(tmp_path, files=pattern, vocabulary=None))
 
 
+@pytest.mark.slow
 def test_the_vocabulary_of_a_training_that_never_began_is_made_anew(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a b c\n" * 400)
