@@ -162,7 +162,8 @@ def write_token_embeddings(
 
 
 def _digest(words):
-    return hashlib.blake2b("\n".join(words).encode(), digest_size=16).hexdigest()
+    content = "\n".join(words).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def _write_arrays(path, arrays, attributes=None):
