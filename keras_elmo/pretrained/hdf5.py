@@ -142,8 +142,8 @@ def read_token_embeddings(
                 f"found {listing or 'no arrays'}."
             )
         if words is not None:
-            digest = dataset.attrs.get(_WORDS_DIGEST, _digest(words))  # bilm-tf keeps none
-            if len(words) != shape[0] or digest != _digest(words):
+            digest = dataset.attrs.get(_WORDS_DIGEST)  # bilm-tf keeps none
+            if len(words) != shape[0] or digest not in (None, _digest(words)):
                 raise ValueError(
                     f"The {shape[0]:,} vectors in {path} are not those of the {len(words):,} words "
                     "given: they do not belong together. Save or dump them again."

@@ -92,7 +92,12 @@ def read_sentences(
 
 
 def _valid_utf8(line):
-    return line if _is_utf8(line) else line.decode("utf-8", "ignore").encode()
+    """The line itself, or a copy without its invalid bytes."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode("utf-8", "ignore").encode()
+    return line
 
 
 class Record(NamedTuple):
@@ -137,30 +142,23 @@ def _records(lines, raw, field, max_line_tokens):
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line)
+        text = _valid_utf8(line)
         if field is None:
             # A line that is much too long is not split to its end.
             most = -1 if max_line_tokens is None else max_line_tokens + 1
-            tokens, error = _valid_utf8(line).split(None, most), None
+            tokens, error = text.split(None, most), None
         else:
-            tokens, error = _json_tokens(line, field)
+            tokens, error = _json_tokens(text, field)
         if max_line_tokens is not None and len(tokens) > max_line_tokens:
-            count = len(tokens) if field is not None else sum(1 for _ in re.finditer(rb"\S+", line))
+            count = len(tokens) if field is not None else sum(1 for _ in re.finditer(rb"\S+", text))
             error, tokens = f"{count:,} tokens, more than max_line_tokens={max_line_tokens}", []
         position = 0 if raw is None else raw.tell()
-        yield Record(tokens, error, digest.hexdigest(), position, _is_utf8(line))
-
-
-def _is_utf8(line):
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        yield Record(tokens, error, digest.hexdigest(), position, text is line)
 
 
 def _json_tokens(line, field):
     """The tokens of a JSON line, or why it has none."""
-    text = line.decode("utf-8", "ignore").strip()
+    text = line.decode().strip()
     if not text:
         return [], "an empty line"
     try:
