@@ -9,8 +9,8 @@ and pictures of the learned layer weights and of the scores by amount of trainin
 figures are for other tasks and a far larger biLM: compare the differences between rows. Rows that
 are already in the output folder are not run again, so the command can be stopped and resumed.
 
-The bundled model before this one gained about two points of F1 from ELMo at each amount of
-WNUT-17's training text; README.md in this folder has all the tables.
+With the bundled model, ELMo adds 5.8, 9.2 and 5.6 points of F1 with 1, 10 and 100 % of WNUT-17's
+training text; README.md in this folder has all the tables.
 """
 
 import argparse
