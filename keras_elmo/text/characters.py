@@ -131,6 +131,19 @@ def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     return list(places), np.array(index, np.int32)
 
 
+def distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`distinct` of ids `(N,)`, integers from 0 on, in a few passes over arrays.
+
+    >>> distinct_ids(np.array([5, 2, 5, 0]))
+    (array([5, 2, 0]), array([0, 1, 0, 2], dtype=int32))
+    """
+    places = np.arange(len(ids))
+    first = np.empty(ids.max(initial=0) + 1, places.dtype)
+    first[ids[::-1]] = places[::-1]  # of an id that is repeated, the last assignment stays
+    is_first = first[ids] == places
+    return ids[is_first], (np.cumsum(is_first, dtype=np.int32) - 1)[first[ids]]
+
+
 def delimited_rows(
     lengths: Sequence[int],
     values: np.ndarray,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_elmo.text.characters import ByteRules, distinct, pad_words, trim_characters
+from keras_elmo.text.characters import ByteRules, distinct_ids, pad_words, trim_characters
 from keras_elmo.text.reader import Files, TextReport, find_files, read_sentences
 from keras_elmo.text.vocabulary import Vocabulary
 
@@ -206,9 +206,9 @@ class Packer:
         text = self.text
         # In the order of their first place: ids of unknown words depend on where reading began,
         # and a batch must not, to the last bit of a sum.
-        words, index = distinct(inputs.ravel().tolist())
+        words, index = distinct_ids(inputs.ravel())
         index = index.reshape(inputs.shape)
-        rows = self._rows(np.array(words))
+        rows = self._rows(words)
         if text.widest_filter is not None:
             rows = trim_characters(rows, text.widest_filter)
         if not text.distinct_words:

@@ -13,6 +13,7 @@ from keras_elmo.text.characters import (
     ByteRules,
     delimited_rows,
     distinct,
+    distinct_ids,
     pad_words,
     split_tokens,
     trim_characters,
@@ -74,6 +75,16 @@ def test_words_alone_have_the_rows_they_have_in_a_sentence():
     assert encode_words([]).shape == (0, 12)
     with pytest.raises(ValueError, match="found 3 of type int"):
         encode_words(["a", 3])
+
+
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_distinct_ids_are_those_of_distinct(count):
+    ids = np.random.default_rng(0).integers(0, 100, count)
+    words, places = distinct_ids(ids)
+    expected = distinct(ids.tolist())
+    assert words.tolist() == expected[0]
+    assert places.dtype == np.int32
+    np.testing.assert_array_equal(places, expected[1])
 
 
 def test_distinct_words_and_their_places():

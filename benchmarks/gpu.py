@@ -1,0 +1,151 @@
+"""Speed of training and embedding on a GPU, in tokens/s.
+
+    KERAS_BACKEND=jax python benchmarks/gpu.py "shards/*" --vocab vocab.txt --preset original
+    KERAS_BACKEND=jax python benchmarks/gpu.py ... --preset small --batch-size 128 1024
+
+Trains by `fit` from the text on, 20 steps to a window, with 8,192 negatives, dropout 0.1 and
+Adagrad. The vocabulary is filled up to the 793,471 words of the original model, since the time of a
+step depends on its size. Then it embeds sentences of the text, with an empty word cache at first,
+to the mean of the layers. Weights are random. Prints medians of groups of ten steps, which leave
+out those that were compiled first, and the work that this is: multiplications and additions of the
+model by itself.
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import time
+
+import keras
+
+UNROLL_STEPS, VOCABULARY, NEGATIVES = 20, 793_471, 8_192
+GROUP = 10
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", help="pattern of the text shards, in quotes")
+    parser.add_argument("--vocab", required=True)
+    parser.add_argument("--preset", default="original")
+    parser.add_argument("--dtype", default="mixed_bfloat16")
+    parser.add_argument("--batch-size", type=int, nargs="*", default=[128, 512])
+    parser.add_argument("--batch-tokens", type=int, nargs="*", default=[2_048, 16_384])
+    parser.add_argument("--sentences", type=int, default=20_000, help="sentences to embed")
+    parser.add_argument("--groups", type=int, default=20, help="groups of ten steps to train")
+    arguments = parser.parse_args()
+    from keras_elmo import Vocabulary
+    from keras_elmo.training.settings import PRESETS
+
+    config = PRESETS[arguments.preset]
+    words = Vocabulary.from_file(arguments.vocab).words
+    vocabulary = Vocabulary([*words, *(f"word{i}" for i in range(VOCABULARY - len(words)))])
+    print(f"{arguments.preset}, {arguments.dtype}, {keras.backend.backend()}, {device()}")
+    for batch_size in arguments.batch_size:
+        speed = training_speed(config, vocabulary, batch_size, arguments)
+        work = speed * work_of_a_token(config) / 1e12
+        print(f"training, {batch_size} rows: {speed:,.0f} tokens/s, {work:.1f} TFLOP/s", flush=True)
+    for batch_tokens in arguments.batch_tokens:
+        speeds = embedding_speeds(config, batch_tokens, arguments)
+        print(f"embedding, {batch_tokens} tokens: {speeds} tokens/s", flush=True)
+
+
+def device():
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.devices()[0].device_kind
+    if keras.backend.backend() == "torch":
+        import torch
+
+        return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    import tensorflow as tf
+
+    return (tf.config.list_logical_devices("GPU") or ["CPU"])[0]
+
+
+class GroupTimes(keras.callbacks.Callback):
+    """The seconds of each group of steps; reading the loss waits for the device."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds, self._start = [], None
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (batch + 1) % GROUP == 0:
+            float(logs["loss"])
+            now = time.perf_counter()
+            if self._start is not None:
+                self.seconds.append(now - self._start)
+            self._start = now
+
+
+def training_speed(config, vocabulary, batch_size, arguments):
+    from keras_elmo import BidirectionalLanguageModel, LanguageModelCorpus
+
+    size = {"batch_size": batch_size, "unroll_steps": UNROLL_STEPS}
+    corpus = LanguageModelCorpus(
+        arguments.files, vocabulary, widest_filter=config.widest_filter, seed=0, **size
+    )
+    batches = corpus.endless()
+    next(batches)
+    start = time.perf_counter()
+    for _ in itertools.islice(batches, 20):
+        pass
+    pipeline = 20 * batch_size * UNROLL_STEPS / (time.perf_counter() - start)
+    print(f"the data pipeline alone, {batch_size} rows: {pipeline:,.0f} tokens/s")
+    model = BidirectionalLanguageModel(
+        config,
+        len(vocabulary),
+        dropout=0.1,
+        num_negative_samples=NEGATIVES,
+        dtype=arguments.dtype,
+        **size,
+    )
+    model.compile()
+    times = GroupTimes()
+    steps = arguments.groups * GROUP
+    model.fit(corpus, total_steps=steps, steps_per_epoch=steps, callbacks=[times], verbose=0)
+    return GROUP * batch_size * UNROLL_STEPS / statistics.median(times.seconds)
+
+
+def work_of_a_token(config):
+    """Floating-point operations of training on a token, each position with a word of its own.
+
+    The forward pass and twice that for the gradients: products with the weights of the LSTMs and of
+    the negatives; the character encoder, which runs once for each distinct word, is left out.
+    """
+    gates = 4 * config.lstm_dim * 2 * config.projection_dim
+    lstm = gates + config.lstm_dim * config.projection_dim
+    products = config.num_layers * lstm + NEGATIVES * config.projection_dim
+    return 2 * 3 * config.num_directions * products
+
+
+def embedding_speeds(config, batch_tokens, arguments):
+    """tokens/s where words are new, and where all are cached, compiled before; as text."""
+    from keras_elmo import ElmoLayer, Embedder
+    from keras_elmo.text.reader import find_files, read_sentences
+
+    layer = ElmoLayer(None, config=config, dtype=arguments.dtype)
+    found = itertools.chain.from_iterable(map(read_sentences, find_files(arguments.files)))
+    sentences = [
+        [token.decode() for token in tokens]
+        for tokens in itertools.islice(found, arguments.sentences)
+    ]
+    num_tokens = sum(map(len, sentences))
+    seconds = []
+    for word_cache in (0, 1_000_000):
+        embedder = Embedder(
+            layer, batch_tokens=batch_tokens, word_cache=word_cache, progress=False
+        )
+        for _ in range(3):
+            start = time.perf_counter()
+            embedder.embed(sentences, output="average")
+            seconds.append(time.perf_counter() - start)
+    new, cached = num_tokens / min(seconds[1:3]), num_tokens / min(seconds[4:])
+    return f"{new:,.0f} without a word cache, {cached:,.0f} with all words cached"
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    main()
