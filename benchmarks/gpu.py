@@ -32,7 +32,7 @@ def main():
     parser.add_argument("--dtype", default="mixed_bfloat16")
     parser.add_argument("--batch-size", type=int, nargs="*", default=[128, 512])
     parser.add_argument("--batch-tokens", type=int, nargs="*", default=[2_048, 16_384])
-    parser.add_argument("--sentences", type=int, default=20_000, help="sentences to embed")
+    parser.add_argument("--sentences", type=int, default=4_000, help="sentences to embed")
     arguments = parser.parse_args()
     from keras_elmo import Vocabulary
     from keras_elmo.training.settings import PRESETS
