@@ -6,21 +6,25 @@
 Trains on one batch again and again, so that the data pipeline does not limit the GPU: windows of
 20 words, 8,192 negatives, dropout 0.1, Adagrad, random weights. The vocabulary is filled up to the
 793,471 words of the original model, since the time of a step depends on its size. Prints the
-median over groups of ten steps, the FLOP/s of the LSTMs and the softmax, and the speed of the
-pipeline alone. Then embeds sentences to the mean of the layers, without a word cache and with all
-words cached, and prints the faster of two passes.
+median over groups of ten steps, and the FLOP/s of the LSTMs and the softmax. Then embeds sentences
+to the mean of the layers, without a word cache and with all words cached, and prints the faster of
+two passes. data_pipeline.py --numpy measures what feeds a training.
 """
 
 import argparse
 import itertools
-import os
 import statistics
 import time
 
 import jax
 import keras
+from training_step import UNROLL_STEPS, model_and_batches
 
-UNROLL_STEPS, VOCABULARY, NEGATIVES = 20, 793_471, 8_192
+from keras_elmo import ElmoLayer, Embedder, Vocabulary
+from keras_elmo.text.reader import find_files, read_sentences
+from keras_elmo.training.settings import PRESETS
+
+VOCABULARY, NEGATIVES = 793_471, 8_192
 GROUP, GROUPS = 10, 4
 
 
@@ -36,9 +40,6 @@ def main():
     arguments = parser.parse_args()
     if keras.backend.backend() != "jax":
         raise SystemExit("Set KERAS_BACKEND=jax.")
-    from keras_elmo import Vocabulary
-    from keras_elmo.training.settings import PRESETS
-
     config = PRESETS[arguments.preset]
     words = Vocabulary.from_file(arguments.vocab).words[:VOCABULARY]
     fillers = (f"<filler{i}>" for i in range(VOCABULARY - len(words)))
@@ -70,30 +71,10 @@ class GroupTimes(keras.callbacks.Callback):
 
 
 def training_speed(config, vocabulary, batch_size, arguments):
-    from keras_elmo import BidirectionalLanguageModel, LanguageModelCorpus
-
-    size = {"batch_size": batch_size, "unroll_steps": UNROLL_STEPS}
-    corpus = LanguageModelCorpus(
-        arguments.files, vocabulary, widest_filter=config.widest_filter, seed=0, **size
-    )
-    batches = corpus.endless()
+    model, batches = model_and_batches(arguments, config, vocabulary, batch_size, NEGATIVES, seed=0)
     batch = next(batches)
-    start = time.perf_counter()
-    for _ in itertools.islice(batches, 20):
-        pass
-    pipeline = 20 * batch_size * UNROLL_STEPS / (time.perf_counter() - start)
-    print(f"the data pipeline alone, {batch_size} rows: {pipeline:,.0f} tokens/s")
-    model = BidirectionalLanguageModel(
-        config,
-        len(vocabulary),
-        dropout=0.1,
-        num_negative_samples=NEGATIVES,
-        dtype=arguments.dtype,
-        **size,
-    )
-    model.compile()
-    times = GroupTimes()
     data = ((batch,) for _ in itertools.repeat(None))
+    times = GroupTimes()
     model.fit(data, steps_per_epoch=GROUP * GROUPS, shuffle=False, callbacks=[times], verbose=0)
     return GROUP * batch_size * UNROLL_STEPS / statistics.median(times.seconds)
 
@@ -112,9 +93,6 @@ def work_of_a_token(config):
 
 def embedding_speeds(config, batch_tokens, arguments):
     """tokens/s without a word cache and with all words cached, after compilation; as text."""
-    from keras_elmo import ElmoLayer, Embedder
-    from keras_elmo.text.reader import find_files, read_sentences
-
     layer = ElmoLayer(None, config=config, dtype=arguments.dtype)
     found = itertools.chain.from_iterable(map(read_sentences, find_files(arguments.files)))
     sentences = list(itertools.islice(found, arguments.sentences))
@@ -132,5 +110,4 @@ def embedding_speeds(config, batch_tokens, arguments):
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     main()

@@ -106,25 +106,34 @@ def timed(step, batch_size):
 
 
 def ours(arguments):
-    from keras_elmo import BidirectionalLanguageModel, ElmoConfig, LanguageModelCorpus, Vocabulary
+    from keras_elmo import ElmoConfig, Vocabulary
 
-    vocabulary = Vocabulary.from_file(arguments.vocab)
     config = ElmoConfig.from_json(arguments.options)
-    size = {"batch_size": arguments.batch_size, "unroll_steps": UNROLL_STEPS}
+    vocabulary = Vocabulary.from_file(arguments.vocab)
+    model, batches = model_and_batches(arguments, config, vocabulary, arguments.batch_size)
+    return timed(lambda: model.train_on_batch(next(batches)), arguments.batch_size)
+
+
+def model_and_batches(
+    arguments, config, vocabulary, batch_size, num_negative_samples=NEGATIVES, seed=None
+):
+    """A compiled language model of a dtype, and the batches of text files without end."""
+    from keras_elmo import BidirectionalLanguageModel, LanguageModelCorpus
+
+    size = {"batch_size": batch_size, "unroll_steps": UNROLL_STEPS}
     model = BidirectionalLanguageModel(
         config,
         len(vocabulary),
         dropout=0.1,
-        num_negative_samples=NEGATIVES,
+        num_negative_samples=num_negative_samples,
         dtype=arguments.dtype,
         **size,
     )
     model.compile()
     corpus = LanguageModelCorpus(
-        arguments.files, vocabulary, widest_filter=config.widest_filter, **size
+        arguments.files, vocabulary, widest_filter=config.widest_filter, seed=seed, **size
     )
-    batches = corpus.endless()
-    return timed(lambda: model.train_on_batch(next(batches)), arguments.batch_size)
+    return model, corpus.endless()
 
 
 def bilm(arguments):
