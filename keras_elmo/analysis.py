@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_elmo.text.characters import tokens_of
+from keras_elmo.text.tokens import tokens_of
 
 Sentence = str | bytes | Sequence[str | bytes]
 """A list of tokens, or a string to be split at white space; bytes are UTF-8."""

@@ -12,13 +12,8 @@ from keras_elmo.atomic import atomic_write
 from keras_elmo.embedding import embedder
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.pretrained.download import ModelSource
-from keras_elmo.text.characters import (
-    BEGIN_SENTENCE,
-    END_SENTENCE,
-    boundary_row,
-    checked_tokens,
-    encode_sentences,
-)
+from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
+from keras_elmo.text.tokens import checked_tokens
 from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
 
 _TOKENS_OF_A_SENTENCE = 32

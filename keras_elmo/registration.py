@@ -16,6 +16,7 @@ CLASSES = {
     "LexiconEncoder": "layers.lexicon_encoder",
     "Perplexity": "training.perplexity_metric",
     "ProjectedLSTM": "layers.projected_lstm",
+    "TokenMask": "layers.token_mask",
     "TrapezoidSchedule": "training.optimizer",
     "UnicodeCharEncoder": "layers.unicode_char_encoder",
     "WeightedLayerSum": "layers.weighted_layer_sum",

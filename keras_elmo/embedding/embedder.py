@@ -21,7 +21,8 @@ from keras_elmo.layers.quantized_bilm import QuantizedBiLM
 from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.characters import delimited_rows, distinct, token_bytes, tokens_of
+from keras_elmo.text.characters import delimited_rows, distinct
+from keras_elmo.text.tokens import token_bytes, tokens_of
 from keras_elmo.text.vocabulary import (
     BEGIN,
     END,

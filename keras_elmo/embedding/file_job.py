@@ -16,8 +16,8 @@ from keras import ops
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.characters import token_bytes
 from keras_elmo.text.reader import Record, read_records
+from keras_elmo.text.tokens import token_bytes
 
 if TYPE_CHECKING:
     from keras_elmo.embedding.embedder import Embedder

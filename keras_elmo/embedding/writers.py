@@ -21,8 +21,8 @@ from keras_elmo.atomic import (
 )
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.locks import locked_output
-from keras_elmo.text.characters import token_bytes
 from keras_elmo.text.reader import Record
+from keras_elmo.text.tokens import token_bytes
 
 _PART_BYTES = 64 * 2**20
 _LINE_BYTES = 1024  # what a line takes besides its numbers, here and in HDF5

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 
 TOLERANCE = 1e-5
 """The largest difference from the layer that an export may have."""

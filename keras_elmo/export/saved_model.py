@@ -5,7 +5,7 @@ import os
 from keras_elmo.atomic import atomic_folder
 from keras_elmo.export import checks
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 
 
 def export_saved_model(

@@ -198,6 +198,9 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
             return x
         return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        return None if mask is None else mask_of_layers(mask, self.num_layers + 1)
+
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         batch_size, num_tokens = input_shape[:2]
         dim = self.num_directions * self.projection_dim
@@ -234,6 +237,11 @@ def run_direction(
 def mask_tokens(tokens: Any, mask: Any) -> Any:
     """Token vectors `(B, T, P)`, zeros where the mask `(B, T)`, if any, is `False`."""
     return tokens if mask is None else masked(tokens, ops.expand_dims(ops.cast(mask, "bool"), -1))
+
+
+def mask_of_layers(mask: Any, num_layers: int) -> Any:
+    """The mask `(B, num_layers, T)` of the vectors of all layers, from that of tokens `(B, T)`."""
+    return ops.repeat(ops.expand_dims(mask, 1), num_layers, axis=1)
 
 
 def stack_directions(layers: Iterable[list]) -> Any:

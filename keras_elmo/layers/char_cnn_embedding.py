@@ -12,6 +12,7 @@ from keras_elmo.layers.dense import Dense
 from keras_elmo.layers.highway import Highway
 from keras_elmo.layers.initializers import normal, uniform
 from keras_elmo.layers.placeholders import as_ids
+from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
 
 _ORIGINAL = ElmoConfig()
@@ -137,7 +138,9 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
             x = highway(x)
         if self.projection is not None:
             x = self.projection(x)
-        return ops.reshape(x, (*ops.shape(inputs)[:-1], self.projection_dim))
+        x = ops.reshape(x, (*ops.shape(inputs)[:-1], self.projection_dim))
+        is_valid = ops.logical_and(inputs >= 0, inputs <= self.num_characters)
+        return nan_unless(ops.all(is_valid, axis=-1), x)
 
     def filter_activations(self, characters: Any) -> Any:
         """How much each filter fires: its activation, the maximum over the characters of a word.

@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+from keras_elmo.layers.bilm_stack import mask_of_layers
 from keras_elmo.layers.builders import (
     add_state,
     check_size,
@@ -21,13 +22,15 @@ from keras_elmo.layers.builders import (
 from keras_elmo.layers.initializers import weights_follow
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
+from keras_elmo.layers.token_mask import TokenMask
 from keras_elmo.layers.unicode_char_encoder import (
-    as_wide_as,
+    as_batch,
     check_string_tensor,
+    distinct_words,
     is_python_strings,
-    token_lists,
 )
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.ops.eager import known_values
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource, model_files
@@ -282,8 +285,7 @@ class ElmoLayer(keras.layers.Layer):
         check_process()
         if isinstance(inputs, DistinctWords):
             return inputs
-        if hasattr(inputs, "to_tensor"):  # ragged: padded with "", or with 0
-            inputs = inputs.to_tensor()
+        inputs = as_batch(inputs)
         if _is_foreign_string_tensor(inputs):
             inputs = inputs.numpy()
         if is_python_strings(inputs):
@@ -294,8 +296,8 @@ class ElmoLayer(keras.layers.Layer):
         inputs = as_strings(inputs) if is_text else as_ids(inputs)
         if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
-        if isinstance(inputs, np.ndarray):
-            self._check_ids(inputs)
+        if (ids := known_values(inputs)) is not None:
+            self._check_ids(ids)
         return inputs
 
     def _distinct_words(self, strings):
@@ -306,8 +308,7 @@ class ElmoLayer(keras.layers.Layer):
                 "keras_elmo.encode_token_ids(sentences, vocabulary)."
             )
         rules = self.char_encoder.rules
-        rows, index = rules.encode_distinct(token_lists(strings))
-        index = as_wide_as(strings, index)
+        rows, index = distinct_words(rules, strings)
         rows = pad_words(rules.trimmed(rows, self.config.widest_filter), index.size)
         return DistinctWords(ops.convert_to_tensor(rows), ops.convert_to_tensor(index))
 
@@ -395,10 +396,12 @@ class ElmoLayer(keras.layers.Layer):
 
     def compute_mask(self, inputs, mask=None):
         if isinstance(inputs, keras.KerasTensor):
-            return None  # strings have no symbolic operations; the mask comes with the data
-        mask = self._mask_with_boundaries(self._prepared(inputs))[:, 2:]
-        num_outputs = self.num_mixes if self.output_kind == "mix" else 1
-        return mask if num_outputs == 1 else [mask] * num_outputs
+            mask = TokenMask()(inputs)
+        else:
+            mask = self._mask_with_boundaries(self._prepared(inputs))[:, 2:]
+        if self.output_kind == "layers":
+            return mask_of_layers(mask, self.config.num_layers + 1)
+        return mask if self.num_mixes == 1 else [mask] * self.num_mixes
 
     def compute_output_shape(self, input_shape):
         config = self.config

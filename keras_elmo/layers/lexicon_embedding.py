@@ -12,6 +12,7 @@ from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.dense import Dense
 from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.layers.placeholders import as_ids
+from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
 
 _ORIGINAL = ElmoConfig()
@@ -113,6 +114,8 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
         )
         words = gather(self.word_embedding, ops.maximum(inputs[..., 0] - 1, 0))
         x = self.word_projection(ops.cast(words, self.compute_dtype))
+        is_valid = ops.logical_and(inputs[..., 0] >= 0, inputs[..., 0] <= self.vocabulary_size)
+        x = nan_unless(is_valid, x)
         return x if self.characters is None else x + self.characters(inputs[..., 1:])
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:

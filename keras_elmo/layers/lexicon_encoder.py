@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_elmo.layers.token_mask import valid_utf8
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, delimited
 from keras_elmo.text.lexicon import BEGIN, BEGIN_WORD, END, END_WORD, UNKNOWN, Lexicon
 
@@ -52,8 +53,8 @@ class LexiconEncoder(UnicodeCharEncoder):
     def _word_rows(self, words):
         import tensorflow as tf
 
-        text = tf.strings.unicode_transcode(words, "UTF-8", "UTF-8", errors="ignore")
-        text = tf.strings.substr(text, 0, self.max_characters_per_token - 2, unit="UTF8_CHAR")
+        room = self.max_characters_per_token - 2
+        text = tf.strings.substr(valid_utf8(words), 0, room, unit="UTF8_CHAR")
         columns = []
         if self.lexicon.words is not None:
             columns.append(self.word_table().lookup(text)[:, None])

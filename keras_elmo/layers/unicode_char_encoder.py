@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.placeholders import as_strings
+from keras_elmo.layers.token_mask import TokenMask, ragged_tokens, valid_utf8
 from keras_elmo.text.characters import (
     BEGIN_WORD,
     BYTE_OFFSET,
@@ -16,7 +17,12 @@ from keras_elmo.text.characters import (
     ByteRules,
     DistinctWords,
     TokenRules,
-    split_tokens,
+)
+from keras_elmo.text.tokens import (
+    check_batch,
+    token_lists,
+    warn_of_sentences,
+    warn_of_white_space,
 )
 
 
@@ -69,11 +75,10 @@ class UnicodeCharEncoder(keras.layers.Layer):
         """Has no weights."""
 
     def __call__(self, inputs, *args, **kwargs):
+        inputs = as_batch(inputs)
         if is_python_strings(inputs):
-            ids = self.rules.encode_sentences(token_lists(inputs))
-            return ops.convert_to_tensor(as_wide_as(inputs, ids))
-        if hasattr(inputs, "to_tensor"):  # ragged
-            inputs = inputs.to_tensor()
+            rows, index = distinct_words(self.rules, inputs)
+            return ops.convert_to_tensor(rows[index])
         inputs = as_strings(inputs)
         check_string_tensor(inputs, "UnicodeCharEncoder")
         if keras.backend.backend() != "tensorflow":
@@ -96,7 +101,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         """
         import tensorflow as tf
 
-        tokens = _ragged_tokens(inputs)
+        tokens = ragged_tokens(inputs)
         words, places = tf.unique(tokens.flat_values)
         special = self.rules.special_rows()
         rows = tf.concat([special, self._word_rows(words)], axis=0)
@@ -123,14 +128,14 @@ class UnicodeCharEncoder(keras.layers.Layer):
         import tensorflow as tf
 
         room = self.max_characters_per_token - 2
-        text = tf.strings.unicode_transcode(words, "UTF-8", "UTF-8", errors="ignore")
+        text = valid_utf8(words)
         lengths = tf.minimum(tf.strings.length(text), room)
         ids = tf.cast(tf.io.decode_raw(text, tf.uint8, fixed_length=room), tf.int32) + BYTE_OFFSET
         return delimited(ids, lengths, BEGIN_WORD, END_WORD, WORD_PADDING)
 
     def compute_mask(self, inputs, mask=None):
         if isinstance(inputs, keras.KerasTensor):
-            return None  # strings have no symbolic operations; the mask comes with the data
+            return TokenMask(boundaries=True)(inputs)
         return self.encode_distinct(inputs).index != 0
 
     def compute_output_shape(self, input_shape):
@@ -158,6 +163,14 @@ def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any
     return tf.where(column > length + 1, padding, ids)
 
 
+def as_batch(inputs: Any) -> Any:
+    """Ragged tensors as padded ones, and Series of pandas or Polars as NumPy arrays."""
+    check_batch(inputs)
+    if hasattr(inputs, "to_tensor"):
+        return inputs.to_tensor()
+    return inputs.to_numpy() if hasattr(inputs, "to_numpy") else inputs
+
+
 def is_python_strings(inputs: Any) -> bool:
     """Whether `inputs` are `str`, `bytes`, or lists or NumPy arrays of them."""
     if isinstance(inputs, np.ndarray):
@@ -168,37 +181,11 @@ def is_python_strings(inputs: Any) -> bool:
     return isinstance(inputs, (str, bytes))
 
 
-def token_lists(strings: Any) -> list[list[str | bytes]]:
-    """Lists of tokens from Python or NumPy strings, under the rules for string tensors."""
-    if isinstance(strings, (str, bytes)):
-        raise ValueError(
-            f"Expected a batch of strings, got the single string {strings[:60]!r}. Put it into a "
-            "list: [sentence]."
-        )
-    strings = strings.tolist() if isinstance(strings, np.ndarray) else list(strings)
-    if not strings:
-        raise ValueError("Expected at least one sentence, got an empty list.")
-    if all(isinstance(sentence, (str, bytes)) for sentence in strings):
-        return [[*split_tokens(sentence)] for sentence in strings]
-    if not all(isinstance(sentence, (list, tuple)) for sentence in strings):
-        raise ValueError(
-            "Expected either sentences, a list of strings, or tokens, a list of lists of strings; "
-            f"got {strings[:3]!r}."
-        )
-    return list(map(_without_padding, strings))
-
-
-def as_wide_as(strings: Any, ids: np.ndarray) -> np.ndarray:
-    """Ids `(B, T + 2, ...)` of strings, with the padding that a NumPy array `(B, T)` ends in."""
-    if not isinstance(strings, np.ndarray) or strings.ndim != 2:
-        return ids
-    missing = strings.shape[1] + 2 - ids.shape[1]
-    return np.pad(ids, ((0, 0), (0, missing)) + ((0, 0),) * (ids.ndim - 2))
-
-
-def _without_padding(tokens):
-    last = max((i for i, token in enumerate(tokens) if token not in ("", b"")), default=-1)
-    return list(tokens[: last + 1])
+def distinct_words(rules: TokenRules, strings: Any) -> DistinctWords:
+    """`DistinctWords` of Python strings, with the padding in which rows of tokens end."""
+    lists, width = token_lists(strings)
+    rows, index = rules.encode_distinct(lists)
+    return DistinctWords(rows, np.pad(index, ((0, 0), (0, width + 2 - index.shape[1]))))
 
 
 def check_string_tensor(inputs: Any, name: str) -> None:
@@ -219,15 +206,7 @@ def check_string_tensor(inputs: Any, name: str) -> None:
             "Give the model character ids, keras.Input((None, 50), dtype='int32'), made with "
             "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
         )
-
-
-def _ragged_tokens(strings):
-    """The tokens of each sentence, a ragged tensor `(B, None)`."""
-    import tensorflow as tf
-
-    if len(strings.shape) == 1:
-        return tf.strings.split(strings)
-    position = tf.range(1, tf.shape(strings)[1] + 1)
-    lengths = tf.reduce_max(tf.where(strings != "", position, 0), axis=1)
-    # The maximum of no tokens at all is not 0.
-    return tf.RaggedTensor.from_tensor(strings, tf.maximum(lengths, 0), row_splits_dtype=tf.int32)
+    if len(shape) == 2 and hasattr(inputs, "numpy"):
+        warn_of_white_space(inputs.numpy().ravel())
+    elif tuple(shape[1:]) == (1,):  # the strings are not known yet
+        warn_of_sentences("These strings have shape (B, 1).")

@@ -26,7 +26,8 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
 
     Call arguments:
         inputs: The vectors of every layer.
-        mask: Booleans `(B, T)`. Masked positions of the output are exactly 0.
+        mask: Booleans `(B, T)`, or `(B, L + 1, T)`, the same for all layers. Masked positions of
+            the output are exactly 0.
         training: Whether to apply the dropout.
 
     Input shape:
@@ -91,6 +92,7 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
 
     def call(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
         self._check_shape(inputs.shape, self.num_mixed_layers)
+        mask = self.compute_mask(inputs, mask)
         valid = None if mask is None else ops.expand_dims(ops.cast(mask, "bool"), -1)
         if self.use_top_only:
             mixed = self._normalized(inputs[:, -1:], valid)[:, 0]
@@ -125,6 +127,9 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
         if self.use_top_only:
             return ops.convert_to_numpy(ops.eye(self.num_mixed_layers)[-1])
         return ops.convert_to_numpy(self._softmax())
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        return mask if mask is None or len(mask.shape) == 2 else mask[:, 0]
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], *input_shape[2:])

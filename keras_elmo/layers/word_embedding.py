@@ -8,6 +8,7 @@ from keras import ops
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.initializers import uniform
 from keras_elmo.layers.placeholders import as_ids
+from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
 
 
@@ -62,7 +63,8 @@ class WordEmbedding(Configured, keras.layers.Layer):
         # Padding is masked afterwards: a row of its own would copy the table, which is large.
         x = gather(self.embedding, ops.maximum(inputs - 1, 0))
         x = ops.cast(x, self.compute_dtype)
-        return ops.where(ops.expand_dims(inputs > 0, -1), x, ops.zeros_like(x))
+        x = ops.where(ops.expand_dims(inputs > 0, -1), x, ops.zeros_like(x))
+        return nan_unless(ops.logical_and(inputs >= 0, inputs <= self.vocabulary_size), x)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.not_equal(inputs, 0) if mask is None else mask

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
+from keras_elmo.text.tokens import checked_tokens, token_bytes
 
 # Ids as the model sees them. 0 pads a sentence; bytes are shifted by one to leave it free.
 BYTE_OFFSET = 1
@@ -192,45 +193,3 @@ def boundary_row(mark: int, max_characters_per_token: int) -> np.ndarray:
     """The character ids `(C,)` of a sentence's beginning or end, int32."""
     ids = np.array([mark])
     return delimited_rows([1], ids, BEGIN_WORD, END_WORD, WORD_PADDING, max_characters_per_token)[0]
-
-
-def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
-    """Splits a sentence at ASCII white space; other white space stays inside its token."""
-    if isinstance(sentence, bytes):
-        return sentence.split()
-    # Unlike bytes.split, str.split would split at any Unicode space.
-    tokens = sentence.encode("utf-8", "surrogatepass").split()
-    return [token.decode("utf-8", "surrogatepass") for token in tokens]
-
-
-def tokens_of(sentence: str | bytes | Iterable[str | bytes]) -> list[Any]:
-    """A sentence's tokens: those of a list, or a string's, split at ASCII white space."""
-    if isinstance(sentence, (str, bytes)):
-        return split_tokens(sentence)
-    return checked_tokens(sentence)
-
-
-def token_bytes(token: str | bytes) -> bytes:
-    """The valid UTF-8 of a token: lone surrogates and malformed bytes are dropped."""
-    if isinstance(token, bytes):
-        token = token.decode("utf-8", "ignore")
-    return token.encode("utf-8", "ignore")
-
-
-def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
-    """A sentence's tokens as a list. Raises ValueError unless each is `str` or `bytes`."""
-    if isinstance(sentence, (str, bytes)):
-        raise ValueError(
-            f"Expected each sentence to be a list of tokens, found the string {sentence[:60]!r}. "
-            "Split it into tokens first, for example with sentence.split()."
-        )
-    if not isinstance(sentence, Iterable):
-        raise ValueError(f"Expected each sentence to be a list of tokens, found {sentence!r}.")
-    sentence = list(sentence)
-    if all(issubclass(kind, (str, bytes)) for kind in set(map(type, sentence))):
-        return sentence
-    wrong = next(token for token in sentence if not isinstance(token, (str, bytes)))
-    raise ValueError(
-        f"Expected tokens to be strings, found {wrong!r} of type {type(wrong).__name__} in the "
-        f"sentence {sentence[:5]!r}."
-    )

@@ -10,7 +10,8 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
-from keras_elmo.text.characters import TokenRules, checked_tokens, delimited_rows, token_bytes
+from keras_elmo.text.characters import TokenRules, delimited_rows
+from keras_elmo.text.tokens import checked_tokens, token_bytes
 
 MAX_LEXICON_BYTES = 1 << 26
 """Size of a file of a lexicon: published ones have 3 MB."""

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""

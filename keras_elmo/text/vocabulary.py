@@ -14,11 +14,10 @@ from keras_elmo.text.characters import (
     END_SENTENCE,
     ByteRules,
     TokenRules,
-    checked_tokens,
     delimited_rows,
-    token_bytes,
 )
 from keras_elmo.text.reader import Files, TextReport, find_files, open_text, read_sentences
+from keras_elmo.text.tokens import checked_tokens, token_bytes
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 """The boundaries of a sentence and unknown words, as the files spell them.

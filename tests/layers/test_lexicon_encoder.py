@@ -6,7 +6,7 @@ import pytest
 
 from helpers import tensorflow_only
 from keras_elmo import ElmoLayer, Lexicon, LexiconEncoder
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 from many_languages import MANY_LANGUAGES, MARKS, VARIANTS, golden, small_lexicon
 
 tf = pytest.importorskip("tensorflow")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from helpers import tensorflow_only
 from keras_elmo import UnicodeCharEncoder, encode_sentences
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 
 tf = pytest.importorskip("tensorflow")
 

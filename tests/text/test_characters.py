@@ -15,9 +15,9 @@ from keras_elmo.text.characters import (
     distinct,
     distinct_ids,
     pad_words,
-    split_tokens,
     trim_characters,
 )
+from keras_elmo.text.tokens import split_tokens
 
 BEGIN_WORD, END_WORD, PADDING = 259, 260, 261
 # Hypothesis' text leaves out surrogates unless asked.

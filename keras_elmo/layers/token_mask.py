@@ -1,0 +1,88 @@
+"""The mask of a batch of sentences, also in the graph of a Functional model."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class TokenMask(keras.Operation):
+    """Marks the positions of a batch that are no padding.
+
+    A Functional model stores masks as operations of its graph. Without a mask at that time, a layer
+    that merges several inputs, such as `Concatenate`, would take all positions for tokens.
+
+    Args:
+        boundaries: Whether the output has the positions of the sentence boundaries too.
+
+    Call arguments:
+        inputs: What `ElmoLayer` reads. Strings need the TensorFlow backend.
+
+    Input shape:
+        Strings `(B,)` or `(B, T)`, int32 character ids `(B, T + 2, C)` or token ids `(B, T + 2)`.
+
+    Output shape:
+        Booleans `(B, T)`, with boundaries `(B, T + 2)`.
+
+    Example:
+
+    >>> TokenMask()(encode_sentences([["a", "b"], ["c"]]))
+    array([[ True,  True], [ True, False]])
+    """
+
+    def __init__(self, boundaries: bool = False, *, name: str | None = None):
+        super().__init__(name=name)
+        self.boundaries = boundaries
+
+    def call(self, inputs: Any) -> Any:
+        if _is_string(inputs):
+            mask = _mask_of_strings(inputs)
+        else:
+            mask = ops.not_equal(inputs, 0)
+            mask = ops.any(mask, axis=-1) if len(inputs.shape) == 3 else mask
+        # The begin of a sentence is at the first position, the end at the last valid one.
+        return mask if self.boundaries else mask[:, 2:]
+
+    def compute_output_spec(self, inputs: Any) -> keras.KerasTensor:
+        batch_size, *rest = inputs.shape
+        num_positions = rest[0] if rest else None
+        if num_positions is not None:
+            num_positions += 2 * (self.boundaries + _is_string(inputs) - 1)
+        return keras.KerasTensor((batch_size, num_positions), "bool")
+
+    def get_config(self) -> dict[str, Any]:
+        return {"name": self.name, "boundaries": self.boundaries}
+
+
+def ragged_tokens(strings: Any) -> Any:
+    """The tokens of sentences `(B,)` or of rows of tokens `(B, T)`, a ragged tensor `(B, None)`."""
+    import tensorflow as tf
+
+    if len(strings.shape) == 1:
+        return tf.strings.split(valid_utf8(strings))
+    position = tf.range(1, tf.shape(strings)[1] + 1)
+    lengths = tf.reduce_max(tf.where(strings != "", position, 0), axis=1)
+    # The maximum of no tokens at all is not 0.
+    return tf.RaggedTensor.from_tensor(strings, tf.maximum(lengths, 0), row_splits_dtype=tf.int32)
+
+
+def valid_utf8(strings: Any) -> Any:
+    """TensorFlow strings without malformed bytes, like `token_bytes`."""
+    import tensorflow as tf
+
+    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="ignore")
+
+
+def _is_string(inputs):
+    return keras.backend.standardize_dtype(inputs.dtype) == "string"
+
+
+def _mask_of_strings(strings):
+    """Booleans `(B, T + 2)`."""
+    import tensorflow as tf
+
+    lengths = ragged_tokens(strings).row_lengths() + 2
+    # Rows of tokens keep their width, however much of it is padding.
+    width = tf.shape(strings)[1] + 2 if len(strings.shape) == 2 else None
+    return tf.sequence_mask(lengths, width)

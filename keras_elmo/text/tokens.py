@@ -1,0 +1,121 @@
+"""Sentences as users have them to lists of tokens."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def token_lists(sentences: Any) -> tuple[list[list[str | bytes]], int]:
+    """The tokens of a batch, and the width of its rows.
+
+    Args:
+        sentences: A list or NumPy array of strings, split at ASCII white space; or of rows of
+            tokens, in which `""` at the right end is padding.
+
+    Returns:
+        A list of tokens for each sentence, without padding, and the number of tokens of the longest
+        one, padding included.
+
+    Raises:
+        ValueError: if the batch is empty or neither of the two.
+    """
+    sentences = sentences.tolist() if isinstance(sentences, np.ndarray) else list(sentences)
+    if not sentences:
+        raise ValueError("Expected at least one sentence, got an empty list.")
+    if not all(isinstance(sentence, (str, bytes)) for sentence in sentences):
+        if not all(isinstance(sentence, (list, tuple)) for sentence in sentences):
+            raise ValueError(
+                "Expected either sentences, a list of strings, or tokens, a list of lists of "
+                f"strings; got {sentences[:3]!r}."
+            )
+        warn_of_white_space(token for tokens in sentences for token in tokens)
+    rows = list(map(tokens_of, sentences))
+    return list(map(without_padding, rows)), max(map(len, rows))
+
+
+def tokens_of(sentence: Any) -> list[Any]:
+    """The tokens of a sentence: a string, split at ASCII white space, or an iterable of tokens.
+
+    TensorFlow's eager tensors and NumPy arrays of strings are accepted as well.
+    """
+    if hasattr(sentence, "numpy"):
+        sentence = sentence.numpy()
+    if isinstance(sentence, (str, bytes)):
+        return split_tokens(sentence)
+    return checked_tokens(sentence.tolist() if isinstance(sentence, np.ndarray) else sentence)
+
+
+def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
+    """Splits a sentence at ASCII white space; other white space stays inside its token.
+
+    What is not valid UTF-8 is dropped first, so that no token consists of it.
+    """
+    # Unlike bytes.split, str.split would split at any Unicode space.
+    tokens = token_bytes(sentence).split()
+    return tokens if isinstance(sentence, bytes) else [token.decode() for token in tokens]
+
+
+def without_padding(tokens: list[Any]) -> list[Any]:
+    """The tokens of a row up to the last one that is not empty: `""` at the right is padding."""
+    length = len(tokens)
+    while length and not tokens[length - 1]:
+        length -= 1
+    return tokens[:length]
+
+
+def token_bytes(token: str | bytes) -> bytes:
+    """The valid UTF-8 of a token: lone surrogates and malformed bytes are dropped."""
+    if isinstance(token, bytes):
+        token = token.decode("utf-8", "ignore")
+    return token.encode("utf-8", "ignore")
+
+
+def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
+    """A sentence's tokens as a list. Raises ValueError unless each is `str` or `bytes`."""
+    if isinstance(sentence, (str, bytes)):
+        raise ValueError(
+            f"Expected each sentence to be a list of tokens, found the string {sentence[:60]!r}. "
+            "Split it into tokens first, for example with sentence.split()."
+        )
+    if not isinstance(sentence, Iterable):
+        raise ValueError(f"Expected each sentence to be a list of tokens, found {sentence!r}.")
+    sentence = list(sentence)
+    if all(issubclass(kind, (str, bytes)) for kind in set(map(type, sentence))):
+        return sentence
+    wrong = next(token for token in sentence if not isinstance(token, (str, bytes)))
+    raise ValueError(
+        f"Expected tokens to be strings, found {wrong!r} of type {type(wrong).__name__} in the "
+        f"sentence {sentence[:5]!r}."
+    )
+
+
+def check_batch(sentences: Any) -> None:
+    """Raises ValueError for what iterates over something other than sentences."""
+    if isinstance(sentences, (str, bytes)):
+        raise ValueError(
+            f"Expected a batch of strings, got the single string {sentences[:60]!r}. Put it into a "
+            "list: [sentence]."
+        )
+    if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
+        raise ValueError(
+            f"Expected a batch of sentences, got a {type(sentences).__name__}. Pass the column "
+            'that holds the sentences, such as data["text"].'
+        )
+
+
+def warn_of_white_space(tokens: Iterable[str | bytes]) -> None:
+    """Warns if a token contains several words: it may be a sentence."""
+    if any(len(token_bytes(token).split()) > 1 for token in set(tokens)):
+        warn_of_sentences("Tokens contain white space.")
+
+
+def warn_of_sentences(observation: str) -> None:
+    """Warns that what is read as tokens may be sentences."""
+    warnings.warn(
+        f"{observation} In rows of strings (B, T) each string is one token. If these are "
+        "sentences, pass them as (B,), for example tf.squeeze(x, 1), or split them into tokens.",
+        UserWarning,
+        stacklevel=2,
+    )
