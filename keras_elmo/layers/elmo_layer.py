@@ -296,7 +296,8 @@ class ElmoLayer(keras.layers.Layer):
         inputs = as_strings(inputs) if is_text else as_ids(inputs)
         if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
-        if (ids := known_values(inputs)) is not None:
+        ids = known_values(inputs)
+        if ids is not None:
             self._check_ids(ids)
         return inputs
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_tokens, run_direction, stack_directions
 from keras_elmo.layers.projected_lstm import ProjectedLSTM
-from keras_elmo.ops.lstm import LSTMSpec, lstm_step, masked
+from keras_elmo.ops.lstm import LSTMSpec, lstm_outputs, lstm_step, masked
 from keras_elmo.ops.quantization import Int8Kernel, check_int8_products, graph_of_constants
 from keras_elmo.ops.scan import scan
 
@@ -73,9 +73,8 @@ class _QuantizedLSTM:
         valid = ops.expand_dims(ops.transpose(mask), 2)
         state = tuple(ops.zeros((batch_size, dim), "float32") for dim in self._state_dims)
         spec, kernels = self._spec, self._recurrent_kernels
-        outputs = [(x.shape, "float32") for x in state]
         state, (outputs, _) = scan(
-            _step, spec, state, (z, valid), kernels, outputs, reverse=spec.reverse
+            _step, spec, state, (z, valid), kernels, lstm_outputs, reverse=spec.reverse
         )
         return ops.transpose(masked(outputs, valid), (1, 0, 2)), state
 

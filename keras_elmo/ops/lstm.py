@@ -86,6 +86,12 @@ def lstm_step(
     return new_state, (*new_state, sums) if spec.training else new_state
 
 
+def lstm_outputs(spec: LSTMSpec, state: tuple, inputs: tuple) -> list[tuple]:
+    """Shapes and dtypes of the outputs of `lstm_step`, for `scan`."""
+    outputs = [(x.shape, spec.state_dtype) for x in state]
+    return [*outputs, (inputs[0].shape[1:], spec.compute_dtype)] if spec.training else outputs
+
+
 def _cell(settings, z, recurrent, c):
     """The gates' inputs, the new cell, and the cell's output, which is not projected yet."""
     spec, gates_axis = settings
@@ -118,11 +124,8 @@ def product_over_time(kernel: Any, inputs: Any, bias: Any = None) -> Any:
 
 
 def _forward(spec, z, valid, h, c, *kernels):
-    outputs = [(h.shape, spec.state_dtype), (c.shape, spec.state_dtype)]
-    if spec.training:
-        outputs.append((z.shape[1:], spec.compute_dtype))
     (last_h, last_c), (all_h, all_c, *sums) = scan(
-        lstm_step, spec, (h, c), (z, valid), kernels, outputs, reverse=spec.reverse
+        lstm_step, spec, (h, c), (z, valid), kernels, lstm_outputs, reverse=spec.reverse
     )
     saved = (z if not sums else sums[0], valid, h, c, *kernels, all_h, all_c)
     return (masked(all_h, valid), last_h, last_c), saved
@@ -140,7 +143,7 @@ def _backward(spec, saved, upstream):
         (d_h, d_c),
         (d_outputs, sums, before_c, all_c, all_h, valid),
         tuple(k if k is None else ops.transpose(k) for k in (recurrent_kernel, projection_kernel)),
-        [(x.shape, spec.compute_dtype) for x in (z[0], h, c)],
+        _backward_outputs,
         reverse=not spec.reverse,
     )
     d_recurrent = _kernel_gradient(d_z, before_h)
@@ -165,6 +168,11 @@ def _backward_step(spec, carry, inputs, kernels):
     before_d_h = ops.cast(_product(spec, recurrent_kernel, d_z), spec.state_dtype)
     before = masked(before_d_h, valid, d_h), masked(before_d_c, valid, d_c)
     return before, (d_z, d_projected, m)
+
+
+def _backward_outputs(spec, carry, inputs):
+    _, sums, *_ = inputs
+    return [(shape, spec.compute_dtype) for shape in (sums.shape[1:], *(x.shape for x in carry))]
 
 
 def _cell_gradient(spec, d_m, d_c, sums, before_c, c):

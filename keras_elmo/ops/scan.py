@@ -1,7 +1,7 @@
 """The loop over time steps, once for each backend."""
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 
 import keras
 
@@ -12,7 +12,7 @@ def scan(
     carry: tuple,
     inputs: tuple,
     constants: tuple,
-    outputs: Sequence[tuple[tuple, str]],
+    outputs: Callable,
     reverse: bool = False,
 ) -> tuple[tuple, tuple]:
     """Runs `step` over the first axis of `inputs`, which is time.
@@ -22,11 +22,13 @@ def scan(
     Args:
         step: Function `(spec, carry, inputs at one time, constants) -> (new carry, outputs)`, with
             tuples of tensors.
-        spec: Settings of the step. JAX compiles once for each step and spec that are equal.
+        spec: Settings of the step. JAX compiles once for each step and spec that are equal, and so
+            does TensorFlow outside a model.
         carry: The carry before the first step.
         inputs: Tensors `(T, ...)`, or `None`.
         constants: What is the same at all times: tensors, or `None`.
-        outputs: The static shape and the dtype of each of a step's outputs.
+        outputs: Function `(spec, carry, inputs)` that returns the static shape and the dtype of
+            each of a step's outputs.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.
 
     Returns the last carry, and a tuple of the outputs `(T, ...)`.
@@ -34,36 +36,65 @@ def scan(
     backend = keras.backend.backend()
     if backend == "jax":
         return _compiled_jax_scan()(step, spec, carry, inputs, constants, reverse)
+    if backend == "tensorflow":
+        import tensorflow as tf
 
-    def step_at(carry, time):
-        at_time = tuple(None if x is None else x[time] for x in inputs)
-        return step(spec, carry, at_time, constants)
+        if tf.executing_eagerly():
+            # Outside a model, TensorFlow would run the steps of the loop in Python.
+            arguments = tuple(carry), tuple(inputs), tuple(constants)
+            signature = tf.nest.map_structure(_any_size, arguments)
+            return _compiled_tensorflow_scan(step, spec, outputs, reverse, signature)(*arguments)
+        return _tensorflow_scan(step, spec, carry, inputs, constants, outputs, reverse)
+    return _python_scan(step, spec, carry, inputs, constants, outputs, reverse)
 
-    loop = _tensorflow_scan if backend == "tensorflow" else _python_scan
-    return loop(step_at, tuple(carry), inputs[0], outputs, reverse)
+
+def _at(time, inputs):
+    return tuple(None if x is None else x[time] for x in inputs)
 
 
-def _tensorflow_scan(step, carry, inputs, outputs, reverse):
+def _tensorflow_scan(step, spec, carry, inputs, constants, outputs, reverse):
     import tensorflow as tf
 
-    num_steps = tf.shape(inputs)[0]
-    shapes = [shape for shape, _ in outputs]
-    outputs = tuple(tf.TensorArray(dtype, num_steps, element_shape=s) for s, dtype in outputs)
-
-    def body(i, carry, outputs):
-        carry, new = step(carry, num_steps - 1 - i if reverse else i)
-        # Written in the order of the loop: converters to ONNX take that for granted.
-        return i + 1, carry, tuple(array.write(i, x) for array, x in zip(outputs, new))
-
-    _, carry, outputs = tf.while_loop(
-        lambda i, *_: i < num_steps, body, (0, carry, outputs), maximum_iterations=num_steps
+    num_steps = tf.shape(inputs[0])[0]
+    shapes, dtypes = zip(*outputs(spec, carry, inputs))
+    arrays = tuple(
+        tf.TensorArray(dtype, num_steps, element_shape=shape)
+        for shape, dtype in zip(shapes, dtypes)
     )
-    stacked = [array.stack() for array in outputs]
+
+    def body(i, carry, arrays):
+        time = num_steps - 1 - i if reverse else i
+        carry, new = step(spec, carry, _at(time, inputs), constants)
+        # Written in the order of the loop: converters to ONNX take that for granted.
+        return i + 1, carry, tuple(array.write(i, x) for array, x in zip(arrays, new))
+
+    _, carry, arrays = tf.while_loop(
+        lambda i, *_: i < num_steps, body, (0, tuple(carry), arrays), maximum_iterations=num_steps
+    )
+    stacked = [array.stack() for array in arrays]
     if reverse:
         stacked = [tf.reverse(x, axis=[0]) for x in stacked]
     return carry, tuple(
-        tf.ensure_shape(x, [inputs.shape[0], *shape]) for x, shape in zip(stacked, shapes)
+        tf.ensure_shape(x, [inputs[0].shape[0], *shape]) for x, shape in zip(stacked, shapes)
     )
+
+
+@functools.cache
+def _compiled_tensorflow_scan(step, spec, outputs, reverse, signature):
+    import tensorflow as tf
+
+    @functools.partial(tf.function, autograph=False)
+    def compiled(carry, inputs, constants):
+        return _tensorflow_scan(step, spec, carry, inputs, constants, outputs, reverse)
+
+    return compiled.get_concrete_function(*signature)
+
+
+def _any_size(x):
+    """The signature of tensors of the same rank and dtype."""
+    import tensorflow as tf
+
+    return None if x is None else tf.TensorSpec([None] * len(x.shape), x.dtype)
 
 
 @functools.cache
@@ -80,11 +111,12 @@ def _compiled_jax_scan():
     return compiled
 
 
-def _python_scan(step, carry, inputs, outputs, reverse):
-    num_steps = len(inputs)
+def _python_scan(step, spec, carry, inputs, constants, outputs, reverse):
+    num_steps, carry = len(inputs[0]), tuple(carry)
     if not num_steps:
-        return carry, tuple(keras.ops.zeros((0, *shape), dtype) for shape, dtype in outputs)
-    outputs = [None] * num_steps
+        empty = [keras.ops.zeros((0, *x), dtype) for x, dtype in outputs(spec, carry, inputs)]
+        return carry, tuple(empty)
+    found = [None] * num_steps
     for time in reversed(range(num_steps)) if reverse else range(num_steps):
-        carry, outputs[time] = step(carry, time)
-    return carry, tuple(keras.ops.stack(x) for x in zip(*outputs))
+        carry, found[time] = step(spec, carry, _at(time, inputs), constants)
+    return carry, tuple(keras.ops.stack(x) for x in zip(*found))
