@@ -22,7 +22,13 @@ from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import delimited_rows, distinct
-from keras_elmo.text.tokens import token_bytes, tokens_of
+from keras_elmo.text.tokens import (
+    check_batch,
+    token_bytes,
+    tokens_of,
+    warn_of_white_space,
+    without_padding,
+)
 from keras_elmo.text.vocabulary import (
     BEGIN,
     END,
@@ -164,7 +170,9 @@ class Embedder:
         """Embeds sentences.
 
         Args:
-            sentences: Lists of tokens, or strings to be split at white space, of any length.
+            sentences: Lists of tokens, or strings to be split at white space, of any length. Arrays,
+                Series of pandas and string tensors are accepted too. `""` at the end of a list of
+                tokens is padding.
             output: `"mix"` for the `ElmoLayer`'s weighted sum, in a fresh one the mean of all
                 layers; `"average"` for that mean in any case, `"top"` for the last layer,
                 `"layers"` for all of them.
@@ -173,7 +181,7 @@ class Embedder:
 
         Returns:
             A float32 array for each sentence of T tokens: `(T, 2 * P)`, or `(L + 1, T, 2 * P)` for
-            `"layers"`; without T if pooled.
+            `"layers"`; without T if pooled. The vectors of padding are zeros.
 
         Raises:
             ValueError: if an argument is invalid, or an item is not a sentence.
@@ -209,9 +217,10 @@ class Embedder:
     ) -> list[np.ndarray]:
         """As `embed`, of about `block_tokens` tokens at once and without a progress bar."""
         self._check_request(sentences, output, pooling)
-        block = list(map(tokens_of, sentences))
-        if not block:
+        padded_block = list(map(tokens_of, sentences))
+        if not padded_block:
             return []
+        block = list(map(without_padding, padded_block))
         table, sentence_rows = self._word_table(block)
         step = self.max_tokens - self.overlap
         starts = [range(0, max(len(rows) - self.overlap, 1), step) for rows in sentence_rows]
@@ -233,7 +242,9 @@ class Embedder:
             _joined(vectors[end - len(places) : end], self.overlap)
             for end, places in zip(ends, starts)
         ]
-        return arrays if pooling is None else [_pooled(array, pooling) for array in arrays]
+        if pooling is not None:
+            return [_pooled(array, pooling) for array in arrays]
+        return [_as_long_as(tokens, array) for tokens, array in zip(padded_block, arrays)]
 
     def _arrays(self, sentences, output, pooling, num_sentences):
         blocks = in_blocks(map(tokens_of, sentences), lambda s: len(s) + 2, self.block_tokens)
@@ -245,6 +256,7 @@ class Embedder:
     def _word_table(self, block):
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
         tokens, index = distinct(itertools.chain.from_iterable(block))
+        warn_of_white_space(tokens)
         # Several tokens may have one key: `str` and `bytes`, or long ones that begin alike.
         keys, rows = distinct([BEGIN, END, UNKNOWN_KEY, *map(self._key, tokens)])
         ends = np.cumsum(list(map(len, block)))
@@ -404,11 +416,7 @@ class Embedder:
         return vectors
 
     def _check_request(self, sentences, output, pooling):
-        if isinstance(sentences, (str, bytes)):
-            raise ValueError(
-                f"Expected a list of sentences, got the single string {sentences[:60]!r}. Put it "
-                "into a list."
-            )
+        check_batch(sentences)
         if output not in _OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
         if pooling not in _POOLINGS:
@@ -488,6 +496,14 @@ def _joined(pieces, overlap):
     first, last = first[..., : first.shape[-2] - left, :], last[..., right:, :]
     middle = [piece[..., right : piece.shape[-2] - left, :] for piece in middle]
     return np.concatenate([first, *middle, last], axis=-2)
+
+
+def _as_long_as(tokens, array):
+    """The array of a sentence with zeros for the padding at its end."""
+    missing = len(tokens) - array.shape[-2]
+    if not missing:
+        return array
+    return np.pad(array, ((0, 0),) * (array.ndim - 2) + ((0, missing), (0, 0)))
 
 
 def _pooled(array, pooling):

@@ -90,16 +90,17 @@ class ElmoLayer(keras.layers.Layer):
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
-        inputs: Sentences, tokens or ids. Lists and NumPy arrays of strings, and ragged tensors,
-            are taken when the layer is called directly; `fit` and `predict` want `tf.constant(...)`
-            or a tf.data dataset.
+        inputs: Sentences, tokens or ids. Lists, NumPy arrays and Series of strings, and ragged
+            tensors, are accepted when the layer is called directly; `fit` and `predict` need
+            `tf.constant(...)` or a tf.data dataset.
         training: Whether to apply the mixes' dropout.
 
     Input shape:
         Strings `(B,)`, sentences to be split at white space; strings `(B, T)`, tokens with `""` as
-        padding at the right; or int32 character ids `(B, T + 2, C)` of `encode_sentences`, for a
-        model with a lexicon of `lexicon.encode_sentences`. Models that read whole words take int32
-        token ids `(B, T + 2)`.
+        padding at the right, also as lists; or int32 character ids `(B, T + 2, C)` of
+        `encode_sentences`, for a model with a lexicon of `lexicon.encode_sentences`. Models that
+        read whole words take int32 token ids `(B, T + 2)`. In a compiled model, ids that do not
+        exist have vectors of NaN, unless the backend refuses them.
 
     Attributes:
         config: The `ElmoConfig`.
@@ -107,14 +108,17 @@ class ElmoLayer(keras.layers.Layer):
 
     Output shape:
         Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
-        `(B, L + 1, T, 2 * P)` for `output="layers"`. Masked positions are exactly 0, and the mask
-        `(B, T)` goes on to the next layer.
+        `(B, L + 1, T, 2 * P)` for `output="layers"`. Masked positions are exactly 0. The next layer
+        receives the mask `(B, T)`, for all layers `(B, L + 1, T)`.
 
     Raises:
         FileNotFoundError: if a file is missing.
         ConnectionError: if a download failed.
         RuntimeError: if the process was forked from one that has a layer.
         ValueError: if an argument or input is bad, or the weights are not of the architecture.
+
+    Warns:
+        UserWarning: if strings `(B, T)` look like sentences, since each is read as one token.
 
     Example:
 

@@ -37,8 +37,9 @@ class UnicodeCharEncoder(keras.layers.Layer):
         max_characters_per_token: Characters of a token, its begin and end marks included.
 
     Call arguments:
-        inputs: Strings. Sentences are split at ASCII white space; in a row of tokens, empty strings
-            at the right end are padding, and so is what a ragged tensor lacks.
+        inputs: Strings. Sentences are split at ASCII white space, without bytes that are not valid
+            UTF-8. In a row of tokens, empty strings at the right end are padding, and so is what a
+            ragged tensor lacks.
 
     Input shape:
         Strings `(B,)`, one sentence each, or `(B, T)`, one token each.
@@ -49,6 +50,9 @@ class UnicodeCharEncoder(keras.layers.Layer):
     Raises:
         ValueError: if the inputs are not strings, of another rank, or strings in a model on a
             backend other than TensorFlow.
+
+    Warns:
+        UserWarning: if strings `(B, T)` look like sentences, since each is read as one token.
 
     Example:
 

@@ -100,7 +100,8 @@ def encode_sentences(
 
     A token is its UTF-8 bytes, truncated to fit, between a begin and an end mark. Lone surrogates,
     which UTF-8 cannot encode, are dropped. A token `"<S>"` is ordinary text: boundaries come from
-    position alone.
+    position alone. A token `""` is a word without characters, as in bilm-tf; `ElmoLayer`,
+    `UnicodeCharEncoder` and `Embedder` take those at the end of a sentence for padding.
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).

@@ -93,9 +93,10 @@ def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
 
 def check_batch(sentences: Any) -> None:
     """Raises ValueError for what iterates over something other than sentences."""
-    if isinstance(sentences, (str, bytes)):
+    shape = getattr(sentences, "shape", None)
+    if isinstance(sentences, (str, bytes)) or (shape is not None and len(shape) == 0):
         raise ValueError(
-            f"Expected a batch of strings, got the single string {sentences[:60]!r}. Put it into a "
+            f"Expected a batch of strings, got the single string {sentences!r:.60}. Put it into a "
             "list: [sentence]."
         )
     if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
