@@ -462,7 +462,8 @@ class BidirectionalLanguageModel:
     All calls share one state, where bilm-tf has one for each placeholder. The biLM is not trained.
 
     Args:
-        options_file, weight_file: The model's options.json and weights.hdf5.
+        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
+            addresses of them.
         use_character_inputs: Whether ids are of characters, else of whole words.
         embedding_weight_file: For whole words, the file of `dump_token_embeddings`.
         max_batch_size: Maximum number of sentences in a batch.
@@ -618,21 +619,21 @@ def weight_layers(
 
     Args:
         name: A name for the layer that is made.
-        bilm_ops: What a `BidirectionalLanguageModel` returns, or a dict with `lm_embeddings`,
-            floats `(B, L + 1, T, 2 * P)`, of an `ElmoLayer(..., output="layers")`; if they are of
+        bilm_ops: The dict of a `BidirectionalLanguageModel`, or one with `lm_embeddings`, floats
+            `(B, L + 1, T, 2 * P)`, of an `ElmoLayer(..., output="layers")`; if they are of
             something else, also with `mask`, booleans `(B, T)`.
         l2_coef, use_top_only, do_layer_norm: `l2`, `use_top_only` and `layer_norm` of the
             `WeightedLayerSum`; with `use_top_only` nothing is normalized.
-        reuse: `True` shares the weights of the last layer of this name that is still in use, and
-            the `layer` of an earlier result those of that layer; `False` makes new weights.
+        reuse: Whether to share the weights of the last layer of this name that is still in use; or
+            the layer that shares its weights, the `layer` of an earlier result.
 
     Returns:
         A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, which `fit`
         adds to the loss by itself; `layer`, the `WeightedLayerSum`.
 
     Raises:
-        ValueError: if no such layer exists or it has other settings, or the embeddings have
-            another shape.
+        ValueError: if the layer to share does not exist or has other settings, or the embeddings
+            have a different shape.
 
     Example:
 
