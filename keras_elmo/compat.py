@@ -457,7 +457,8 @@ class TokenBatcher:
 class BidirectionalLanguageModel:
     """bilm-tf's biLM: a call computes the vectors of every layer.
 
-    In new code use `ElmoLayer((options_file, weight_file), output="layers")`. As in bilm-tf, the
+    In new code use `ElmoLayer((options_file, weight_file), output="layers")`; the class of this
+    name in `keras_elmo` is the language model in training. As in bilm-tf, the
     LSTM state is carried from call to call, row by row: `.layer.reset_states()` sets it to zero.
     All calls share one state, where bilm-tf has one for each placeholder. The biLM is not trained.
 
@@ -477,6 +478,7 @@ class BidirectionalLanguageModel:
 
     Example:
 
+    >>> from keras_elmo.compat import BidirectionalLanguageModel
     >>> bilm = BidirectionalLanguageModel("options.json", "weights.hdf5")
     >>> ids = Batcher("vocabulary.txt", 50).batch_sentences([["First", "sentence", "."], ["Hi"]])
     >>> ops = bilm(ids)
@@ -648,7 +650,7 @@ def weight_layers(
             f"No layer {name!r} is in use: call weight_layers without reuse first, and keep the "
             "'layer' of its result."
         )
-    reuse = _mixes[name] if reuse is True else reuse or None
+    reuse = _mixes.get(name) if reuse is True else reuse or None
     if not isinstance(reuse, WeightedLayerSum | None):
         raise ValueError(
             f"reuse must be True, False or the 'layer' of an earlier result; got {reuse!r}."
