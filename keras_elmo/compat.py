@@ -3,36 +3,53 @@
 import itertools
 import json
 import os
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import keras
 import numpy as np
+from keras import ops
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.embedding import embedder
+from keras_elmo.layers.configured import Configured
+from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource
+from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
 from keras_elmo.text.tokens import checked_tokens
 from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
 
+Tokens = Iterable[Iterable[str]]
+"""Sentences, each a list of tokens; the tokens of a string are its characters."""
+
+_ORIGINAL = get_model("original")
+DEFAULT_OPTIONS_FILE = f"{_ORIGINAL.locations[0]}/{_ORIGINAL.options_file}"
+DEFAULT_WEIGHT_FILE = f"{_ORIGINAL.locations[0]}/{_ORIGINAL.weights_file}"
+"""AllenNLP's addresses of the paper's model."""
+
+_EMPTY_WORD = "\ud800"  # a lone surrogate: it has no UTF-8
 _TOKENS_OF_A_SENTENCE = 32
 _OUTPUTS = {"all": "layers", "top": "top", "average": "average"}
+_mixes: weakref.WeakValueDictionary[str, WeightedLayerSum] = weakref.WeakValueDictionary()
 
 
-def batch_to_ids(batch: Iterable[Iterable[str]]) -> np.ndarray:
+def batch_to_ids(batch: Tokens) -> np.ndarray:
     """AllenNLP's character ids, without rows for the boundaries of sentences.
 
     A token `"<S>"` or `"</S>"` has a boundary's row. In new code use `encode_sentences`.
 
     Args:
-        batch: List of sentences, each a list of tokens.
+        batch: List of sentences, each a list of tokens, or a string, whose characters are tokens.
 
     Returns:
         int64 array `(B, T, 50)`, 0 after a sentence: `torch.from_numpy` makes AllenNLP's tensor.
 
     Raises:
-        ValueError: if a sentence is no list of strings.
+        ValueError: if a sentence is neither a string nor a list of strings.
 
     Example:
 
@@ -56,15 +73,171 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     >>> ElmoLayer()(add_sentence_boundaries(batch_to_ids([["Hi", "there"]]))).shape
     TensorShape([1, 2, 256])
     """
-    ids = np.asarray(ids, np.int32)
-    width = ids.shape[2]
-    if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, width)).all():
+    ids = np.asarray(ids)
+    if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
         raise ValueError("The ids have rows for the boundaries of sentences already.")
-    lengths = ids.any(axis=2).sum(axis=1)
-    rows = np.pad(ids, ((0, 0), (1, 1), (0, 0)))
-    rows[:, 0] = boundary_row(BEGIN_SENTENCE, width)
-    rows[np.arange(len(rows)), lengths + 1] = boundary_row(END_SENTENCE, width)
-    return rows
+    return ops.convert_to_numpy(_with_boundaries(ids))
+
+
+@keras.saving.register_keras_serializable("keras_elmo")
+class Elmo(Configured, keras.layers.Layer):
+    """AllenNLP's module: one or more trained mixes of a biLM's layers, for character ids.
+
+    In new code use `ElmoLayer((options_file, weight_file), num_mixes=..., dropout=...)`. Unlike in
+    AllenNLP, every sentence starts from a zero state, and dropout is applied only in training:
+    where a model calls it in `fit`, or with `training=True`.
+
+    A saved model contains the weights and no path. A new process that loads it needs only
+    `import keras_elmo`.
+
+    Args:
+        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
+            addresses of them.
+        num_output_representations: Number of mixes, each with weights of its own.
+        requires_grad: Whether the biLM is trained too.
+        do_layer_norm: Whether mixes normalize the layers first, over the batch; the boundaries of
+            sentences are part of it, which in `ElmoLayer` they are not.
+        dropout: Fraction of a mix's output to drop in training.
+        vocab_to_cache: Must be `None`: token ids need an `ElmoLayer(..., token_embeddings=...)`.
+        keep_sentence_boundaries: Whether the output has vectors for the boundaries of sentences.
+        scalar_mix_parameters: A list of L + 1 raw layer weights of each mix, before the softmax,
+            that are not trained; `None` for trained ones.
+        module: Used when a saved layer is loaded: the biLM, in place of the two files.
+
+    Call arguments:
+        inputs: Character ids of `batch_to_ids`.
+        training: Whether to apply the dropout.
+
+    Input shape:
+        Integers `(B, T, C)`, with C the model's characters per token, 50.
+
+    Output shape:
+        A dict: `elmo_representations`, a list of floats `(B, T, 2 * P)`, zeros after a sentence;
+        and `mask`, booleans `(B, T)`. With `keep_sentence_boundaries`, T is 2 larger.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ConnectionError: if a download failed.
+        ValueError: if an argument is invalid, or the model does not read bilm-tf's character ids.
+
+    Example:
+
+    >>> elmo = Elmo("options.json", "weights.hdf5", num_output_representations=2)
+    >>> output = elmo(batch_to_ids([["First", "sentence", "."], ["Another"]]))
+    >>> [vectors.shape for vectors in output["elmo_representations"]]
+    [TensorShape([2, 3, 256]), TensorShape([2, 3, 256])]
+
+    Reference: AllenNLP 0.9, `allennlp.modules.elmo.Elmo`.
+    """
+
+    def __init__(
+        self,
+        options_file: str | os.PathLike | None,
+        weight_file: str | os.PathLike | None,
+        num_output_representations: int,
+        requires_grad: bool = False,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        vocab_to_cache: Sequence[str] | None = None,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: Sequence[float] | None = None,
+        module: ElmoLayer | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        if vocab_to_cache is not None:
+            raise ValueError(
+                "vocab_to_cache must be None: an Embedder caches words by itself, and an "
+                "ElmoLayer(..., token_embeddings=...) reads the ids of words."
+            )
+        if module is None:
+            files: Any = (options_file, weight_file)
+            module = ElmoLayer(
+                files, output="layers", trainable_bilm=requires_grad, dtype=self.dtype_policy
+            )
+        if module.lexicon is not None or not module.config.reads_text:
+            raise ValueError(
+                "Elmo reads bilm-tf's character ids, which this model does not: use an ElmoLayer."
+            )
+        # A saved layer contains the weights, and names no file.
+        self.options_file = self.weight_file = self.vocab_to_cache = None
+        self.num_output_representations = num_output_representations
+        self.requires_grad = requires_grad
+        self.do_layer_norm = do_layer_norm
+        self.dropout = dropout
+        self.keep_sentence_boundaries = keep_sentence_boundaries
+        self.scalar_mix_parameters = scalar_mix_parameters
+        self.module = module
+        self.supports_masking = True
+        self.mixes = [
+            WeightedLayerSum(
+                layer_norm=do_layer_norm,
+                dropout=dropout,
+                dtype=self.dtype_policy,
+                name=f"scalar_mix_{i}",
+            )
+            for i in range(num_output_representations)
+        ]
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        config, given = self.module.config, self.scalar_mix_parameters
+        if given is not None and len(given) != config.num_layers + 1:
+            raise ValueError(
+                f"scalar_mix_parameters must be the weights of {config.num_layers + 1} layers, got "
+                f"{len(given)}."
+            )
+        for mix in self.mixes:
+            mix.build((None, config.num_layers + 1, None, config.output_dim))
+            if given is not None:
+                mix.layer_weights.assign(given)
+        self._freeze_given_weights()
+
+    @keras.layers.Layer.trainable.setter
+    def trainable(self, value):
+        # Keras sets every part alike: thawing a model must not thaw weights that were given.
+        keras.layers.Layer.trainable.fset(self, value)
+        self._freeze_given_weights()
+
+    def _freeze_given_weights(self):
+        for mix in self.mixes if self.scalar_mix_parameters is not None else ():
+            mix.layer_weights.trainable = False
+
+    def call(self, inputs: Any, training: bool | None = None) -> dict[str, Any]:
+        ids = _with_boundaries(inputs)
+        mask = ops.any(ids != 0, axis=-1)
+        tokens = self.module.token_encoder(ids)
+        layers = self.module.bilm(tokens, mask=mask, training=training)
+        vectors = [mix(layers, mask=mask, training=training) for mix in self.mixes]
+        if not self.keep_sentence_boundaries:
+            mask = mask[:, 2:]
+            vectors = [masked(x[:, 1:-1], mask[..., None]) for x in vectors]
+        return {"elmo_representations": vectors, "mask": mask}
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> dict[str, Any]:
+        mask = ops.any(ops.not_equal(inputs, 0), axis=-1)
+        if self.keep_sentence_boundaries:
+            mask = ops.pad(mask, ((0, 0), (2, 0)), constant_values=True)
+        masks = [mask] * self.num_output_representations
+        return {"elmo_representations": masks, "mask": None}
+
+    def get_output_dim(self) -> int:
+        """Size of a token's vector, 2 * P."""
+        return self.module.config.output_dim
+
+    def get_config(self):
+        module = keras.saving.serialize_keras_object(self.module)
+        return {**super().get_config(), "module": module}
+
+    @classmethod
+    def from_config(cls, config):
+        # A saved model may come from anybody: it names nothing to be opened or fetched.
+        module = keras.saving.deserialize_keras_object(config["module"])
+        return super().from_config(
+            {**config, "module": module, "options_file": None, "weight_file": None}
+        )
 
 
 class ElmoEmbedder:
@@ -75,8 +248,8 @@ class ElmoEmbedder:
     stateful=True)`), and a token `"<S>"` is ordinary text.
 
     Args:
-        options_file, weight_file: The model's options.json and weights.hdf5. Without both, the
-            paper's model, `"original"`, is downloaded.
+        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
+            addresses of them. Without both, the paper's model, `"original"`, is downloaded.
         cuda_device: Not used: the Keras backend chooses the device.
 
     Raises:
@@ -104,24 +277,22 @@ class ElmoEmbedder:
         model: Any = "original" if options_file is None else (options_file, weight_file)
         self.embedder = embedder.Embedder(model, progress=False)
 
-    def embed_sentence(self, sentence: Sequence[str]) -> np.ndarray:
-        """All layers of a list of T tokens, float32 `(L + 1, T, 2 * P)`."""
+    def embed_sentence(self, sentence: Iterable[str]) -> np.ndarray:
+        """All layers, float32 `(L + 1, T, 2 * P)`, of T tokens, or of a string's T characters."""
         return self.embed_batch([sentence])[0]
 
-    def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[np.ndarray]:
+    def embed_batch(self, batch: Tokens) -> list[np.ndarray]:
         """All layers of each sentence of a batch, as of `embed_sentence`."""
-        return self.embedder.embed(batch, output="layers")
+        return self.embedder.embed(_token_lists(batch), output="layers")
 
-    def embed_sentences(
-        self, sentences: Iterable[Sequence[str]], batch_size: int = 64
-    ) -> Iterator[np.ndarray]:
+    def embed_sentences(self, sentences: Tokens, batch_size: int = 64) -> Iterator[np.ndarray]:
         """Yields all layers of each sentence; `batch_size` sentences are read and run at once.
 
         Raises ValueError if `batch_size` is not positive.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
-        sentences = iter(sentences)
+        sentences = _token_lists(sentences)
         while batch := list(itertools.islice(sentences, batch_size)):
             yield from self.embed_batch(batch)
 
@@ -197,13 +368,11 @@ class Embedder:
         tokens = batch_size * _TOKENS_OF_A_SENTENCE
         self.embedder = embedder.Embedder(model_dir, batch_tokens=tokens, progress=False)
 
-    def sents2elmo(
-        self, sents: Iterable[Sequence[str]], output_layer: int = -1
-    ) -> list[np.ndarray]:
-        """Vectors of sentences, lists of tokens.
+    def sents2elmo(self, sents: Tokens, output_layer: int = -1) -> list[np.ndarray]:
+        """Vectors of sentences.
 
         Args:
-            sents: The sentences.
+            sents: The sentences, lists of tokens; the tokens of a string are its characters.
             output_layer: -2 for all layers, -1 for their mean, 0 for the token vectors, 1 to L for
                 an LSTM layer. Other negative numbers index the layers from the end.
 
@@ -219,9 +388,10 @@ class Embedder:
             raise ValueError(
                 f"output_layer must be -2, -1 or from 0 to {most}; got {output_layer}."
             )
+        lists = _token_lists(sents)
         if output_layer == -1:
-            return self.embedder.embed(sents, output="average")
-        layers = self.embedder.embed(sents, output="layers")
+            return self.embedder.embed(lists, output="average")
+        layers = self.embedder.embed(lists, output="layers")
         return layers if output_layer == -2 else [array[output_layer] for array in layers]
 
 
@@ -252,8 +422,8 @@ class Batcher:
         self._marks = {mark: row for mark, row in BOUNDARY_MARKS.items() if mark in words}
         self._max_token_length = max_token_length
 
-    def batch_sentences(self, sentences: Iterable[Iterable[str]]) -> np.ndarray:
-        """Character ids, int64 `(B, T + 2, C)`, of a list of lists of tokens."""
+    def batch_sentences(self, sentences: Tokens) -> np.ndarray:
+        """Character ids, int64 `(B, T + 2, C)`, of lists of tokens, or of strings' characters."""
         return _character_ids(sentences, self._max_token_length, self._marks)
 
 
@@ -282,9 +452,162 @@ class TokenBatcher:
         ids = id_table(read_words(lm_vocab_file))
         self._ids = ids | {mark.encode(): ids[mark] for mark in BOUNDARY_MARKS}
 
-    def batch_sentences(self, sentences: Iterable[Iterable[str]]) -> np.ndarray:
-        """Token ids, int64 `(B, T + 2)`, of a list of lists of tokens."""
-        return rows_of_ids(sentences, self._ids).astype(np.int64)
+    def batch_sentences(self, sentences: Tokens) -> np.ndarray:
+        """Token ids, int64 `(B, T + 2)`, of lists of tokens, or of strings' characters."""
+        return rows_of_ids(_token_lists(sentences), self._ids).astype(np.int64)
+
+
+class BidirectionalLanguageModel:
+    """bilm-tf's biLM: a call computes the vectors of every layer.
+
+    In new code use `ElmoLayer((options_file, weight_file), output="layers")`; the class of this
+    name in `keras_elmo` is the language model in training. As in bilm-tf, the
+    LSTM state is carried from call to call, row by row: `.layer.reset_states()` sets it to zero.
+    All calls share one state, where bilm-tf has one for each placeholder. The biLM is not trained.
+
+    Args:
+        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
+            addresses of them.
+        use_character_inputs: Whether ids are of characters, else of whole words.
+        embedding_weight_file: For whole words, the file of `dump_token_embeddings`.
+        max_batch_size: Maximum number of sentences in a batch.
+
+    Attributes:
+        layer: The `ElmoLayer`.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if whole words have no `embedding_weight_file`, or the files do not fit.
+
+    Example:
+
+    >>> from keras_elmo.compat import BidirectionalLanguageModel
+    >>> bilm = BidirectionalLanguageModel("options.json", "weights.hdf5")
+    >>> ids = Batcher("vocabulary.txt", 50).batch_sentences([["First", "sentence", "."], ["Hi"]])
+    >>> ops = bilm(ids)
+    >>> ops["lm_embeddings"].shape, ops["token_embeddings"].shape
+    (TensorShape([2, 3, 3, 256]), TensorShape([2, 5, 128]))
+
+    Reference: bilm-tf, `bilm.BidirectionalLanguageModel`.
+    """
+
+    def __init__(
+        self,
+        options_file: str | os.PathLike,
+        weight_file: str | os.PathLike,
+        use_character_inputs: bool = True,
+        embedding_weight_file: str | os.PathLike | None = None,
+        max_batch_size: int = 128,
+    ):
+        if not use_character_inputs and embedding_weight_file is None:
+            raise ValueError("Without use_character_inputs, pass an embedding_weight_file.")
+        self.layer = ElmoLayer(
+            (options_file, weight_file),
+            output="layers",
+            stateful=True,
+            max_batch_size=max_batch_size,
+            token_embeddings=None if use_character_inputs else embedding_weight_file,
+        )
+
+    def __call__(self, ids: Any) -> dict[str, Any]:
+        """Computes the vectors of a batch.
+
+        Args:
+            ids: Integers `(B, T + 2, C)` of a `Batcher`, or `(B, T + 2)` of a `TokenBatcher`; also
+                a `keras.Input` of dtype int32.
+
+        Returns:
+            A dict: `lm_embeddings`, floats `(B, L + 1, T, 2 * P)`; `lengths`, int32 `(B,)`, without
+            boundaries; `token_embeddings`, floats `(B, T + 2, P)`, with boundaries; and `mask`,
+            booleans `(B, T)`. Vectors after the end of a sentence are 0.
+
+        Raises:
+            ValueError: if the ids have another shape, or more than `max_batch_size` rows.
+        """
+        embeddings = self.layer(ids)
+        ids = ops.cast(ids, "int32")
+        mask = ids != 0 if len(ids.shape) == 2 else ops.any(ids != 0, axis=2)
+        return {
+            "lm_embeddings": embeddings,
+            "lengths": ops.sum(ops.cast(mask[:, 2:], "int32"), axis=1),
+            "token_embeddings": masked(self.layer.token_encoder(ids), mask[..., None]),
+            "mask": mask[:, 2:],
+        }
+
+
+def dump_token_embeddings(
+    vocab_file: str | os.PathLike,
+    options_file: str | os.PathLike,
+    weight_file: str | os.PathLike,
+    outfile: str | os.PathLike,
+) -> None:
+    """Writes the token vectors of a vocabulary, for an `embedding_weight_file`.
+
+    In new code use `Embedder.dump_words`.
+
+    Args:
+        vocab_file: The vocabulary, one word a line; `<S>` and `</S>` are boundaries of sentences.
+        options_file, weight_file: The model's options.json and weights.hdf5.
+        outfile: The hdf5 file to write or replace: `embedding`, float32 `(num_words, P)`.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if the files do not fit.
+
+    Example:
+
+    >>> dump_token_embeddings("vocabulary.txt", "options.json", "weights.hdf5", "vectors.hdf5")
+
+    Reference: bilm-tf, `bilm.dump_token_embeddings`.
+    """
+    model = embedder.Embedder((options_file, weight_file), progress=False)
+    model.dump_words(vocab_file, outfile)
+
+
+def dump_bilm_embeddings(
+    vocab_file: str | os.PathLike,
+    dataset_file: str | os.PathLike,
+    options_file: str | os.PathLike,
+    weight_file: str | os.PathLike,
+    outfile: str | os.PathLike,
+) -> None:
+    """Writes the vectors of every layer of a text of one tokenized sentence a line.
+
+    In new code use `Embedder.embed_file`, which is much faster and starts each sentence from a zero
+    state. Here, as in bilm-tf, lines are run one by one, and the LSTM state is carried from line to
+    line.
+
+    Args:
+        vocab_file: The vocabulary, as for a `Batcher`.
+        dataset_file: The text, UTF-8, with tokens between white space.
+        options_file, weight_file: The model's options.json and weights.hdf5.
+        outfile: The hdf5 file to write or replace: datasets "0", "1", ..., one for each line,
+            float32 `(L + 1, T, 2 * P)`.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if the files do not fit.
+
+    Example:
+
+    >>> dump_bilm_embeddings(
+    ...     "vocabulary.txt", "heldout.txt", "options.json", "weights.hdf5", "vectors.hdf5"
+    ... )
+
+    Reference: bilm-tf, `bilm.dump_bilm_embeddings`.
+    """
+    import h5py
+
+    layer = ElmoLayer((options_file, weight_file), output="layers", stateful=True, max_batch_size=1)
+    batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
+    with (
+        open(dataset_file, encoding="utf-8") as lines,
+        atomic_write(outfile) as partial,
+        h5py.File(partial, "w") as file,
+    ):
+        for number, line in enumerate(lines):
+            vectors = layer(batcher.batch_sentences([line.split()]))[0]
+            file[str(number)] = ops.convert_to_numpy(ops.cast(vectors, "float32"))
 
 
 def weight_layers(
@@ -293,7 +616,7 @@ def weight_layers(
     l2_coef: float | None = None,
     use_top_only: bool = False,
     do_layer_norm: bool = False,
-    reuse: WeightedLayerSum | None = None,
+    reuse: WeightedLayerSum | bool | None = False,
 ) -> dict[str, Any]:
     """bilm-tf's mix of a biLM's layers.
 
@@ -301,20 +624,21 @@ def weight_layers(
 
     Args:
         name: A name for the layer that is made.
-        bilm_ops: A dict with `lm_embeddings`, floats `(B, L + 1, T, 2 * P)`, of an
-            `ElmoLayer(..., output="layers")`; if they are of something else, also with `mask`,
-            booleans `(B, T)`.
+        bilm_ops: The dict of a `BidirectionalLanguageModel`, or one with `lm_embeddings`, floats
+            `(B, L + 1, T, 2 * P)`, of an `ElmoLayer(..., output="layers")`; if they are of
+            something else, also with `mask`, booleans `(B, T)`.
         l2_coef, use_top_only, do_layer_norm: `l2`, `use_top_only` and `layer_norm` of the
-            `WeightedLayerSum`; the top layer alone is never normalized.
-        reuse: To share weights, the `layer` of an earlier result.
+            `WeightedLayerSum`; with `use_top_only` nothing is normalized.
+        reuse: Whether to share the weights of the last layer of this name that is still in use; or
+            the layer that shares its weights, the `layer` of an earlier result.
 
     Returns:
         A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, which `fit`
         adds to the loss by itself; `layer`, the `WeightedLayerSum`.
 
     Raises:
-        ValueError: if `reuse` is not such a layer or has other settings, or the embeddings have
-            another shape.
+        ValueError: if the layer to share does not exist or has other settings, or the embeddings
+            have a different shape.
 
     Example:
 
@@ -324,8 +648,16 @@ def weight_layers(
 
     Reference: bilm-tf, `bilm.weight_layers`.
     """
-    if reuse is not None and not isinstance(reuse, WeightedLayerSum):
-        raise ValueError(f"reuse must be the 'layer' of an earlier result; got {reuse!r}.")
+    if reuse is True and name not in _mixes:
+        raise ValueError(
+            f"No layer {name!r} is in use: call weight_layers without reuse first, and keep the "
+            "'layer' of its result."
+        )
+    reuse = _mixes.get(name) if reuse is True else reuse or None
+    if not isinstance(reuse, WeightedLayerSum | None):
+        raise ValueError(
+            f"reuse must be True, False or the 'layer' of an earlier result; got {reuse!r}."
+        )
     # bilm-tf normalizes the layers of a mix, never the top layer alone.
     layer_norm = do_layer_norm and not use_top_only
     settings = (use_top_only, layer_norm, reuse.l2 if reuse and l2_coef is None else l2_coef)
@@ -337,16 +669,44 @@ def weight_layers(
     layer = reuse or WeightedLayerSum(
         use_top_only=use_top_only, layer_norm=layer_norm, l2=l2_coef, name=name
     )
+    _mixes[name] = layer
     mixed = layer(bilm_ops["lm_embeddings"], mask=bilm_ops.get("mask"))
     return {"weighted_op": mixed, "regularization_op": sum(layer.losses), "layer": layer}
 
 
 def _character_ids(sentences, width, marks):
     """The ids of `encode_sentences`, int64; tokens among the marks have the rows of boundaries."""
-    sentences = list(map(checked_tokens, sentences))
+    sentences = list(_token_lists(sentences))
     ids = encode_sentences(sentences, width).astype(np.int64)
     for row, sentence in zip(ids, sentences):
         for position, token in enumerate(sentence, start=1):
             if token in marks:
                 row[position] = boundary_row(marks[token], width)
     return ids
+
+
+def _with_boundaries(ids):
+    """Ids `(B, T, C)`, an array or tensor, with rows of boundaries: a tensor `(B, T + 2, C)`."""
+    ids = ops.cast(ids, "int32")
+    begin, end = (boundary_row(mark, ids.shape[2]) for mark in (BEGIN_SENTENCE, END_SENTENCE))
+    lengths = ops.sum(ops.cast(ops.any(ids != 0, axis=2), "int32"), axis=1)
+    ids = ops.pad(ids, ((0, 0), (1, 1), (0, 0)))
+    positions = ops.arange(ops.shape(ids)[1])[None, :, None]
+    ids = ops.where(positions == 0, begin, ids)
+    return ops.where(positions == lengths[:, None, None] + 1, end, ids)
+
+
+def _token_lists(sentences):
+    """Yields the tokens of each sentence, as the originals read them.
+
+    They iterate over a sentence, be it a string; and a token `""` is a word to them, but padding to
+    the library where it is last.
+    """
+    if isinstance(sentences, (str, bytes)):
+        raise ValueError(
+            f"Expected a list of sentences, got the single string {sentences[:60]!r}. Put it into "
+            "a list."
+        )
+    for sentence in sentences:
+        tokens = list(sentence) if isinstance(sentence, str) else sentence
+        yield [token or _EMPTY_WORD for token in checked_tokens(tokens)]

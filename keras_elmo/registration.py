@@ -10,6 +10,7 @@ CLASSES = {
     "CharCNNEmbedding": "layers.char_cnn_embedding",
     "ClippedAdagrad": "training.optimizer",
     "ClippedAdam": "training.optimizer",
+    "Elmo": "compat",
     "ElmoLayer": "layers.elmo_layer",
     "Highway": "layers.highway",
     "LexiconEmbedding": "layers.lexicon_embedding",

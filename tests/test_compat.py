@@ -1,6 +1,10 @@
 """The helpers of AllenNLP and bilm-tf: their shapes, dtypes, ids and numbers."""
 
+import dataclasses
+import functools
+import itertools
 import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -9,35 +13,129 @@ import keras
 import numpy as np
 import pytest
 
+import keras_elmo
+import numpy_reference
 from helpers import assert_close, to_numpy
 from keras_elmo import ElmoLayer, WeightedLayerSum, encode_sentences
 from keras_elmo.compat import (
+    DEFAULT_OPTIONS_FILE,
+    DEFAULT_WEIGHT_FILE,
     Batcher,
+    BidirectionalLanguageModel,
+    Elmo,
     ElmoEmbedder,
     Embedder,
     TokenBatcher,
     add_sentence_boundaries,
     batch_to_ids,
+    dump_bilm_embeddings,
+    dump_token_embeddings,
     weight_layers,
 )
+from keras_elmo.pretrained import registry
+from keras_elmo.text.characters import ByteRules
 from many_languages import MANY_LANGUAGES, VARIANTS, golden
 
 GOLDEN = Path(__file__).parent / "golden" / "inference"
 TINY = GOLDEN / "default"
-SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
+SENTENCES, CARRY = (
+    json.loads((GOLDEN / "sentences.json").read_text())[name] for name in ("batch", "carry")
+)
 OUTPUTS = np.load(TINY / "outputs.npz")
 EDGE = json.loads((GOLDEN / "char_ids_edge.json").read_text())
 BEGIN, END = [[259, mark, 260] + [261] * 47 for mark in (257, 258)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def embedder():
-    return ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
+    return elmo_embedder()
 
 
 def write_words(path, words):
     path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     return path
+
+
+# --- Sentences of all of them ------------------------------------------------------------------
+
+ENCODERS = {
+    "batch_to_ids": batch_to_ids,
+    "Batcher": lambda x: Batcher(GOLDEN / "vocab.txt", 50).batch_sentences(x),
+    "TokenBatcher": lambda x: TokenBatcher(GOLDEN / "vocab.txt").batch_sentences(x),
+    "embed_batch": lambda x: elmo_embedder().embed_batch(x),
+    "embed_sentence": lambda x: [elmo_embedder().embed_sentence(sentence) for sentence in x],
+    "embed_sentences": lambda x: list(elmo_embedder().embed_sentences(x, batch_size=2)),
+    **{
+        f"sents2elmo {layer}": lambda x, layer=layer: many_languages_embedder().sents2elmo(x, layer)
+        for layer in (-2, -1, 0)
+    },
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_string_is_its_characters(name):
+    encode = ENCODERS[name]
+    strings = ["MKTAYIA", "\u00e9 b", ["a", "bc"], ""]
+    expected = encode([list("MKTAYIA"), ["\u00e9", " ", "b"], ["a", "bc"], []])
+    for actual, of_lists in zip(encode(strings), expected, strict=True):
+        assert_close(actual, of_lists)
+    if name != "embed_sentence":
+        for sentences in ("a b", b"a b"):
+            with pytest.raises(ValueError, match="list of sentences, got the single string b?'a b"):
+                encode(sentences)
+
+
+EMPTY_WORDS = [["a", ""], ["", "b", "", ""], [""], [b"a", b""], ["a", "b"]]
+
+
+def test_an_empty_word_is_no_padding_in_ids():
+    empty = [259, 260] + [261] * 48
+    ids = batch_to_ids(EMPTY_WORDS)
+    assert ids.any(axis=2).sum(axis=1).tolist() == [2, 4, 1, 2, 2]
+    is_empty = (ids == empty).all(axis=2)
+    assert is_empty.nonzero()[1].tolist() == [1, 0, 2, 3, 0, 1]
+    rows = Batcher(GOLDEN / "vocab.txt", 50).batch_sentences(EMPTY_WORDS)
+    np.testing.assert_array_equal(rows, add_sentence_boundaries(ids))
+    # No line of the vocabulary is empty.
+    token_ids = TokenBatcher(GOLDEN / "vocab.txt").batch_sentences([["", "z" * 30, ""]])
+    assert len(set(token_ids[0, 1:-1])) == 1
+
+
+def test_an_empty_word_has_a_vector():
+    vectors = to_numpy(ElmoLayer(TINY, output="layers")(ids_of_empty_words(ByteRules(50))))
+    check_empty_words(elmo_embedder().embed_batch(EMPTY_WORDS), vectors)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_empty_word_has_a_vector_in_many_languages(variant):
+    embedder = Embedder(MANY_LANGUAGES / variant)
+    ids = ids_of_empty_words(embedder.embedder.layer.lexicon)
+    layer = ElmoLayer(MANY_LANGUAGES / variant, output="layers")
+    check_empty_words(embedder.sents2elmo(EMPTY_WORDS, -2), to_numpy(layer(ids)))
+
+
+def ids_of_empty_words(rules):
+    """The ids of a model for EMPTY_WORDS, made without an empty word in a sentence."""
+    words = [[word or "x" for word in sentence] for sentence in EMPTY_WORDS]
+    ids, (empty,) = rules.encode_sentences(words), rules.encode_words([""])
+    ids[(ids == rules.encode_words(["x"])).all(axis=2)] = empty
+    return ids
+
+
+def check_empty_words(arrays, vectors):
+    for array, expected, sentence in zip(arrays, vectors, EMPTY_WORDS, strict=True):
+        assert_close(array, expected[:, : len(sentence)])
+        assert array.any(axis=(0, 2)).all()
+
+
+@functools.cache
+def elmo_embedder():
+    return ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
+
+
+@functools.cache
+def many_languages_embedder():
+    return Embedder(MANY_LANGUAGES / "word_char")
 
 
 # --- AllenNLP ---------------------------------------------------------------------------------
@@ -149,6 +247,191 @@ def test_embedder_wants_both_files_or_none():
         ElmoEmbedder(TINY / "options.json")
 
 
+def tiny_elmo(num_mixes=1, **arguments):
+    return Elmo(TINY / "options.json", TINY / "weights.hdf5", num_mixes, **arguments)
+
+
+def test_elmo():
+    ids = batch_to_ids([*SENTENCES[:4], []])
+    elmo, layer = tiny_elmo(2), ElmoLayer(TINY, num_mixes=2)
+    for ours, theirs in zip(elmo.mixes, layer.mixes):
+        for mix in (ours, theirs):
+            mix.gamma.assign([1.5])
+    for mix in (elmo.mixes[1], layer.mixes[1]):
+        mix.layer_weights.assign([0.5, -1.0, 2.0])
+    output = elmo(ids)
+    assert list(output) == ["elmo_representations", "mask"]
+    expected = layer(add_sentence_boundaries(ids))
+    for ours, theirs in zip(output["elmo_representations"], expected, strict=True):
+        assert_close(to_numpy(ours), to_numpy(theirs))
+    mask = to_numpy(output["mask"])
+    assert mask.dtype == np.bool_
+    np.testing.assert_array_equal(mask, ids.any(axis=2))
+    assert elmo.get_output_dim() == 24
+    # No state is carried, and nothing is dropped.
+    for ours, again in zip(output["elmo_representations"], elmo(ids)["elmo_representations"]):
+        np.testing.assert_array_equal(to_numpy(ours), to_numpy(again))
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_elmo_with_sentence_boundaries(layer_norm):
+    sentences = SENTENCES[:3]
+    ids = batch_to_ids(sentences)
+    rows = add_sentence_boundaries(ids)
+    module = ElmoLayer(TINY)
+    mask = rows.any(axis=2)
+    layers = to_numpy(module.bilm(module.token_encoder(rows), mask=mask))
+    # AllenNLP normalizes the layers with the boundaries in them.
+    weights = np.array([0.5, -1.0, 2.0])
+    expected = numpy_reference.mix(layers, mask, weights, 1.0, layer_norm=layer_norm)
+    arguments = {"do_layer_norm": layer_norm, "scalar_mix_parameters": weights.tolist()}
+    kept = tiny_elmo(keep_sentence_boundaries=True, **arguments)(ids)
+    assert_close(to_numpy(kept["elmo_representations"][0]), expected, 1e-5)
+    np.testing.assert_array_equal(to_numpy(kept["mask"]), mask)
+    output = tiny_elmo(**arguments)(ids)
+    valid = ids.any(axis=2)
+    expected = expected[:, 1:-1] * valid[..., None]
+    assert_close(to_numpy(output["elmo_representations"][0]), expected, 1e-5)
+    np.testing.assert_array_equal(to_numpy(output["mask"]), valid)
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_elmo_in_a_functional_model_reads_no_padding(boundaries):
+    ids, numbers = keras.Input((None, 50), dtype="int64"), keras.Input((None,), dtype="int32")
+    elmo = Elmo(*FILES, 2, keep_sentence_boundaries=boundaries)
+    _, vectors = elmo(ids)["elmo_representations"]
+    embedded = keras.layers.Embedding(9, 4, mask_zero=True)(numbers)
+    merged = keras.layers.Concatenate()([vectors, embedded])
+    model = keras.Model([ids, numbers], keras.layers.GlobalAveragePooling1D()(merged))
+    short = batch_to_ids([["a", "b", "c"], ["d"]])
+    places = np.array([[3, 4, 5], [6, 0, 0]])
+    if boundaries:
+        places = np.array([[1, 3, 4, 5, 2], [1, 6, 2, 0, 0]])
+    expected = model.predict([short, places], verbose=0)
+    longer = [np.pad(short, ((0, 0), (0, 3), (0, 0))), np.pad(places, ((0, 0), (0, 3)))]
+    np.testing.assert_allclose(model.predict(longer, verbose=0), expected, atol=1e-5)
+
+
+def test_elmo_drops_in_training():
+    ids = batch_to_ids(SENTENCES[:2])
+    (vectors,) = tiny_elmo()(ids, training=True)["elmo_representations"]
+    vectors = to_numpy(vectors)[ids.any(axis=2)]
+    assert 0.3 < (vectors == 0).mean() < 0.7  # half of them
+
+
+def test_what_of_elmo_is_trained():
+    def trained(**arguments):
+        elmo = tiny_elmo(2, **arguments)
+        elmo.trainable = False
+        assert not elmo.trainable_weights
+        elmo.trainable = True
+        return elmo.trainable_weights
+
+    assert len(trained()) == 4  # the weights and gamma of each mix
+    assert len(trained(scalar_mix_parameters=[1, 2, 3])) == 2
+    biggest = len(ElmoLayer(TINY, trainable_bilm=True, output="layers").trainable_weights)
+    assert len(trained(requires_grad=True)) == biggest + 4
+
+
+def test_elmo_is_trained_and_saved_in_a_model(tmp_path):
+    inputs = keras.Input((None, 50), dtype="int32")
+    elmo = tiny_elmo(2, scalar_mix_parameters=[0, 1, 0], do_layer_norm=True)
+    output = elmo(inputs)
+    first, second = output["elmo_representations"]
+    model = keras.Model(inputs, [first + second, output["mask"]])
+    ids = batch_to_ids(SENTENCES[:4])
+    zeros = np.zeros((*ids.shape[:2], 24), "float32")
+    model.compile(keras.optimizers.SGD(0.1), ["mse", None])
+    model.fit(ids, [zeros, ids.any(axis=2)], verbose=0)
+    assert to_numpy(elmo.mixes[0].gamma) != 1
+    assert to_numpy(elmo.mixes[0].layer_weights).tolist() == [0, 1, 0]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for before, after in zip(model.predict(ids, verbose=0), loaded.predict(ids, verbose=0)):
+        np.testing.assert_allclose(after, before, atol=1e-6)
+    assert len(loaded.trainable_weights) == len(model.trainable_weights) == 2
+
+
+def test_a_saved_elmo_names_no_file():
+    config = tiny_elmo().get_config()
+    assert str(TINY) not in str(config)
+    config = {**config, "options_file": "/etc/passwd", "weight_file": "/etc/passwd"}
+    assert len(Elmo.from_config(config).mixes) == 1
+
+
+def test_what_elmo_cannot_do():
+    with pytest.raises(ValueError, match="vocab_to_cache must be None: an Embedder caches"):
+        tiny_elmo(vocab_to_cache=["a"])
+    with pytest.raises(ValueError, match="must be the weights of 3 layers, got 2"):
+        tiny_elmo(scalar_mix_parameters=[1, 2])
+    for module in (
+        ElmoLayer(MANY_LANGUAGES / "word_char"),
+        ElmoLayer(TINY, token_embeddings=np.zeros((5, 12))),
+    ):
+        with pytest.raises(ValueError, match="character ids, which this model does not"):
+            Elmo(None, None, 1, module=module)
+
+
+def test_default_files_are_those_of_the_paper():
+    folder = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway"
+    stem = f"{folder}/elmo_2x4096_512_2048cnn_2xhighway"
+    assert f"{stem}_options.json" == DEFAULT_OPTIONS_FILE
+    assert f"{stem}_weights.hdf5" == DEFAULT_WEIGHT_FILE
+
+
+ADDRESSES = {
+    "small": "2x1024_128_2048cnn_1xhighway/elmo_2x1024_128_2048cnn_1xhighway_{}",
+    "medium": "2x2048_256_2048cnn_1xhighway/elmo_2x2048_256_2048cnn_1xhighway_{}",
+    "original": "2x4096_512_2048cnn_2xhighway/elmo_2x4096_512_2048cnn_2xhighway_{}",
+    "original-5.5b": "2x4096_512_2048cnn_2xhighway_5.5B/elmo_2x4096_512_2048cnn_2xhighway_5.5B_{}",
+    "pubmed": "contributed/pubmed/elmo_2x4096_512_2048cnn_2xhighway_{}",
+    "allennlp/pt": "contributed/pt/elmo_pt_{}",
+}
+BASES = (
+    "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
+    "https://allennlp.s3.amazonaws.com/models/elmo",
+)
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_published_addresses(name):
+    weights = "weights_PubMed_only.hdf5" if name == "pubmed" else "weights.hdf5"
+    ends = [ADDRESSES[name].format(end) for end in ("options.json", weights)]
+    for bases in itertools.product(BASES, repeat=2):
+        assert registry.name_at([f"{base}/{end}" for base, end in zip(bases, ends)]) == name
+
+
+def test_addresses_stand_for_the_name_of_a_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    known = registry.get_model("original")
+    # As if it had been downloaded, but smaller.
+    known = dataclasses.replace(known, config=None, weights_bytes=None)
+    monkeypatch.setattr(registry, "_MODELS", {**registry._MODELS, "original": known})
+    pair = (DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE)
+    folder = tmp_path / "keras_elmo" / "original"
+    folder.mkdir(parents=True)
+    for source, address in zip(("options.json", "weights.hdf5"), pair):
+        shutil.copy(TINY / source, folder / Path(address).name)
+    expected = to_numpy(ElmoLayer(TINY)([["a", "b"]]))
+    assert_close(to_numpy(ElmoLayer(pair)([["a", "b"]])), expected)
+    assert_close(keras_elmo.Embedder(pair).embed([["a", "b"]])[0], expected[0])
+    assert_close(ElmoEmbedder(*pair).embed_sentence(["a", "b"]).mean(axis=0), expected[0])
+    (vectors,) = Elmo(*pair, 1)(batch_to_ids([["a", "b"]]))["elmo_representations"]
+    assert_close(to_numpy(vectors), expected)
+
+
+def test_other_addresses_are_refused():
+    options, weights = DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
+    for pair in (
+        (options, "https://example.org/weights.hdf5"),
+        ("https://example.org/options.json", weights),
+        (options, weights.replace("2x4096", "2x1024")),
+        (weights, options),
+    ):
+        with pytest.raises(FileNotFoundError, match="is an address: take a published model by its"):
+            ElmoEmbedder(*pair)
+
+
 # --- bilm-tf ----------------------------------------------------------------------------------
 
 
@@ -238,9 +521,109 @@ def test_layers_of_a_model_share_their_weights_and_bring_their_mask():
     assert_close(one, to_numpy(ElmoLayer(TINY)(ids)))
 
 
-def test_reuse_wants_a_layer():
-    with pytest.raises(ValueError, match="the 'layer' of an earlier result; got True"):
-        weight_layers("input", {"lm_embeddings": OUTPUTS["lm_embeddings"]}, reuse=True)
+def test_reuse_is_of_the_last_layer_of_that_name():
+    ops = {"lm_embeddings": OUTPUTS["lm_embeddings"]}
+    with pytest.raises(ValueError, match="No layer 'first' is in use: call weight_layers without"):
+        weight_layers("first", ops, reuse=True)
+    first, other = weight_layers("first", ops), weight_layers("other", ops, reuse=False)
+    assert weight_layers("first", ops, reuse=True)["layer"] is first["layer"]
+    assert weight_layers("other", ops, reuse=True)["layer"] is other["layer"]
+    again = weight_layers("first", ops)
+    assert again["layer"] is not first["layer"]
+    assert weight_layers("first", ops, reuse=True)["layer"] is again["layer"]
+    with pytest.raises(ValueError, match="True, False or the 'layer' of an earlier result; got 3"):
+        weight_layers("first", ops, reuse=3)
+
+
+# What bilm-tf itself computed.
+@pytest.mark.parametrize("variant", ["default", "short_words", "three_layers"])
+def test_bidirectional_language_model(variant):
+    golden = np.load(GOLDEN / variant / "outputs.npz")
+    valid = golden["mask"][:, None, :, None]
+    bilm = language_model(variant)
+    ops = {name: to_numpy(x) for name, x in bilm(golden["char_ids"]).items()}
+    assert list(ops) == ["lm_embeddings", "lengths", "token_embeddings", "mask"]
+    assert_close(ops["lm_embeddings"], golden["lm_embeddings"] * valid, 5e-6)
+    tokens = golden["token_embeddings"] * (golden["char_ids"] != 0).any(axis=2)[..., None]
+    assert_close(ops["token_embeddings"], tokens, 5e-6)
+    np.testing.assert_array_equal(ops["mask"], golden["mask"])
+    np.testing.assert_array_equal(ops["lengths"], golden["mask"].sum(axis=1))
+    assert (ops["mask"].dtype, ops["lengths"].dtype) == (np.bool_, np.int32)
+    assert not bilm.layer.trainable_weights
+
+
+def test_bidirectional_language_model_carries_its_state():
+    bilm, batcher = language_model("default", max_batch_size=5), ENCODERS["Batcher"]
+    for _ in range(2):
+        for i, batch in enumerate(CARRY):
+            ids = batcher(batch)
+            valid = (ids[:, None, 2:, :1] != 0) * 1.0
+            vectors = to_numpy(bilm(ids)["lm_embeddings"])
+            assert_close(vectors, OUTPUTS[f"stateful_{i}"] * valid, 5e-6)
+        bilm.layer.reset_states()
+    with pytest.raises(ValueError, match="more than max_batch_size=5"):
+        bilm(batcher(SENTENCES[:6]))
+
+
+def test_bidirectional_language_model_of_whole_words():
+    golden = np.load(TINY / "token_input_outputs.npz")
+    stored = {"embedding_weight_file": TINY / "token_embeddings.hdf5"}
+    with pytest.raises(ValueError, match="pass an embedding_weight_file"):
+        language_model("default", use_character_inputs=False)
+    bilm = language_model("default", use_character_inputs=False, **stored)
+    ops = {name: to_numpy(x) for name, x in bilm(golden["token_ids"]).items()}
+    assert_close(ops["lm_embeddings"], golden["lm_embeddings"] * golden["mask"][:, None, :, None])
+    np.testing.assert_array_equal(ops["mask"], golden["mask"])
+    np.testing.assert_array_equal(ops["lengths"], golden["mask"].sum(axis=1))
+    with h5py.File(stored["embedding_weight_file"]) as file:
+        table = np.pad(file["embedding"][:], ((1, 0), (0, 0)))
+    assert_close(ops["token_embeddings"], table[golden["token_ids"]])
+    # As in bilm-tf, stored vectors are not used for characters.
+    ids = ENCODERS["Batcher"](SENTENCES[:2])
+    vectors = to_numpy(language_model("default", **stored)(ids)["lm_embeddings"])
+    assert_close(vectors, to_numpy(ElmoLayer(TINY, output="layers")(ids)))
+
+
+def test_bidirectional_language_model_in_a_keras_model():
+    inputs = keras.Input((None, 50), dtype="int32")
+    ops = language_model("default")(inputs)
+    mixed = weight_layers("mix", ops, l2_coef=0.1)["weighted_op"]
+    model = keras.Model(inputs, [mixed, ops["lengths"]])
+    ids = encode_sentences(SENTENCES[:3])
+    vectors, lengths = model.predict(ids, verbose=0)
+    assert_close(vectors, to_numpy(ElmoLayer(TINY)(ids)))
+    assert lengths.tolist() == list(map(len, SENTENCES[:3]))
+    assert len(model.trainable_weights) == 2
+
+
+def language_model(variant, **arguments):
+    folder = GOLDEN / variant
+    return BidirectionalLanguageModel(folder / "options.json", folder / "weights.hdf5", **arguments)
+
+
+def test_dump_bilm_embeddings(tmp_path):
+    files = (TINY / "options.json", TINY / "weights.hdf5")
+    path = tmp_path / "vectors.hdf5"
+    dump_bilm_embeddings(GOLDEN / "vocab.txt", GOLDEN / "dataset.txt", *files, path)
+    # bilm-tf's own file, with its state carried from line to line.
+    with h5py.File(path) as file, h5py.File(TINY / "bilm_embeddings.hdf5") as golden:
+        assert sorted(file) == sorted(golden)
+        for name, array in golden.items():
+            assert file[name].dtype == array.dtype
+            assert_close(file[name][:], array[:], 5e-6)
+    (tmp_path / "text.txt").write_text("a\n\nb c\n", encoding="utf-8")
+    dump_bilm_embeddings(GOLDEN / "vocab.txt", tmp_path / "text.txt", *files, path)
+    with h5py.File(path) as file:
+        assert [file[name].shape for name in "012"] == [(3, 1, 24), (3, 0, 24), (3, 2, 24)]
+
+
+def test_dump_token_embeddings(tmp_path):
+    path = tmp_path / "words.hdf5"
+    dump_token_embeddings(GOLDEN / "vocab.txt", TINY / "options.json", TINY / "weights.hdf5", path)
+    with h5py.File(path) as file, h5py.File(TINY / "token_embeddings.hdf5") as golden:
+        assert list(file) == list(golden) == ["embedding"]
+        assert file["embedding"].dtype == golden["embedding"].dtype
+        assert_close(file["embedding"][:], golden["embedding"][:])
 
 
 @pytest.mark.parametrize(
@@ -251,14 +634,6 @@ def test_reuse_wants_the_same_settings(other):
     layer = weight_layers("input", ops)["layer"]
     with pytest.raises(ValueError, match="use_top_only and do_layer_norm with which it was made"):
         weight_layers("input", ops, reuse=layer, **other)
-
-
-@pytest.mark.parametrize(
-    "encode", [batch_to_ids, lambda x: Batcher(GOLDEN / "vocab.txt", 50).batch_sentences(x)]
-)
-def test_a_string_is_no_list_of_tokens(encode):
-    with pytest.raises(ValueError, match="each sentence to be a list of tokens"):
-        encode(["one sentence"])
 
 
 # --- elmoformanylangs -------------------------------------------------------------------------

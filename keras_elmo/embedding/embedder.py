@@ -170,9 +170,9 @@ class Embedder:
         """Embeds sentences.
 
         Args:
-            sentences: Lists of tokens, or strings to be split at white space, of any length. Arrays,
-                Series of pandas and string tensors are accepted too. `""` at the end of a list of
-                tokens is padding.
+            sentences: Lists of tokens, or strings to be split at white space, of any length.
+                Arrays, Series of pandas and string tensors are accepted too. `""` at the end of a
+                list of tokens is padding.
             output: `"mix"` for the `ElmoLayer`'s weighted sum, in a fresh one the mean of all
                 layers; `"average"` for that mean in any case, `"top"` for the last layer,
                 `"layers"` for all of them.

@@ -29,12 +29,16 @@ from keras_elmo.pretrained.registry import (
     get_model,
     hint_at_models,
     list_models,
+    name_at,
 )
 from keras_elmo.pretrained.weight_table import check_declared_bytes, count_parameters, weight_table
 from keras_elmo.progress import progress_bar
 
 ModelSource = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
-"""A model's name, its folder, zip or tar.gz file, or the paths of its options and weights."""
+"""A model's name, its folder, zip or tar.gz file, or the paths of its options and weights.
+
+The addresses of a known model's options and weights stand for its name.
+"""
 
 MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"  # environment variable: an address to try first
 TIMEOUT_SECONDS = 30  # how long a server may send nothing
@@ -54,6 +58,8 @@ def model_files(model: ModelSource) -> Iterator[tuple[Path, Path]]:
     or a folder or archive does not hold one model, and ConnectionError if a download failed.
     """
     with contextlib.ExitStack() as stack:
+        if isinstance(model, (tuple, list)):
+            model = name_at(model) or model
         if isinstance(model, (tuple, list)):
             pair = _checked_pair(model)
         elif not isinstance(model, (str, os.PathLike)):

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
@@ -218,6 +218,16 @@ def get_model(name: str) -> PretrainedModel:
         f"Unknown model {str(name)!r}: no model of that name, and no folder, zip or tar.gz file."
         f"{hint_at_models(str(name))}"
     )
+
+
+def name_at(pair: Sequence) -> str | None:
+    """The name of the model whose options and weights have these two addresses, or `None`."""
+    for model in list(_MODELS.values()):
+        names = (model.options_file, model.weights_file)
+        addresses = [[f"{place}/{name}" for place in model.locations] for name in names]
+        if len(pair) == 2 and all(x in known for x, known in zip(pair, addresses)):
+            return model.name
+    return None
 
 
 def hint_at_models(name: str) -> str:

@@ -1,0 +1,81 @@
+"""What may be a batch of sentences, and which tokens it has."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_elmo.text.tokens import (
+    check_batch,
+    split_tokens,
+    token_lists,
+    tokens_of,
+    warn_of_white_space,
+    without_padding,
+)
+
+
+@pytest.mark.parametrize("make", [list, np.array, lambda rows: np.array(rows, dtype=object), tuple])
+def test_padding_keeps_the_width_whatever_the_type(make):
+    lists, width = token_lists(make([["row", "", "boats", "", ""], ["a", "", "", "", ""]]))
+    assert lists == [["row", "", "boats"], ["a"]]
+    assert width == 5
+
+
+def test_sentences_are_as_wide_as_the_longest():
+    assert token_lists(["a b c", "", "d"]) == ([["a", "b", "c"], [], ["d"]], 3)
+    assert token_lists([[], ["", ""]]) == ([[], []], 2)
+
+
+@pytest.mark.parametrize("sentence", ["a b", b"a b", ["a", "b"], ("a", "b"), np.array(["a", "b"])])
+def test_tokens_of_a_sentence(sentence):
+    assert [
+        token.decode() if isinstance(token, bytes) else token for token in tokens_of(sentence)
+    ] == ["a", "b"]
+
+
+def test_tokens_of_tensors():
+    tf = pytest.importorskip("tensorflow")
+    assert tokens_of(tf.constant("a b")) == [b"a", b"b"]
+    assert tokens_of(tf.constant(["a b", "c"])) == [b"a b", b"c"]
+
+
+def test_invalid_text_is_dropped_before_a_sentence_is_split():
+    assert split_tokens(b"a \xff\xfe b\xff") == [b"a", b"b"]
+    assert split_tokens("a \ud800 b\udfff") == ["a", "b"]
+    # A token that was given remains one.
+    assert tokens_of(["a", "\ud800"]) == ["a", "\ud800"]
+    assert without_padding(["a", "\ud800", ""]) == ["a", "\ud800"]
+
+
+class Table:
+    """Like a DataFrame, it iterates over the names of its columns."""
+
+    columns = ("text", "label")
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize("table", [Table(), {"text": ["a b"]}])
+def test_a_table_is_refused_with_a_hint_at_its_column(table):
+    with pytest.raises(ValueError, match=r'got a (Table|dict)\. Pass the column .* data\["text"\]'):
+        check_batch(table)
+
+
+@pytest.mark.parametrize("one", ["a b", b"a b", np.array("a b")])
+def test_a_single_string_is_refused(one):
+    with pytest.raises(ValueError, match=r"single string .*a b.* list: \[sentence\]"):
+        check_batch(one)
+
+
+@pytest.mark.parametrize("token", ["the plot", b"the plot", " a\tb", "a\n b "])
+def test_sentences_in_place_of_tokens(token):
+    with pytest.warns(UserWarning, match=r"contain white space.*tf\.squeeze\(x, 1\).*split them"):
+        warn_of_white_space(["a", token])
+
+
+def test_no_sentences():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_white_space(["a", " b ", b"c", "", " ", "no-break\u00a0space", "\u3000"])
