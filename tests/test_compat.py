@@ -298,7 +298,7 @@ def test_elmo_with_sentence_boundaries(layer_norm):
 @pytest.mark.parametrize("boundaries", [False, True])
 def test_elmo_in_a_functional_model_reads_no_padding(boundaries):
     ids, numbers = keras.Input((None, 50), dtype="int64"), keras.Input((None,), dtype="int32")
-    elmo = Elmo(*FILES, 2, keep_sentence_boundaries=boundaries)
+    elmo = tiny_elmo(2, keep_sentence_boundaries=boundaries)
     _, vectors = elmo(ids)["elmo_representations"]
     embedded = keras.layers.Embedding(9, 4, mask_zero=True)(numbers)
     merged = keras.layers.Concatenate()([vectors, embedded])
