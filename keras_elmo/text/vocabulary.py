@@ -290,8 +290,9 @@ def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.nda
 def id_table(words: Iterable[str], needed: Sequence[str] = (BEGIN, END)) -> dict[bytes | str, int]:
     """The place of each word of a vocabulary, by its UTF-8; of boundaries, by their `str`.
 
-    Of a repeated word it is the last place, as in bilm-tf. `needed` are the specials without which
-    a ValueError is raised: only a language model needs `<UNK>` for every text.
+    A repeated word has its last place, as in bilm-tf. Raises ValueError if one of the special words
+    `needed` is missing. A language model needs all three; to look words up, `<UNK>` is needed only
+    for unknown words.
     """
     ids: dict[bytes | str, int] = {token_bytes(word): i for i, word in enumerate(words)}
     if missing := [special for special in needed if special.encode() not in ids]:
@@ -305,10 +306,10 @@ def id_table(words: Iterable[str], needed: Sequence[str] = (BEGIN, END)) -> dict
 
 
 def word_places(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> list[int]:
-    """The places of words, by their keys in an `id_table`; unknown words have that of `<UNK>`.
+    """The places of words, by their keys in an `id_table`; unknown words have the place of `<UNK>`.
 
-    Raises ValueError if a word is unknown and there is no `<UNK>`. (bilm-tf encodes the word as
-    padding then.)
+    Raises ValueError if a word is unknown and the vocabulary has no `<UNK>`. (In this case bilm-tf
+    encodes the word as padding.)
     """
     if (unknown := ids.get(UNKNOWN_KEY)) is not None:
         return [ids.get(key, unknown) for key in keys]
