@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from features import open_text
+from features import read_lines
+from keras_elmo.text.characters import split_tokens
 
 AUXILIARIES = ("be.03", "have.01", "do.01")  # predicates in name only: they never have arguments
 
@@ -126,7 +127,7 @@ def read_conll(path):
     """Reads a file sentence by sentence.
 
     Args:
-        path: A file of columns, separated by white space, with an empty line after each sentence
+        path: A file of columns, separated by spaces or tabs, with an empty line after each sentence
             and lines such as `#begin document (nw/wsj_0001); part 000` between documents; plain,
             .gz or .xz.
 
@@ -135,16 +136,16 @@ def read_conll(path):
         (or `None`), and its rows, lists of columns.
     """
     number, document, rows = 0, None, []
-    with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip() and not line.startswith("#"):
-                rows.append(line.split())
-                continue
-            if rows:
-                yield number, document, rows
-                rows = []
-            if line.startswith("#begin document"):
-                document = line.strip()
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = split_tokens(line)
+        if columns and not line.startswith("#"):
+            rows.append(columns)
+            continue
+        if rows:
+            yield number, document, rows
+            rows = []
+        if line.startswith("#begin document"):
+            document = " ".join(columns)
     if rows:
         yield number + 1, document, rows
 

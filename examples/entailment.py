@@ -29,7 +29,8 @@ from keras import ops
 import harness
 from attention import attend, joined
 from bilstm import BiLSTM
-from features import PADDING, PairBatches, open_text, prepare
+from features import PADDING, PairBatches, prepare, read_lines
+from keras_elmo.text.characters import split_tokens
 from task_model import TaskModel
 
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -53,19 +54,18 @@ def read_pairs(path):
         ValueError: if a line is not a pair, or there are none.
     """
     sentences, labels = [], []
-    with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                *pair, label = pair_of(json.loads(line))
-                if label != "-":
-                    labels.append(CLASSES.index(label))
-                    sentences += harness.sentences_of(pair)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{path}, line {number}: {line.rstrip()!r:.80} is not a pair such as "
-                    '{"premise": "A dog runs .", "hypothesis": "It moves .", "label": '
-                    '"entailment"}, or one of SNLI.'
-                ) from error
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            *pair, label = pair_of(json.loads(line))
+            if label != "-":
+                labels.append(CLASSES.index(label))
+                sentences += harness.sentences_of(pair)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path}, line {number}: {line!r:.80} is not a pair such as "
+                '{"premise": "A dog runs .", "hypothesis": "It moves .", "label": '
+                '"entailment"}, or one of SNLI.'
+            ) from error
     if not labels:
         raise ValueError(f"{path} has no pairs.")
     return sentences, labels
@@ -80,7 +80,7 @@ def pair_of(record):
 
 
 def words_of_tree(tree):
-    words = [word for word in tree.split() if word not in ("(", ")")]
+    words = [word for word in split_tokens(tree) if word not in ("(", ")")]
     return [{"-LRB-": "(", "-RRB-": ")"}.get(word, word) for word in words]
 
 

@@ -24,9 +24,20 @@ PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 
 
 def open_text(path):
-    """Opens a text file, plain, .gz or .xz."""
+    """Opens a text file, plain, .gz or .xz, in UTF-8 with or without a byte order mark."""
     opened_by = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
-    return opened_by(path, "rt", encoding="utf-8", newline="\n")
+    return opened_by(path, "rt", encoding="utf-8-sig", newline="\n")
+
+
+def read_lines(path):
+    """Yields the lines of a text file, plain, .gz or .xz, without the characters that end them.
+
+    Split them with `split_tokens`: unlike `str.split` and `str.strip` it leaves white space outside
+    ASCII, such as the no-break space, in the tokens.
+    """
+    with open_text(path) as file:
+        for line in file:
+            yield line.rstrip("\r\n")
 
 
 @functools.cache
@@ -119,14 +130,13 @@ def read_glove(source, sentences, num_frequent=50_000):
 
 
 def _rows_of_file(path):
-    with open_text(path) as file:
-        dim = None
-        for line in file:
-            *_, last = parts = line.rstrip("\n").split(" ")
-            if dim is None and len(parts) == 2 and last.isdigit():
-                continue  # word2vec's first line: how many words, how many numbers
-            dim = dim or len(parts) - 1
-            yield " ".join(parts[:-dim]), parts[-dim:]
+    dim = None
+    for line in read_lines(path):
+        *_, last = parts = line.split(" ")
+        if dim is None and len(parts) == 2 and last.isdigit():
+            continue  # word2vec's first line: how many words, how many numbers
+        dim = dim or len(parts) - 1
+        yield " ".join(parts[:-dim]), parts[-dim:]
 
 
 def _rows_of_package(name):

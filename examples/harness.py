@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from features import hash_of_model
 from keras_elmo.atomic import atomic_write
 from keras_elmo.locks import locked_folder
+from keras_elmo.text.characters import split_tokens
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 
@@ -100,12 +101,12 @@ def parse(parser, arguments, alone):
 
 
 def sentences_of(texts):
-    """Turns texts into lists of tokens: strings are split at white space.
+    """Turns texts into lists of tokens: strings are split at ASCII white space.
 
     Raises:
         ValueError: if one has no words.
     """
-    sentences = [text.split() if isinstance(text, str) else list(text) for text in texts]
+    sentences = [split_tokens(text) if isinstance(text, str) else list(text) for text in texts]
     if not all(sentences):
         raise ValueError(f"Sentence {sentences.index([]) + 1} of {len(sentences)} has no words.")
     return sentences

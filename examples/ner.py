@@ -31,9 +31,10 @@ from seqeval.metrics import f1_score
 import harness
 from bilstm import BiLSTM
 from crf import CRF
-from features import PADDING, open_text, prepare
+from features import PADDING, prepare, read_lines
 from keras_elmo import CharCNNEmbedding
 from keras_elmo.atomic import atomic_write
+from keras_elmo.text.characters import split_tokens
 from task_model import TaskModel
 
 # 1. The data: columns of a token and its tag, sentences separated by empty lines.
@@ -59,15 +60,14 @@ def read_sentences(path):
     is_universal = ".iob2" in Path(path).suffixes
     token_column, tag_column = (1, 2) if is_universal else (0, -1)
     sentences, tags = [[]], [[]]
-    with open_text(path) as file:
-        lines = file.read().split("\n")
-    for number, line in enumerate(lines, start=1):
-        columns = line.split("\t") if "\t" in line else line.split()
-        if not line.strip() or columns[0] == "-DOCSTART-":
+    for number, line in enumerate(read_lines(path), start=1):
+        words = split_tokens(line)
+        columns = [column.strip(" ") for column in line.split("\t")] if "\t" in line else words
+        if not words or columns[0] == "-DOCSTART-":
             sentences.append([])
             tags.append([])
         elif not (line.startswith("#") and (is_universal or " = " in line)):  # a comment
-            tag = columns[tag_column].strip() if len(columns) > max(1, tag_column) else None
+            tag = columns[tag_column] if len(columns) > max(1, tag_column) else None
             if tag is None or not TAG.fullmatch(tag):
                 raise ValueError(
                     f"{path}, line {number}: {line!r:.80} is not a token with its tag. Tags are O, "
@@ -75,7 +75,7 @@ def read_sentences(path):
                 )
             if is_universal and tag.endswith(("-O", "-OTH")):  # not names; its tools drop them too
                 tag = "O"
-            sentences[-1].append(columns[token_column].strip())
+            sentences[-1].append(columns[token_column])
             tags[-1].append(tag)
     pairs = [(s, to_bio(entities(t), len(t))) for s, t in zip(sentences, tags) if s]
     if not pairs:
@@ -179,7 +179,7 @@ class Tagger(TaskModel):
         return sum(self.losses, -ops.mean(log_likelihood))
 
     def tag(self, sentences):
-        """Tags sentences: strings to be split at white space, or lists of tokens.
+        """Tags sentences: strings to be split at ASCII white space, or lists of tokens.
 
         Returns:
             A list of lists of tags.
@@ -298,7 +298,7 @@ def show_tags(path, sentences):
     model = keras.models.load_model(path, compile=False)
     for sentence, tags in zip(sentences, model.tag(sentences)):
         tags = to_bio(entities(tags), len(tags))
-        print(" ".join(f"{token}/{tag}" for token, tag in zip(sentence.split(), tags)))
+        print(" ".join(f"{token}/{tag}" for token, tag in zip(split_tokens(sentence), tags)))
 
 
 if __name__ == "__main__":

@@ -26,9 +26,10 @@ from xml.etree import ElementTree
 import keras
 import numpy as np
 
-from features import CachedLayers, open_text, read_glove
+from features import CachedLayers, open_text, read_glove, read_lines
 from harness import markdown, means, positive, write_table
 from keras_elmo import Embedder
+from keras_elmo.text.characters import split_tokens
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
 PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets
@@ -49,19 +50,18 @@ def read_conllu(path, column="xpos"):
     """
     place = {"upos": 3, "xpos": 4}[column]
     sentences, tags = [[]], [[]]
-    with open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            fields = line.rstrip("\n").split("\t")
-            if line.strip() and line[0] != "#" and len(fields) != 10:
-                raise ValueError(
-                    f"{path}, line {number}: {line!r:.80} has not the ten columns of CoNLL-U."
-                )
-            if fields[0].isdigit():  # no comment, range (3-4) or empty word (5.1)
-                sentences[-1].append(fields[1].replace(" ", ""))
-                tags[-1].append(fields[place])
-            elif not line.strip() and sentences[-1]:
-                sentences.append([])
-                tags.append([])
+    for number, line in enumerate(read_lines(path), start=1):
+        fields, is_blank = line.split("\t"), not split_tokens(line)
+        if not is_blank and line[0] != "#" and len(fields) != 10:
+            raise ValueError(
+                f"{path}, line {number}: {line!r:.80} has not the ten columns of CoNLL-U."
+            )
+        if fields[0].isdigit():  # no comment, range (3-4) or empty word (5.1)
+            sentences[-1].append(fields[1].replace(" ", ""))
+            tags[-1].append(fields[place])
+        elif is_blank and sentences[-1]:
+            sentences.append([])
+            tags.append([])
     if not sentences[0]:
         raise ValueError(f"{path} has no sentences.")
     return [x for x in sentences if x], [x for x in tags if x]
@@ -143,15 +143,14 @@ def read_inventory(path):
         ValueError: if a line is not one of such a file.
     """
     senses = collections.defaultdict(list)
-    with open_text(path) as file:
-        for line_number, line in enumerate(file, start=1):
-            try:
-                key, _, number, _ = line.split()
-                senses[word_of(key)].append((int(number), key))
-            except (IndexError, KeyError, ValueError) as error:
-                raise ValueError(
-                    f"{path}, line {line_number}: {line!r:.80} is not of WordNet's index.sense."
-                ) from error
+    for line_number, line in enumerate(read_lines(path), start=1):
+        try:
+            key, _, number, _ = split_tokens(line)
+            senses[word_of(key)].append((int(number), key))
+        except (IndexError, KeyError, ValueError) as error:
+            raise ValueError(
+                f"{path}, line {line_number}: {line!r:.80} is not of WordNet's index.sense."
+            ) from error
     return {word: [key for _, key in sorted(found)] for word, found in senses.items()}
 
 
@@ -176,17 +175,16 @@ def read_senses(path):
 
 
 def _rows_of_json(path):
-    with open_text(path) as file:
-        for sentence in map(json.loads, file):
-            pairs = zip(sentence["tokens"], sentence["keys"])
-            yield [(text, None, keys) for text, keys in pairs]
+    for sentence in map(json.loads, read_lines(path)):
+        pairs = zip(sentence["tokens"], sentence["keys"])
+        yield [(text, None, keys) for text, keys in pairs]
 
 
 def _rows_of_xml(path):
     folder, name = Path(path).parent, Path(path).name.split(".data.xml")[0]
     keys = [folder / f"{name}.gold.key.txt{ending}" for ending in ("", ".gz", ".xz")]
-    with open_text(next(filter(Path.exists, keys), keys[0])) as file:
-        gold = {number: keys for number, *keys in map(str.split, file)}
+    lines = read_lines(next(filter(Path.exists, keys), keys[0]))
+    gold = {number: keys for number, *keys in map(split_tokens, lines)}
     with open_text(path) as file:
         for sentence in ElementTree.parse(file).iter("sentence"):
             yield [
@@ -260,8 +258,7 @@ def read_text(path):
     """Sentences of a treebank, or of a text of one tokenized sentence per line."""
     if ".conllu" in Path(path).name:
         return read_conllu(path)[0]
-    with open_text(path) as file:
-        return [line.split() for line in file]
+    return list(map(split_tokens, read_lines(path)))
 
 
 def probe_neighbors(settings):
@@ -271,7 +268,7 @@ def probe_neighbors(settings):
     embedder = Embedder(settings.elmo)
     found = list(_occurrences(word, text, embedder))
     for sentence in settings.sentences:
-        if word not in sentence.lower().split():
+        if word not in split_tokens(sentence.lower()):
             raise ValueError(f"{settings.word!r} is not a word of {sentence!r}.")
     if not found:
         raise ValueError(f"{settings.word!r} is not a word of any sentence in {settings.text}.")
@@ -279,7 +276,7 @@ def probe_neighbors(settings):
     if settings.glove:
         like = ", ".join(nearest_words(word, settings.glove, settings.count))
         rows.append({"layer": "GloVe", "sentence": word, "nearest": like})
-    for sentence, vectors in _occurrences(word, map(str.split, settings.sentences), embedder):
+    for sentence, vectors in _occurrences(word, map(split_tokens, settings.sentences), embedder):
         for number in range(1, len(vectors)):
             likeness = [vectors[number] @ other[number] for _, other in found]
             for i in np.argsort(likeness)[::-1][: settings.count]:

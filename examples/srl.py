@@ -37,6 +37,7 @@ from conll import Propositions
 from crf import CRF
 from features import PADDING, SentenceBatches, prepare
 from highway_lstm import HighwayLSTM
+from keras_elmo.text.characters import split_tokens
 from task_model import TaskModel
 
 # 1. The data: sentences, and for each of their predicates the tags of all words, which
@@ -321,7 +322,7 @@ def show_roles(path, sentences):
         if not predicates:
             print(f"no predicate: {sentence}")
         for _, tags in predicates:
-            print(bracketed(sentence.split(), tags))
+            print(bracketed(split_tokens(sentence), tags))
 
 
 def bracketed(words, tags):

@@ -29,7 +29,8 @@ from keras import ops
 import harness
 from attention import attend, joined
 from bilstm import BiLSTM
-from features import PADDING, open_text, prepare
+from features import PADDING, prepare, read_lines
+from keras_elmo.text.characters import split_tokens
 from task_model import TaskModel
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -53,10 +54,8 @@ def read_trees(path, phrases=False):
         ValueError: if a line is not a tree, or there are none.
     """
     found = {}
-    with open_text(path) as file:
-        lines = file.read().split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for number, line in enumerate(read_lines(path), start=1):
+        if not split_tokens(line):
             continue
         try:
             *parts, whole = parts_of_tree(line)
@@ -73,10 +72,14 @@ def read_trees(path, phrases=False):
     return sentences, labels
 
 
+# White space outside ASCII is part of tokens.
+TREE = re.compile(r"\(([0-4])(?=[\s(])|([^\s()]+)|(\))", re.ASCII)
+
+
 def parts_of_tree(line):
     """`(tokens, class)` of every part of a tree, the whole one last."""
     tokens, begun, parts = [], [], []
-    for label, token, _ in re.findall(r"\(([0-4])(?=[\s(])|([^\s()]+)|(\))", line):
+    for label, token, _ in TREE.findall(line):
         if label:
             begun.append((int(label), len(tokens)))
         elif token:

@@ -434,11 +434,13 @@ class TokenBatcher:
     a boundary's id.
 
     Args:
-        lm_vocab_file: The vocabulary, one word a line, with `<S>`, `</S>` and `<UNK>`.
+        lm_vocab_file: The vocabulary, one word a line, with `<S>` and `</S>`, and with `<UNK>` if
+            there may be unknown words. (Without it, bilm-tf encodes an unknown word as padding;
+            this class raises a ValueError.)
 
     Raises:
         FileNotFoundError: if the file is missing.
-        ValueError: if it lacks one of the three.
+        ValueError: if it lacks `<S>` or `</S>`.
 
     Example:
 

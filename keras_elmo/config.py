@@ -64,6 +64,25 @@ _RANGES = {
     "word_dim": (0, _MOST_UNITS),
 }
 _OPTIONAL = ("vocabulary_size", "num_characters")
+# Fields of other programs' files, which have no `lstm`; the program, and what to pass instead.
+_OTHER_PROGRAMS = (
+    (
+        {"token_embedder", "config_path"},
+        "a model of ELMoForManyLangs",
+        "the model's folder, with config.json, encoder.pkl, token_embedder.pkl and the "
+        "dictionaries, or the pair of paths of its config.json and encoder.pkl",
+    ),
+    (
+        {"dataset_reader", "model"},
+        "a model of AllenNLP",
+        "the two files of the ELMo in it, which its options_file and weight_file name",
+    ),
+    (
+        {"model_type", "architectures"},
+        "a model of Hugging Face Transformers",
+        "a model that is an ELMo, such as an options.json and weights.hdf5 of bilm-tf",
+    ),
+)
 _ARCHITECTURE_OPTIONS = {
     "lstm", "char_cnn", "lexicon", "n_tokens_vocab", "bidirectional", "always_project",
 }  # fmt: skip
@@ -207,7 +226,9 @@ class ElmoConfig:
         if not isinstance(options, dict):
             raise ValueError(f"Expected the options as a dict, got {options!r:.200}.")
         options = dict(options)
-        fields = _read_section("lstm", options.pop("lstm", None), _LSTM)
+        if "lstm" not in options:
+            _fail_without_lstm(options)
+        fields = _read_section("lstm", options.pop("lstm"), _LSTM)
         char_cnn = options.pop("char_cnn", None)
         fields |= {"filters": None} if char_cnn is None else _character_fields(char_cnn)
         fields["vocabulary_size"] = options.pop("n_tokens_vocab", None)
@@ -324,6 +345,11 @@ class ElmoConfig:
 
 
 def _character_fields(char_cnn):
+    if isinstance(char_cnn, dict) and "projection_after_highway" in char_cnn:
+        char_cnn = dict(char_cnn)
+        if (value := char_cnn.pop("projection_after_highway")) is not True:
+            allowed = "true, which is what bilm-tf computes; no other order is implemented"
+            _fail("char_cnn.projection_after_highway", value, allowed)
     fields = _read_section("char_cnn", char_cnn, _CHAR_CNN)
     allowed = (NUM_CHARACTERS, _NUM_CHARACTERS_WITH_PADDING)
     if (num_characters := fields.pop("num_characters")) not in allowed:
@@ -363,6 +389,20 @@ def _read_section(section, values, known):
             f"fields of {section}: {', '.join(known)}."
         )
     return {field: _value(section, values, name, absent) for name, (field, absent) in known.items()}
+
+
+def _fail_without_lstm(options: dict[str, Any]) -> NoReturn:
+    found = ", ".join(map(str, options)) or "no fields"
+    for fields, program, instead in _OTHER_PROGRAMS:
+        if fields & options.keys():
+            raise ValueError(
+                f"These are the options of {program}, not of bilm-tf: they have {found:.200}, but "
+                f"no lstm. Pass {instead}."
+            )
+    raise ValueError(
+        f"The options have no lstm, so they are not of bilm-tf; found {found:.200}. Pass the "
+        "options.json that belongs to the weights."
+    )
 
 
 def _value(section, values, name, absent=_REQUIRED):

@@ -472,6 +472,18 @@ def test_token_batcher_knows_boundaries_in_a_text(tmp_path):
     assert ids.tolist() == [[1, 1, 4, 3, 2, 2]]
 
 
+def test_token_batcher_of_the_words_of_a_text(tmp_path):
+    """Without <UNK>, as the example of bilm-tf for word input writes it."""
+    words = write_words(tmp_path / "words.txt", ["boats", "</S>", "row", "<S>", "."])
+    batcher = TokenBatcher(words)
+    assert batcher.batch_sentences([["row", "boats", "."], ["<S>"]]).tolist() == [
+        [4, 3, 1, 5, 2],
+        [4, 4, 2, 0, 0],
+    ]
+    with pytest.raises(ValueError, match=r"The word 'gently' is not in the vocabulary"):
+        batcher.batch_sentences([["row", "gently"]])
+
+
 def test_token_batcher_wants_the_special_words(tmp_path):
     with pytest.raises(ValueError, match="no </S>"):
         TokenBatcher(write_words(tmp_path / "words.txt", ["<S>", "<UNK>"]))

@@ -119,7 +119,13 @@ def test_word_input_from_a_character_model():
 @pytest.mark.parametrize(
     "options, message",
     [
-        (changed("lstm"), "lstm = None: expected an object with the fields cell_clip, dim"),
+        (changed("lstm"), "The options have no lstm, .* found char_cnn"),
+        ({}, "The options have no lstm, .* found no fields"),
+        (changed("lstm", None), "lstm = None: expected an object with the fields cell_clip, dim"),
+        (
+            changed("char_cnn.projection_after_highway", False),
+            r"char_cnn\.projection_after_highway = False: expected true",
+        ),
         (changed("lstm.dim"), r"no field lstm\.dim; found lstm = "),
         (changed("lstm.projection_dim"), r"no field lstm\.projection_dim"),
         (changed("lstm.dim", "4096"), "lstm_dim = '4096': expected an integer from 1 to 65,536"),
@@ -183,6 +189,41 @@ def test_word_input_from_a_character_model():
 def test_bad_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         ElmoConfig.from_json(options)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            {"encoder": {"name": "elmo", "dim": 4096}, "token_embedder": {"name": "cnn"}},
+            r"a model of ELMoForManyLangs, .* have encoder, token_embedder, .*"
+            r"config\.json, encoder\.pkl, token_embedder\.pkl",
+        ),
+        (
+            {"seed": 1, "config_path": "cnn_50_100_512_4096_sample.json", "model": "xx.model"},
+            "a model of ELMoForManyLangs, .* have seed, config_path, model",
+        ),
+        (
+            {"dataset_reader": {"type": "sst_tokens"}, "model": {"type": "lstm_classifier"}},
+            "a model of AllenNLP, .* options_file and weight_file",
+        ),
+        ({"model": {"type": "language_model"}, "trainer": {}}, "a model of AllenNLP"),
+        ({"model_type": "bert", "hidden_size": 768}, "a model of Hugging Face Transformers"),
+        ({"encoder": {"lstm": {"dim": 8}}}, "no lstm, so they are not of bilm-tf; found encoder"),
+    ],
+)
+def test_options_of_other_programs_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        ElmoConfig.from_json(options)
+
+
+def test_the_order_of_highway_and_projection_may_be_stated():
+    options = {**changed("char_cnn.projection_after_highway", True), "reverse": False}
+    given = copy.deepcopy(options)
+    config = ElmoConfig.from_json(options)
+    assert options == given, "the dict that was passed must not change"
+    assert config.training_options == {"reverse": False}
+    assert config.to_dict() == {**OPTIONS, "reverse": False}
 
 
 def test_a_dict_may_be_required():

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from keras_elmo import (
     BidirectionalLanguageModel,
@@ -11,6 +12,8 @@ from keras_elmo import (
     LanguageModelCorpus,
     Vocabulary,
 )
+from keras_elmo.pretrained.hdf5 import array_of
+from keras_elmo.pretrained.weight_table import weight_table
 
 DATA = Path(__file__).parent / "golden" / "training" / "train_tiny_data"
 CONFIG = ElmoConfig(
@@ -42,3 +45,34 @@ def tiny_corpus(name="train.txt", **arguments):
 def held_out():
     settings = {**BATCH, "max_characters_per_token": 20, "widest_filter": 2}
     return EvaluationCorpus(DATA / "heldout.txt", vocabulary(), **settings)
+
+
+def write_tf1_checkpoint(model, prefix, steps):
+    """Writes a model and Adagrad accumulators under the names of a training checkpoint of bilm-tf.
+
+    An accumulator is 1 more than the absolute values of its variable.
+    """
+    import tensorflow as tf
+
+    arrays = {entry.name: array_of(model, entry) for entry in weight_table(model.config)}
+    named = {f"lm/{name}": array for name, array in arrays.items() if "RNN" not in name}
+    for d in range(model.config.num_directions):
+        for i in range(model.config.num_layers):
+            scope = f"lm/RNN_{d}/rnn" if model.config.num_directions > 1 else "lm/rnn"
+            cell = (
+                f"multi_rnn_cell/cell_{i}/lstm_cell" if model.config.num_layers > 1 else "lstm_cell"
+            )
+            ours = f"RNN_{d}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
+            named[f"{scope}/{cell}/kernel"] = arrays[f"{ours}/W_0"]
+            named[f"{scope}/{cell}/bias"] = arrays[f"{ours}/B"]
+            if model.config.projects_cells:
+                named[f"{scope}/{cell}/projection/kernel"] = arrays[f"{ours}/W_P_0"]
+    if not model.share_embedding_softmax:
+        named["lm/softmax/W"] = keras.ops.convert_to_numpy(model.softmax.kernel)
+    named["lm/softmax/b"] = keras.ops.convert_to_numpy(model.softmax.bias)
+    slots = {f"{name}/Adagrad": np.abs(array) + 1 for name, array in named.items()}
+    saved = {**named, **slots, "global_step": np.int64(steps)}
+    names, tensors = zip(*saved.items())
+    tf.raw_ops.SaveV2(
+        prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
+    )

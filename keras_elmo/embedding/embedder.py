@@ -36,6 +36,7 @@ from keras_elmo.text.vocabulary import (
     encode_vocabulary,
     id_table,
     read_words,
+    word_places,
 )
 
 Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
@@ -77,7 +78,8 @@ class Embedder:
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
             quantizes the LSTMs to 8 bits. With an `ElmoLayer` only `"int8"`.
         vocabulary: For models of whole words: the words in the order of the table's rows, as a list
-            or a path; `None` for the vocabulary.txt beside the model's files.
+            or a path, with `<UNK>` if there may be unknown words; `None` for the vocabulary.txt
+            beside the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
@@ -258,9 +260,11 @@ class Embedder:
         tokens, index = distinct(itertools.chain.from_iterable(block))
         warn_of_white_space(tokens)
         # Several tokens may have one key: `str` and `bytes`, or long ones that begin alike.
-        keys, rows = distinct([BEGIN, END, UNKNOWN_KEY, *map(self._key, tokens)])
+        # A file of the word cache has an unknown word, too; models of whole words have no cache.
+        special = [BEGIN, END, UNKNOWN_KEY] if self.config.reads_text else [BEGIN, END]
+        keys, rows = distinct([*special, *map(self._key, tokens)])
         ends = np.cumsum(list(map(len, block)))
-        return self._word_vectors(keys), np.split(rows[3:][index], ends[:-1])
+        return self._word_vectors(keys), np.split(rows[len(special) :][index], ends[:-1])
 
     def _run(self, batch, table, output):
         """Arrays of the pieces of a batch, given as rows of the table."""
@@ -403,8 +407,7 @@ class Embedder:
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
         """Token vectors float32 `(n, P)` of distinct words, by the model."""
         if not self.config.reads_text:
-            ids = [self._ids.get(key, self._ids[UNKNOWN_KEY]) for key in keys]
-            return self._words.run(np.array(ids, np.int32) + 1)
+            return self._words.run(np.array(word_places(keys, self._ids), np.int32) + 1)
         rules = self.layer.char_encoder.rules
         vectors = np.empty((len(keys), self.config.projection_dim), np.float32)
         # Words of similar lengths together: their characters are trimmed to the longest.
@@ -433,7 +436,7 @@ class Embedder:
         words, size = self.vocabulary or [], self.config.vocabulary_size
         ids = id_table(words)
         num_words = max((i for i, word in enumerate(words, start=1) if word), default=0)
-        if num_words != size:
+        if not num_words <= size <= len(words):  # blank lines at the end may be rows or not
             raise ValueError(
                 f"The vocabulary has {num_words:,} words, the model's table {size:,}: give the "
                 "words in the order of the table's rows."

@@ -82,7 +82,9 @@ class WordCache:
         """
         words = read_words(vocabulary)
         vectors = read_token_embeddings(embeddings, words=words)
-        twice = next((word for word, n in collections.Counter(words).items() if n > 1), None)
+        twice = next(
+            (word for word, n in collections.Counter(words).items() if word and n > 1), None
+        )
         if twice is not None:
             raise ValueError(f"{vocabulary}: {twice!r} is listed twice: each word has one row.")
         keys = [word if word in (BEGIN, END) else word.encode() for word in words]

@@ -56,7 +56,7 @@ def read_tf1_checkpoint(
     reader = tf.train.load_checkpoint(prefix)
     found = reader.get_variable_to_shape_map()
     shapes = {entry.name: entry.shape for entry in weight_table(config)}
-    names = {name: _tf1_name(name, found) for name in [*shapes, "softmax/b"]}
+    names = {name: _tf1_name(name, config, found) for name in [*shapes, "softmax/b"]}
     if "lm/softmax/W" in found or config.reads_characters:
         names["softmax/W"] = "lm/softmax/W"
     problems = []
@@ -80,12 +80,14 @@ def read_tf1_checkpoint(
     return values, slots, int(np.asarray(steps))
 
 
-def _tf1_name(name, found):
+def _tf1_name(name, config, found):
     """The name in a checkpoint of an array by its name in the hdf5 file."""
     if not name.startswith("RNN_"):
         return f"lm/{name}"
     direction, _, _, cell, _, part = name.split("/")
-    several = f"lm/{direction}/rnn/multi_rnn_cell/cell_{cell[4:]}/lstm_cell/{_LSTM_PARTS[part]}"
+    # bilm-tf names the direction only where there are two.
+    scope = f"lm/{direction}/rnn" if config.bidirectional else "lm/rnn"
+    several = f"{scope}/multi_rnn_cell/cell_{cell[4:]}/lstm_cell/{_LSTM_PARTS[part]}"
     # A single layer is not wrapped.
-    single = f"lm/{direction}/rnn/lstm_cell/{_LSTM_PARTS[part]}"
+    single = f"{scope}/lstm_cell/{_LSTM_PARTS[part]}"
     return single if several not in found and single in found else several

@@ -34,7 +34,9 @@ class Vocabulary:
     """The words that a language model predicts, by descending count.
 
     The order matters, since sampled softmax draws its negatives by rank. bilm-tf's files have one
-    word a line, `<S>`, `</S>` and `<UNK>` first.
+    word a line, `<S>`, `</S>` and `<UNK>` first. A word's id is the number of its line, from 0, of
+    the last one if it is repeated. A blank line, `""`, has an id too: models that were trained with
+    one have a row for it.
 
     Args:
         words: The words in order, the three specials among them.
@@ -44,7 +46,7 @@ class Vocabulary:
         begin_id, end_id, unknown_id: Ids of `<S>`, `</S>` and `<UNK>`.
 
     Raises:
-        ValueError: if a special is missing, or a word is repeated, empty or contains white space.
+        ValueError: if a special is missing, or a word contains white space.
 
     Example:
 
@@ -58,19 +60,18 @@ class Vocabulary:
     def __init__(self, words: Iterable[str]):
         self.words = [str(word) for word in words]
         _check_lines(self.words)
-        if empty := [i for i, word in enumerate(self.words, start=1) if not word.encode().split()]:
-            raise ValueError(f"Blank lines: {_listing(empty)}. Remove them.")
-        counts = collections.Counter(self.words)
-        if repeated := [word for word, count in counts.items() if count > 1]:
-            raise ValueError(
-                f"Words that occur twice: {_listing(repeated)}. Remove the later ones."
-            )
-        self._ids = id_table(self.words)
-        self.begin_id, self.end_id, self.unknown_id = map(self.words.index, SPECIALS)
+        self._ids = id_table(self.words, needed=SPECIALS)
+        self.begin_id, self.end_id = self._ids[BEGIN], self._ids[END]
+        self.unknown_id = self._ids[UNKNOWN_KEY]
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
+    def from_file(cls, path: str | os.PathLike, size: int | None = None) -> "Vocabulary":
         """Reads a vocabulary file of bilm-tf, one word a line.
+
+        Args:
+            path: The file.
+            size: The number of words of its model, if known. Blank lines at the end of the file
+                count up to this number; they do not count where it is `None`.
 
         Raises:
             FileNotFoundError: if there is no such file.
@@ -85,7 +86,7 @@ class Vocabulary:
         60003
         """
         words = read_words(path)
-        while words and not words[-1]:
+        while words and not words[-1] and len(words) > (size or 0):
             words.pop()
         try:
             vocabulary = cls(words)
@@ -156,7 +157,7 @@ class Vocabulary:
 
     def ids(self, tokens: Iterable[str | bytes]) -> list[int]:
         """Ids of tokens; unknown words, and boundaries spelled out in a text, are `<UNK>`."""
-        return [self._ids.get(key, self.unknown_id) for key in map(token_bytes, tokens)]
+        return word_places(map(token_bytes, tokens), self._ids)
 
     def count_unknown(self, tokens: Iterable[str | bytes]) -> int:
         """How many of the tokens are not in the vocabulary."""
@@ -244,16 +245,17 @@ def encode_token_ids(
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
-        vocabulary: The words in the order of the table's rows, with `<S>`, `</S>` and `<UNK>`: a
-            sequence, or the path of a file of one word a line.
+        vocabulary: The words in the order of the table's rows, with `<S>` and `</S>`, and with
+            `<UNK>` if there may be unknown words: a sequence, or the path of a file of one word a
+            line.
 
     Returns:
         int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, that of `<UNK>` for
         unknown words, with boundaries added and 0 for padding.
 
     Raises:
-        ValueError: if the vocabulary lacks a special word or is not UTF-8, a sentence is a plain
-            string, or a token is neither `str` nor `bytes`.
+        ValueError: if the vocabulary lacks a special word that is needed or is not UTF-8, a
+            sentence is a plain string, or a token is neither `str` nor `bytes`.
 
     Example:
 
@@ -271,9 +273,8 @@ def rows_of_ids(
 ) -> np.ndarray:
     """What `encode_token_ids` returns, given an `id_table`."""
     lists = list(map(checked_tokens, sentences))
-    unknown = ids[UNKNOWN_KEY]
-    places = [ids.get(token_bytes(token), unknown) for tokens in lists for token in tokens]
-    values = np.array(places, np.int32) + 1
+    keys = (token_bytes(token) for tokens in lists for token in tokens)
+    values = np.array(word_places(keys, ids), np.int32) + 1
     return delimited_rows(list(map(len, lists)), values, ids[BEGIN] + 1, ids[END] + 1)
 
 
@@ -285,10 +286,15 @@ def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.nda
     return rows
 
 
-def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
-    """The place of each word of a vocabulary, by its UTF-8; of boundaries, by their `str`."""
+def id_table(words: Iterable[str], needed: Sequence[str] = (BEGIN, END)) -> dict[bytes | str, int]:
+    """The place of each word of a vocabulary, by its UTF-8; of boundaries, by their `str`.
+
+    A repeated word has its last place, as in bilm-tf. Raises ValueError if one of the special words
+    `needed` is missing. A language model needs all three; to look words up, `<UNK>` is needed only
+    for unknown words.
+    """
     ids: dict[bytes | str, int] = {token_bytes(word): i for i, word in enumerate(words)}
-    if missing := [special for special in SPECIALS if special.encode() not in ids]:
+    if missing := [special for special in needed if special.encode() not in ids]:
         raise ValueError(
             f"The vocabulary has no {' and no '.join(missing)}: it must begin with <S>, </S>, "
             "<UNK>, or have them in the order of the table of a model that reads whole words."
@@ -296,6 +302,37 @@ def id_table(words: Iterable[str]) -> dict[bytes | str, int]:
     for boundary in (BEGIN, END):
         ids[boundary] = ids.pop(boundary.encode())
     return ids
+
+
+def word_places(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> list[int]:
+    """The places of words, by their keys in an `id_table`; unknown words have the place of `<UNK>`.
+
+    Raises ValueError if a word is unknown and the vocabulary has no `<UNK>`. (In this case bilm-tf
+    encodes the word as padding.)
+    """
+    if (unknown := ids.get(UNKNOWN_KEY)) is not None:
+        return [ids.get(key, unknown) for key in keys]
+    keys = list(keys)
+    if missing := [key for key in keys if key not in ids]:
+        raise ValueError(
+            f"The word {token_bytes(missing[0]).decode()!r} is not in the vocabulary, which has no "
+            "<UNK> for unknown words: use a vocabulary that has either of them, and the table of "
+            "token vectors that belongs to it."
+        )
+    return [ids[key] for key in keys]
+
+
+def unused_lines(words: Sequence[str]) -> str:
+    """What to remove from the vocabulary of a new model: lines that no text can use; "" if none.
+
+    A model that was trained with such lines has rows for them, and keeps them.
+    """
+    if empty := [i for i, word in enumerate(words, start=1) if not word.encode().split()]:
+        return f"Blank lines: {_listing(empty)}. Remove them."
+    counts = collections.Counter(words)
+    if repeated := [word for word, count in counts.items() if count > 1]:
+        return f"Words that occur twice: {_listing(repeated)}. Remove the later ones."
+    return ""
 
 
 def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:

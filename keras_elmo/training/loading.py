@@ -51,21 +51,23 @@ def load_language_model(
         raise ValueError(NO_LEXICON)
     path = language_model_path(path)
     if find_tf1_checkpoint(path) is not None:
-        vocabulary = _vocabulary(vocabulary, _folder(path))
-        model = _plain_model(ElmoConfig.from_json(_options_beside(path)), len(vocabulary))
+        config = ElmoConfig.from_json(_options_beside(path))
+        vocabulary = _vocabulary(vocabulary, _folder(path), config.vocabulary_size)
+        model = _plain_model(config, len(vocabulary))
         model.load_tf1_checkpoint(path)
         return model, vocabulary
     if not _holds_model(path):
         checkpoint = _checkpoint_at(path)
         folder = path if path.is_dir() else path.resolve().parent.parent
-        vocabulary = _vocabulary(vocabulary, folder)
-        model = BidirectionalLanguageModel.from_config(read_checkpoint_state(checkpoint)["model"])
+        state = read_checkpoint_state(checkpoint)["model"]
+        vocabulary = _vocabulary(vocabulary, folder, state["vocabulary_size"])
+        model = BidirectionalLanguageModel.from_config(state)
         model.compile("sgd")
         load_checkpoint(checkpoint, model, optimizer=False)
         model.check_vocabulary(vocabulary)
         return model, vocabulary
     check_no_lexicon(config := ElmoConfig.from_json(path / "options.json"))
-    vocabulary = _vocabulary(vocabulary, path)
+    vocabulary = _vocabulary(vocabulary, path, config.vocabulary_size)
     model = _plain_model(config, len(vocabulary))
     if not model.load_hdf5(path):
         raise FileNotFoundError(
@@ -127,14 +129,14 @@ def start_from(
     )
 
 
-def _vocabulary(given, folder):
+def _vocabulary(given, folder, size):
     path = Path(given or folder / "vocabulary.txt")
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no vocabulary {path}: give the file of the model's vocabulary, on the "
             "command line by --vocab or --start-vocab."
         )
-    return Vocabulary.from_file(path)
+    return Vocabulary.from_file(path, size)
 
 
 def _options_beside(path):

@@ -22,7 +22,7 @@ from keras_elmo.locks import locked_folder
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
-from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.text.vocabulary import Vocabulary, unused_lines
 from keras_elmo.training.checkpoint import TrainingCheckpoint, latest_step, remove_partial_files
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.distribution import is_first_process, split_batches
@@ -323,6 +323,11 @@ def _begun_vocabulary(settings, own):
     if settings.vocabulary is None:
         return Vocabulary.from_file(own) if own.exists() else None
     vocabulary = Vocabulary.from_file(settings.vocabulary)
+    is_new = not own.exists() and settings.start_from is None
+    if is_new and (problem := unused_lines(vocabulary.words)):
+        raise ValueError(
+            f"The vocabulary {settings.vocabulary} cannot be used for a new model. {problem}"
+        )
     if own.exists() and Vocabulary.from_file(own) != vocabulary:
         raise ValueError(
             f"The training in {own.parent} was begun with another vocabulary than "

@@ -1,8 +1,10 @@
 """The commands vocab, train, evaluate and export."""
 
 import csv
+import dataclasses
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from helpers import tensorflow_only
 from keras_elmo import ElmoLayer, Vocabulary, cli, register_model
 from keras_elmo.pretrained import registry
-from training_models import CONFIG, DATA
+from training_models import CONFIG, DATA, WORDS, tiny_model, write_tf1_checkpoint
 
 TRAIN, HELD_OUT, VOCAB = (str(DATA / name) for name in ("train.txt", "heldout.txt", "vocab.txt"))
 
@@ -202,6 +204,29 @@ def test_bilm_tf_checkpoint_is_evaluated_and_exported(capsys, tmp_path):
     assert code == 0, err
     code, out, _ = run(capsys, "evaluate", folder, *as_bilm_tf)
     assert code == 0 and float(out.split()[2]) == pytest.approx(93.2289, rel=1e-5)
+
+
+@tensorflow_only
+def test_bilm_tf_checkpoint_of_one_direction(capsys, tmp_path):
+    config = dataclasses.replace(WORDS, bidirectional=False)
+    checkpoint, folder = tmp_path / "checkpoint", tmp_path / "model"
+    checkpoint.mkdir()
+    write_tf1_checkpoint(tiny_model(config), checkpoint / "model.ckpt-7", steps=7)
+    config.to_json(checkpoint / "options.json")
+    shutil.copy(VOCAB, checkpoint / "vocabulary.txt")
+    code, expected, err = run(capsys, "evaluate", checkpoint, HELD_OUT)
+    assert code == 0 and "(forward " in expected and "backward" not in expected, err
+    code, _, err = run(capsys, "export", checkpoint, "--output", folder)
+    assert code == 0, err
+    assert run(capsys, "evaluate", folder, HELD_OUT)[1] == expected
+    code, out, err = run(
+        capsys, "train", TRAIN, "--vocab", VOCAB, "--start-from", checkpoint,
+        "--output", tmp_path / "run", "--batch-size", 4, "--unroll-steps", 8, "--steps", 1,
+        "--learning-rate", 1e-9,
+    )  # fmt: skip
+    assert code == 0 and "127 of 127 words were in its vocabulary" in out, err
+    code, found, _ = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
+    assert code == 0 and found.splitlines()[0] == expected.splitlines()[0]
 
 
 @pytest.mark.slow

@@ -181,10 +181,12 @@ def test_words(tmp_path, monkeypatch):
     expected = embedder.embed([["cat", "mat"], ["<UNK>"], ["<UNK>", "<UNK>"]])
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other)
-    with pytest.raises(ValueError, match="has no <S> and no </S> and no <UNK>"):
+    with pytest.raises(ValueError, match="has no <S> and no </S>: it must begin with"):
         Embedder(elmo, vocabulary=["cat"])
     with pytest.raises(ValueError, match="vocabulary has 4 words, the model's table 5"):
-        Embedder(elmo, vocabulary=[*words[:-1], ""])
+        Embedder(elmo, vocabulary=words[:-1])
+    with pytest.raises(ValueError, match="vocabulary has 7 words, the model's table 5"):
+        Embedder(elmo, vocabulary=[*words, "", "dog"])
     assert Embedder(elmo, vocabulary=[*words, ""]).embed(["cat"])  # a blank line at the end
     cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
     other = small(word_cache=cache)
@@ -195,6 +197,23 @@ def test_words(tmp_path, monkeypatch):
     remembered = small()
     remembered.remember_words(tmp_path / "words.txt")
     assert len(remembered.word_cache) == 5
+
+
+def test_words_of_a_text_with_blank_lines_and_without_the_unknown_word(tmp_path):
+    embedder = small()
+    path = tmp_path / "words.txt"
+    for end in ("", "\n"):  # the blank line at the end is a row, too
+        path.write_text("mat\n</S>\n\ncat\n<S>\n" + end)
+        embedder.dump_words(path, tmp_path / "words.h5")
+        elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
+        table = Embedder(elmo, vocabulary=path)
+        for text in (["cat", b"mat", "cat"], []):
+            assert_close(table.embed([text])[0], embedder.embed([text])[0])
+        assert_close(table.encode_words(["mat"]), embedder.encode_words(["mat"]))
+        with pytest.raises(ValueError, match="The word 'dog' is not in the vocabulary"):
+            table.embed([["cat", "dog"]])
+        cache = WordCache.from_files(tmp_path / "words.h5", path)
+        assert_close(small(word_cache=cache).embed(["cat dog"])[0], embedder.embed(["cat dog"])[0])
 
 
 def test_half_precision(layers):

@@ -10,7 +10,7 @@ import pytest
 from helpers import GOLDEN
 from keras_elmo import Vocabulary, count_words, encode_sentences, encode_token_ids
 from keras_elmo.text.reader import TextReport
-from keras_elmo.text.vocabulary import read_words
+from keras_elmo.text.vocabulary import read_words, unused_lines
 
 LETTERS = ["<S>", "</S>", "<UNK>", "a", "b"]
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "naïve"]
@@ -43,8 +43,6 @@ def test_write_and_read(tmp_path):
     "lines, message",
     [
         (["the", "</S>", "cat"], "has no <S> and no <UNK>: it must begin with"),
-        ([*WORDS, "the", "cat"], "occur twice: the, cat. Remove the later ones"),
-        ([*WORDS[:4], "", "", "cat"], "Blank lines: 5, 6. Remove them"),
         ([*WORDS, "dog 17"], "More than one word on the lines 7: .* no counts"),
         (["<S>\t9", "</S>\t9", "<UNK>\t1", "the\t5"], "the lines 1, 2, 3, 4: .* no counts"),
         (["", ""], "It is empty: expected a word on each line"),
@@ -56,6 +54,43 @@ def test_bad_files_are_explained(tmp_path, lines, message):
     with pytest.raises(ValueError, match=message) as error:
         Vocabulary.from_file(path)
     assert str(path) in str(error.value)
+
+
+def test_lines_that_no_text_uses_keep_their_rows(tmp_path):
+    """A model that was trained with the file has a row for each line; bilm-tf counts them so."""
+    path = tmp_path / "vocab.txt"
+    words = [*WORDS[:4], "", "", "the", "cat"]
+    path.write_text("\r\n".join(words) + "\r\n\r\n\r\n")
+    vocabulary = Vocabulary.from_file(path)
+    assert vocabulary.words == words
+    assert vocabulary.ids(["the", "cat", "dog"]) == [6, 7, 2]
+    assert vocabulary.id_table() == {"<S>": 0, "</S>": 1, b"<UNK>": 2, b"": 5, b"the": 6, b"cat": 7}
+    assert vocabulary.character_ids(9).shape == (8, 9)
+    np.testing.assert_array_equal(
+        encode_token_ids([["the", "cat"]], path), encode_token_ids([["the", "cat"]], words)
+    )
+    vocabulary.write(tmp_path / "copy.txt")
+    assert Vocabulary.from_file(tmp_path / "copy.txt") == vocabulary
+    # Blank lines at the end are rows only of a model that has as many.
+    assert [len(Vocabulary.from_file(path, size)) for size in (7, 8, 9, 10, 11)] == [
+        8,
+        8,
+        9,
+        10,
+        10,
+    ]
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (WORDS, ""),
+        ([*WORDS, "the", "cat"], "Words that occur twice: the, cat. Remove the later ones."),
+        ([*WORDS[:4], "", "", "cat"], "Blank lines: 5, 6. Remove them."),
+    ],
+)
+def test_what_a_new_model_does_not_need(words, expected):
+    assert unused_lines(Vocabulary(words).words) == expected
 
 
 def test_files_of_other_encodings_are_explained(tmp_path):
@@ -131,6 +166,19 @@ def test_token_ids_of_unknown_words_boundaries_and_padding():
     assert ids.dtype == np.int32
 
 
+def test_without_the_unknown_word_only_unknown_words_are_an_error(tmp_path):
+    path = tmp_path / "words.txt"  # the words of a text, in any order
+    path.write_text("boats\n</S>\nrow\n<S>\n.\n")
+    ids = encode_token_ids([["row", b"boats", "."], []], path)
+    np.testing.assert_array_equal(ids, [[4, 3, 1, 5, 2], [4, 2, 0, 0, 0]])
+    for word in ("zoë", b"zo\xc3\xab", "<UNK>", "<S>", ""):
+        shown = repr(word.decode() if isinstance(word, bytes) else word)
+        with pytest.raises(
+            ValueError, match=f"The word {shown} is not in the vocabulary, which has no"
+        ):
+            encode_token_ids([["row", word]], path)
+
+
 def test_bytes_are_words_and_boundaries_in_a_text_are_unknown():
     ids = encode_token_ids(
         [[b"a", "b\ud800", "\u00e9".encode()], ["<S>", "</S>", "<UNK>"]], LETTERS
@@ -162,7 +210,7 @@ def test_a_file_may_end_without_newline(tmp_path):
 
 
 def test_bad_sentences_and_vocabularies_are_named():
-    with pytest.raises(ValueError, match="vocabulary has no </S> and no <UNK>"):
+    with pytest.raises(ValueError, match="vocabulary has no </S>: it must begin with"):
         encode_token_ids([["a"]], ["<S>", "a"])
     with pytest.raises(ValueError, match="found the string 'a b'"):
         encode_token_ids(["a b"], LETTERS)

@@ -10,11 +10,13 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import tensorflow_only
+from helpers import tensorflow_only, to_numpy
 from keras_elmo import (
+    BidirectionalLanguageModel,
     ElmoLayer,
     TrainingSettings,
     load_language_model,
+    perplexity,
     register_model,
     train,
 )
@@ -22,7 +24,7 @@ from keras_elmo.pretrained import registry
 from keras_elmo.training.evaluation import Scorer
 from keras_elmo.training.loading import export_language_model, start_from
 from keras_elmo.training.run import _resolved
-from training_models import CONFIG, DATA, tiny_model, vocabulary
+from training_models import BATCH, CONFIG, DATA, WORDS, tiny_model, vocabulary, write_tf1_checkpoint
 
 
 def settings(output, **changes):
@@ -236,6 +238,44 @@ def test_the_vocabulary_of_a_training_that_never_began_is_made_anew(tmp_path):
     text.write_text(2 * (DATA / "train.txt").read_text())
     found = train(dataclasses.replace(again, vocabulary=None)).vocabulary
     assert found == chosen
+
+
+@tensorflow_only
+def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
+    words = vocabulary().words
+    lines = [*words[:50], "", *words[50:], "the", ""]
+    config = dataclasses.replace(WORDS, vocabulary_size=len(lines))
+    model = BidirectionalLanguageModel(config, len(lines), **BATCH)
+    folders = tf1, hdf5 = [tmp_path / name for name in ("tf1", "hdf5")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "vocabulary.txt").write_text("\n".join(lines) + "\n")
+    write_tf1_checkpoint(model, tf1 / "model.ckpt-7", steps=7)
+    config.to_json(tf1 / "options.json")
+    export_language_model(tf1, hdf5, overwrite=True)
+    for folder in folders:
+        found, its_words = load_language_model(folder)
+        assert its_words.words == lines and found.vocabulary_size == 130
+        np.testing.assert_array_equal(to_numpy(found.softmax.bias), to_numpy(model.softmax.bias))
+        assert perplexity(found, DATA / "heldout.txt", its_words).sentences > 0
+    # To continue the model, but not to train a new one.
+    run = {"vocabulary": tf1 / "vocabulary.txt", "held_out": (), "steps": 1}
+    with pytest.warns(
+        UserWarning, match="lines that no text can use. Blank lines: 51. Remove them"
+    ):
+        result = train(settings(tmp_path / "run", start_from=tf1, options=None, **run))
+    assert result.vocabulary.words == lines[:-1]
+    assert load_language_model(tmp_path / "run")[1] == result.vocabulary
+    for options in (CONFIG, config):
+        new = settings(tmp_path / "new", options=options.to_dict(), **run)
+        with pytest.raises(
+            ValueError, match=r"vocabulary\.txt cannot be used for a new model. Blank"
+        ):
+            train(new)
+    (tf1 / "vocabulary.txt").write_text("\n".join([*words, "the"]))
+    with pytest.raises(ValueError, match="occur twice: the. Remove the later ones"):
+        train(new)
+    assert not (tmp_path / "new" / "vocabulary.txt").exists()
 
 
 def test_numbers_of_numpy_are_those_of_python(tmp_path):
