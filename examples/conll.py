@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from features import read_lines
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 
 AUXILIARIES = ("be.03", "have.01", "do.01")  # predicates in name only: they never have arguments
 

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from features import hash_of_model
 from keras_elmo.atomic import atomic_write
 from keras_elmo.locks import locked_folder
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 

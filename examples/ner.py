@@ -34,7 +34,7 @@ from crf import CRF
 from features import PADDING, prepare, read_lines
 from keras_elmo import CharCNNEmbedding
 from keras_elmo.atomic import atomic_write
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 from task_model import TaskModel
 
 # 1. The data: columns of a token and its tag, sentences separated by empty lines.

@@ -29,7 +29,7 @@ import numpy as np
 from features import CachedLayers, open_text, read_glove, read_lines
 from harness import markdown, means, positive, write_table
 from keras_elmo import Embedder
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
 PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets

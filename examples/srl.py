@@ -37,7 +37,7 @@ from conll import Propositions
 from crf import CRF
 from features import PADDING, SentenceBatches, prepare
 from highway_lstm import HighwayLSTM
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 from task_model import TaskModel
 
 # 1. The data: sentences, and for each of their predicates the tags of all words, which

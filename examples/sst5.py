@@ -30,7 +30,7 @@ import harness
 from attention import attend, joined
 from bilstm import BiLSTM
 from features import PADDING, prepare, read_lines
-from keras_elmo.text.characters import split_tokens
+from keras_elmo.text.tokens import split_tokens
 from task_model import TaskModel
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
