@@ -76,7 +76,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="keras-elmo",
         description="ELMo: word vectors that depend on the whole sentence.",
-        epilog='Begin with: keras-elmo embed "The bank raised its rates ." "We sat on the bank ."',
+        epilog='Begin with: keras-elmo embed "They play cards ." "He wrote a play ."',
         parents=[common],
     )
     parser.add_argument("--version", action="version", version=f"keras-elmo {__version__}")

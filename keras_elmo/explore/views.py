@@ -22,13 +22,14 @@ from keras_elmo.training.evaluation import Scorer, SentenceScore
 from keras_elmo.training.loading import load_language_model
 
 _MOST_TOKENS, _MOST_LINES, _MOST_USES, _MOST_SHOWN = 60, 1000, 200, 12
-_FIRST, _SECOND = "The bank raised its interest rates .", "He sat on the bank of the river ."
-_USES = """The bank raised its interest rates .
-He put his money in the bank .
-The bank was closed on Sunday .
-He sat on the bank of the river .
-They walked along the bank of the stream .
-The grass on the bank was green ."""
+# The bundled model distinguishes these uses of "left".
+_FIRST, _SECOND = "He left the room early .", "Her left hand was cold ."
+_USES = """They left the house early in the morning .
+He left the room without a word .
+We left the ship at noon .
+He held a sword in his left hand .
+She raised her left arm .
+His left eye was closed ."""
 
 
 @st.cache_resource(show_spinner="Loading the model ...")
@@ -120,7 +121,7 @@ def show_similarity(model: str) -> None:
 
 def show_uses(model: str) -> None:
     """The uses of a word in a plane, and the nearest of each."""
-    word = st.text_input("Word", "bank").strip()
+    word = st.text_input("Word", "left").strip()
     given = st.text_area("Sentences, one a line", _USES, height=180)
     uploaded = st.file_uploader("or a text file of one sentence a line, UTF-8")
     lines = read_records(uploaded or io.BytesIO(given.encode()), max_line_tokens=1000)

@@ -1,0 +1,79 @@
+"""Tags named entities with a short Keras model: ELMo and GloVe, a bidirectional LSTM, `fit`.
+
+python examples/tagger.py --train train.conll --test test.conll --glove glove.6B.50d.txt
+
+The files have a token and its BIO tag in the first and last column, and an empty line after each
+sentence. This program needs the TensorFlow backend, whose models take strings.
+"""
+
+import argparse
+import itertools
+
+import keras
+import tensorflow as tf
+from keras import layers
+from seqeval.metrics import f1_score
+
+from features import WordTable, read_glove, read_lines
+from keras_elmo import ElmoLayer
+from keras_elmo.text.tokens import split_tokens
+
+
+def read_column_file(path):
+    """Returns lists of tokens and lists of tags, one for each sentence."""
+    rows = map(split_tokens, read_lines(path))
+    sentences = [list(group) for is_text, group in itertools.groupby(rows, key=bool) if is_text]
+    tokens = [[row[0] for row in sentence] for sentence in sentences]
+    return tokens, [[row[-1] for row in sentence] for sentence in sentences]
+
+
+def make_dataset(tokens, tags, table, tag_names, batch_size=32):
+    """Batches of tokens, ids of GloVe's words and tag numbers, each `(B, T)` and padded."""
+    words = [table.ids(row) for row in tokens]
+    numbers = [[tag_names.index(tag) if tag in tag_names else 0 for tag in row] for row in tags]
+    columns = map(tf.ragged.constant, (tokens, words, numbers))
+    batches = tf.data.Dataset.from_tensor_slices(tuple(columns)).batch(batch_size)
+    return batches.map(lambda x, w, y: ((x.to_tensor(""), w.to_tensor(0)), y.to_tensor(0)))
+
+
+def make_model(vectors, num_tags, elmo="default"):
+    """The Functional model. Keras uses the masks of both inputs in the LSTM and in the loss."""
+    tokens, words = keras.Input((None,), dtype="string"), keras.Input((None,), dtype="int32")
+    glove = layers.Embedding(*vectors.shape, weights=[vectors], trainable=False, mask_zero=True)
+    x = layers.Concatenate()([ElmoLayer(elmo, l2=0.001)(tokens), glove(words)])
+    x = layers.Bidirectional(layers.LSTM(128, return_sequences=True))(layers.Dropout(0.5)(x))
+    return keras.Model([tokens, words], layers.Dense(num_tags)(layers.Dropout(0.5)(x)))
+
+
+def tag(model, dataset, lengths, tag_names):
+    """The tags of each sentence of a dataset, as many as it has tokens."""
+    batches = (model.predict_on_batch(inputs).argmax(-1) for inputs, _ in dataset)
+    rows = itertools.chain.from_iterable(batches)
+    return [[tag_names[i] for i in row[:length]] for row, length in zip(rows, lengths)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    for name in ("--train", "--test", "--glove"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--elmo", default="default", help="a model for ElmoLayer")
+    parser.add_argument("--epochs", type=int, default=10)
+    arguments = parser.parse_args()
+
+    (tokens, tags), (test_tokens, test_tags) = map(
+        read_column_file, (arguments.train, arguments.test)
+    )
+    tag_names = sorted({tag for row in tags for tag in row}, key=lambda tag: (tag != "O", tag))
+    words, vectors = read_glove(arguments.glove, tokens + test_tokens)
+    table = WordTable(words)
+    train = make_dataset(tokens, tags, table, tag_names).shuffle(1000)
+    test = make_dataset(test_tokens, test_tags, table, tag_names)
+
+    model = make_model(vectors, len(tag_names), arguments.elmo)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(train, epochs=arguments.epochs, shuffle=False, verbose=2)
+    print(f"F1 {100 * f1_score(test_tags, tag(model, test, map(len, test_tokens), tag_names)):.2f}")
+
+
+if __name__ == "__main__":
+    main()
