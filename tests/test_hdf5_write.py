@@ -1,6 +1,5 @@
 """Writing hdf5 files, also where the disk is full."""
 
-import os
 import subprocess
 import sys
 
@@ -10,7 +9,6 @@ import pytest
 
 from keras_elmo import hdf5_write
 from keras_elmo.hdf5_write import write_hdf5
-
 
 OPEN = h5py.h5f.OBJ_FILE | h5py.h5f.OBJ_DATASET | h5py.h5f.OBJ_GROUP
 
@@ -169,9 +167,7 @@ print(stored_lines(folder / "v.h5"), sorted(os.listdir(folder)))
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit on the size of files")
 def test_files_that_cannot_grow(tmp_path):
     """As on a full disk: in a part, in the joined file, in a file of word vectors."""
-    run = subprocess.run(
-        [sys.executable, "-c", LIMITED, tmp_path], capture_output=True, text=True
-    )
+    run = subprocess.run([sys.executable, "-c", LIMITED, tmp_path], capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.splitlines() == [
         "27 v.h5 []",

@@ -174,7 +174,7 @@ def _embed_to_file(arguments):
         raise
     _print_oddities(report)
     if not report.lines:
-        _print_empty()
+        _print_no_words(0)
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{counted(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
@@ -203,7 +203,7 @@ def _embed_to_terminal(arguments):
     _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
     sentences = [record.tokens for record in shown]
     if not any(sentences):
-        _print_empty(counted(len(shown), "sentence"))
+        _print_no_words(len(shown))
         return
     vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
     _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
@@ -223,9 +223,11 @@ def _first_sentences(records):
     return shown
 
 
-def _print_empty(shown="input"):
-    """Prints that no vectors are shown or written. It is no error: a pipe may be empty."""
-    print(f"keras-elmo: the {shown} read has no words", file=sys.stderr)
+def _print_no_words(num_lines):
+    """Prints that the first lines of the input have no words: not an error, a pipe may be empty."""
+    lines = counted(num_lines, "line")
+    what = f"no words in the first {lines}" if num_lines else "the input is empty"
+    print(f"keras-elmo: {what}", file=sys.stderr)
 
 
 def _print_oddities(report):

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
-from keras_elmo.embedding.writers import stored_lines
+from keras_elmo.embedding.writers import check_target, stored_lines
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
 from keras_elmo.text.reader import find_files
@@ -168,6 +168,7 @@ class _Actor:
         row = {"source": source, "skipped": False, "error_type": "", "error": ""}
         report = EmbeddedFile()
         try:
+            check_target(target, resume=True)
             lines_before = stored_lines(target) if os.path.exists(target) else None
             report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
             row["skipped"] = report.lines == lines_before
