@@ -55,10 +55,10 @@ def check_folder(path: str | os.PathLike) -> None:
     if not os.path.lexists(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
     if not os.path.isdir(folder):
-        raise NotADirectoryError(f"{folder} is not a folder: choose another one for {name}.")
+        raise NotADirectoryError(f"{folder} is not a folder: choose a different one for {name}.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(
-            f"The folder {folder} cannot be written to: choose another one for {name}."
+            f"The folder {folder} cannot be written to: choose a different one for {name}."
         )
 
 

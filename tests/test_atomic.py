@@ -74,12 +74,12 @@ def write_folder(path):
 @pytest.mark.parametrize("output", [write_file, write_folder])
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch, output):
     (tmp_path / "file").write_text("mine")
-    message = r"/file is not a folder: choose another one for \w+\.$"
+    message = r"/file is not a folder: choose a different one for \w+\.$"
     for names in (["out"], ["out", "1"])[: 1 + (output is write_folder)]:
         with pytest.raises(NotADirectoryError, match=message):
             output(tmp_path.joinpath("file", *names))
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(PermissionError, match="cannot be written to: choose another one for out"):
+    with pytest.raises(PermissionError, match="cannot be written to: choose a different one for out"):
         output(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

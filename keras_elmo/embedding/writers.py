@@ -217,7 +217,7 @@ class VectorWriter(abc.ABC):
     def finish(self) -> None:
         """Makes the file from the parts, and removes them."""
         self._end_part()
-        _check_is_replaceable(self.path)  # something may have appeared meanwhile
+        _check_is_replaceable(self.path)  # also what has appeared since
         if not self._is_finished:
             self._clean_folder()
             if self._read_chain(_part_paths(self._folder)) != self._parts:
