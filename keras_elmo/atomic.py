@@ -5,7 +5,9 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
 
 
 @contextlib.contextmanager
@@ -19,27 +21,54 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
     """
-    check_folder(path)
-    path = os.path.realpath(path)
+    user_path, path = path, os.path.realpath(path)
     check_is_file(path)
+    check_folder(path)
     folder, name = os.path.split(path)
     suffix = os.path.splitext(name)[1]
-    partial = os.path.join(folder, f".partial-{uuid.uuid4().hex}{suffix}")
+    partial = os.path.join(folder, f"{PARTIAL}{uuid.uuid4().hex}{suffix}")
     try:
-        yield partial
-        sync_to_disk(partial)
-        os.replace(partial, path)
-        sync_to_disk(folder)
+        with errors_naming(user_path, partial):
+            yield partial
+            sync_to_disk(partial)
+            os.replace(partial, path)
+            sync_to_disk(folder)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)
 
 
+@contextlib.contextmanager
+def errors_naming(path: str | os.PathLike, hidden: str) -> Iterator[None]:
+    """Lets each OSError about a hidden file or folder name `path`, which the user knows."""
+    try:
+        yield
+    except OSError as error:
+        if not str(error.filename).startswith(hidden):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
 def check_folder(path: str | os.PathLike) -> None:
-    """Raises FileNotFoundError if the folder of a file to write is missing."""
+    """Raises OSError if the folder of a file to write is missing or cannot be written to."""
     folder, name = os.path.split(os.path.realpath(path))
-    if not os.path.isdir(folder):
+    if not os.path.lexists(folder):
         raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(f"{folder} is not a folder: choose a different one for {name}.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"The folder {folder} cannot be written to: choose a different one for {name}."
+        )
+
+
+def check_is_no_input(path: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
+    """Raises ValueError if the output `path` is one of the inputs."""
+    for source in inputs:
+        if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+            raise ValueError(
+                f"{os.fspath(path)} is read, and would be overwritten: choose another output."
+            )
 
 
 @contextlib.contextmanager
@@ -55,31 +84,38 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     check_free(path, overwrite)
     if os.path.lexists(path) and not os.path.isdir(path):
         raise FileExistsError(f"{path} is not a folder that can be replaced: choose another name.")
-    around = os.path.dirname(path)
-    while not os.path.isdir(around):
-        around = os.path.dirname(around)
-    partial = os.path.join(around, f".partial-{uuid.uuid4().hex}")
-    os.mkdir(partial)
-    try:
-        yield partial
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        for folder, _, names in os.walk(partial):
-            for name in (*names, "."):
-                sync_to_disk(os.path.join(folder, name))
-        if not overwrite:
-            _rename_to_free(partial, path)
-        else:
-            if foreign := sorted(_names_below(path) - _names_below(partial)):
-                raise FileExistsError(
-                    f"{path} is not overwritten, since it holds more than an export: "
-                    f"{', '.join(foreign)}."
-                )
-            if not _swap(partial, path):
-                replace(partial, path)
-        sync_to_disk(os.path.dirname(path))
-    finally:
-        with contextlib.suppress(OSError):
-            _delete(partial)
+    first = path  # of the folders to make
+    while not os.path.lexists(os.path.dirname(first)):
+        first = os.path.dirname(first)
+    check_folder(first)
+    partial = os.path.join(os.path.dirname(first), f"{PARTIAL}{uuid.uuid4().hex}")
+    with errors_naming(path, partial):
+        os.mkdir(partial)
+        try:
+            yield partial
+            _put_into_place(partial, path, overwrite)
+        finally:
+            with contextlib.suppress(OSError):
+                _delete(partial)
+
+
+def _put_into_place(new, path, overwrite):
+    """Gives a complete folder its name."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    for folder, _, names in os.walk(new):
+        for name in (*names, "."):
+            sync_to_disk(os.path.join(folder, name))
+    if not overwrite:
+        _rename_to_free(new, path)
+    else:
+        if foreign := sorted(_names_below(path) - _names_below(new)):
+            raise FileExistsError(
+                f"{path} is not overwritten, since it holds more than an export: "
+                f"{', '.join(foreign)}."
+            )
+        if not _swap(new, path):
+            replace(new, path)
+    sync_to_disk(os.path.dirname(path))
 
 
 def _rename_to_free(new, path):

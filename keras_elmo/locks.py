@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from keras_elmo.atomic import errors_naming
+
 try:
     import fcntl
 except ImportError:
@@ -30,18 +32,24 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
     """Keeps others that use this out of a folder.
 
     Args:
-        folder: An existing folder; an empty file `.lock` appears in it.
+        folder: An existing folder; an empty file `.lock` appears in it, and is removed at the end
+            if the folder holds nothing else.
         other: What others are called, such as "Another training".
 
     Raises:
         BlockingIOError: if another one is in the folder.
     """
-    # A file: across machines a folder has no locks.
-    with (
-        open(Path(folder) / ".lock", "a+") as file,
-        _locked(file, f"{other} is running in {folder}"),
-    ):
-        yield
+    path = Path(folder) / ".lock"  # a file: across machines a folder has no locks
+    with contextlib.ExitStack() as stack:
+        with errors_naming(folder, str(path)):
+            file = stack.enter_context(open(path, "a+"))
+        stack.enter_context(_locked(file, f"{other} is running in {folder}"))
+        try:
+            yield
+        finally:
+            if os.listdir(folder) == [path.name]:
+                with contextlib.suppress(OSError):  # Windows cannot remove an open file
+                    path.unlink()
 
 
 @contextlib.contextmanager

@@ -61,6 +61,56 @@ def test_a_missing_folder_is_named(tmp_path):
         pytest.fail("there is nothing to write to")
 
 
+def write_file(path):
+    with atomic_write(path) as partial, open(partial, "w") as file:
+        file.write("new")
+
+
+def write_folder(path):
+    with atomic_folder(path) as partial:
+        write(partial, "model")
+
+
+@pytest.mark.parametrize("output", [write_file, write_folder])
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch, output):
+    (tmp_path / "file").write_text("mine")
+    message = r"/file is not a folder: choose a different one for \w+\.$"
+    for names in (["out"], ["out", "1"])[: 1 + (output is write_folder)]:
+        with pytest.raises(NotADirectoryError, match=message):
+            output(tmp_path.joinpath("file", *names))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(PermissionError, match="cannot be written to: choose a different one"):
+        output(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("output", [write_file, write_folder])
+@pytest.mark.parametrize("function", ["builtins.open", "os.mkdir", "os.replace", "os.rename"])
+def test_errors_name_the_path_of_the_user(tmp_path, monkeypatch, output, function):
+    """Not the hidden name of what is incomplete."""
+
+    def denied(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    used = {"os.replace": write_file, "os.mkdir": write_folder, "os.rename": write_folder}
+    if used.get(function, output) != output:
+        pytest.skip("does not call it")
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(PermissionError) as caught,
+    ):
+        patch.setattr(function, denied)
+        output(tmp_path / "out")
+    assert str(caught.value) == f"[Errno 13] Permission denied: '{tmp_path / 'out'}'"
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_errors_are_unchanged(tmp_path):
+    with pytest.raises(OSError) as caught, atomic_write(tmp_path / "out"):
+        os.stat(tmp_path / "input")
+    assert caught.value.filename == str(tmp_path / "input")
+
+
 def write(folder, *names):
     for name in names:
         with open(os.path.join(folder, name), "w") as file:

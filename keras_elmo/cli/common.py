@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_elmo.atomic import check_folder, check_free, check_is_file
+from keras_elmo.atomic import check_folder, check_free, check_is_file, check_is_no_input
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import language_model_path, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
@@ -107,15 +107,9 @@ def files_of_model(model: str) -> Iterator[Path]:
 
 def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: bool) -> None:
     """Raises what keeps an output from being written: its folder, an input, or what is there."""
-    check_folder(path)
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"The folder {folder} cannot be written to: choose another one.")
     check_is_file(path)
-    if os.path.exists(path):
-        for source in sources:
-            if os.path.exists(source) and os.path.samefile(path, source):
-                raise ValueError(f"{path} is read, and would be overwritten: choose another one.")
+    check_folder(path)
+    check_is_no_input(path, sources)
     check_free(path, overwrite)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 
+from keras_elmo.atomic import check_is_no_input
 from keras_elmo.cli.common import MODEL_HELP, add_number, check_model, print_table
 from keras_elmo.text.reader import counted
 
@@ -144,6 +145,8 @@ def _check_files(arguments):
     if arguments.output is not None:
         from keras_elmo.embedding.writers import check_target
 
+        if arguments.source is not None:
+            check_is_no_input(arguments.output, [arguments.source])
         check_target(arguments.output, arguments.resume, arguments.overwrite)
 
 
@@ -170,6 +173,8 @@ def _embed_to_file(arguments):
         _tell_what_is_kept(arguments.output)
         raise
     _print_oddities(report)
+    if not report.lines:
+        _print_no_words(0)
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{counted(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
@@ -196,9 +201,10 @@ def _embed_to_terminal(arguments):
     records = read_records(_source(arguments), arguments.field, arguments.max_line_tokens)
     shown = _first_sentences(records)
     _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
-    if not shown:
-        raise ValueError("The input is empty: there is no sentence to embed.")
     sentences = [record.tokens for record in shown]
+    if not any(sentences):
+        _print_no_words(len(shown))
+        return
     vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
     _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
     if next(records, None) is not None:
@@ -215,6 +221,13 @@ def _first_sentences(records):
         if num_words >= _MAX_SHOWN_WORDS:
             break
     return shown
+
+
+def _print_no_words(num_lines):
+    """Prints that the first lines of the input have no words: not an error, a pipe may be empty."""
+    lines = counted(num_lines, "line")
+    what = f"no words in the first {lines}" if num_lines else "the input is empty"
+    print(f"keras-elmo: {what}", file=sys.stderr)
 
 
 def _print_oddities(report):
@@ -289,8 +302,6 @@ def _show_vectors(sentences, vectors, num_neighbors):
     from keras_elmo.analysis import nearest
 
     words = [(i, _text(token)) for i, tokens in enumerate(sentences, 1) for token in tokens]
-    if not words:
-        raise ValueError("The input holds no words, only white space.")
     table = Table()
     for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
         table.add_column(column, overflow="fold")

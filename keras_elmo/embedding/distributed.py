@@ -8,12 +8,14 @@ import os
 from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
-from keras_elmo.embedding.writers import stored_lines
+from keras_elmo.embedding.writers import check_target, stored_lines
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
 from keras_elmo.text.reader import find_files
 
 _MAX_RETRIES = 5  # of a shard whose actor has died
+# Errors that the same call would meet again, by the names that actors report.
+_USER_ERRORS = {error.__name__: error for error in (FileExistsError, ValueError)}
 
 
 @dataclasses.dataclass
@@ -69,6 +71,7 @@ def embed_shards(
             as for `Embedder.embed_file`.
 
     Raises:
+        FileExistsError: if the output of a shard is a folder with other files.
         FileNotFoundError: if no shard matches.
         ImportError: if Ray or pyarrow is not installed.
         RuntimeError: if embedding a shard failed, for example because the disk is full.
@@ -94,8 +97,8 @@ def embed_shards(
             stack.callback(ray.kill, actor)
         bar = stack.enter_context(progress_bar("embedding", len(shards), unit="shards"))
         for row in _rows(ray, shards, actors):
-            if row["error_type"] == "ValueError":
-                raise ValueError(row["error"])
+            if error := _USER_ERRORS.get(row["error_type"]):
+                raise error(row["error"])
             if row["error_type"]:
                 raise RuntimeError(
                     f"Embedding {row['source']} failed with {row['error_type']}: {row['error']} "
@@ -165,6 +168,7 @@ class _Actor:
         row = {"source": source, "skipped": False, "error_type": "", "error": ""}
         report = EmbeddedFile()
         try:
+            check_target(target, resume=True)
             lines_before = stored_lines(target) if os.path.exists(target) else None
             report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
             row["skipped"] = report.lines == lines_before

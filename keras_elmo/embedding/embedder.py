@@ -325,11 +325,13 @@ class Embedder:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
 
         Raises:
-            FileExistsError: if the target exists or was begun, without `resume` or `overwrite`.
+            FileExistsError: if the target exists or was begun, without `resume` or `overwrite`, or
+                a folder in its place is a link or holds other files.
             FileNotFoundError: if there is no such file or folder.
             OSError: if the disk is full. What was embedded is kept for `resume`.
             ValueError: if an argument is invalid, the text or a part is damaged, or what is to be
-                resumed was made from another text or with other settings.
+                resumed was made from another text or with other settings; if the target is the
+                source, or a number is beyond the range of `dtype`.
 
         Example:
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from keras import ops
 
+from keras_elmo.atomic import check_is_no_input
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.progress import progress_bar
@@ -68,7 +69,10 @@ def embed_file(
         "field": field,
         "max_line_tokens": max_line_tokens,
     }
-    num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
+    num_bytes = None
+    if isinstance(source, (str, os.PathLike)):
+        num_bytes = os.path.getsize(source)
+        check_is_no_input(target, [source])
     with (
         open_writer(target, settings, **writer_options) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,

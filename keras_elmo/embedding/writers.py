@@ -3,23 +3,29 @@
 import abc
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 
 import numpy as np
 
 from keras_elmo.atomic import (
+    PARTIAL,
     atomic_write,
     check_folder,
+    check_is_file,
+    errors_naming,
     remove,
     remove_replaced,
     replace,
     sync_to_disk,
 )
 from keras_elmo.embedding.blocks import in_blocks
+from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.locks import locked_output
 from keras_elmo.text.reader import Record
 from keras_elmo.text.tokens import token_bytes
@@ -73,11 +79,33 @@ def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool 
         raise ValueError("resume and overwrite exclude each other: choose one.")
     check_folder(path)
     path = os.path.abspath(path)
+    _check_is_replaceable(path)
     is_begun = os.path.exists(path) or _part_paths(_parts_folder(path))
     if is_begun and not (resume or overwrite):
         raise FileExistsError(
             f"{path} exists or was begun. Continue it with resume (--resume), replace it with "
             "overwrite (--overwrite), or choose another name."
+        )
+
+
+def _check_is_replaceable(path):
+    """Raises FileExistsError if the output would take the place of a user's folder or files."""
+    folders = [_parts_folder(path)]
+    if _suffix(path) == ".parquet" and os.path.isdir(path):
+        folders.append(path)
+    else:
+        check_is_file(path)
+    ours = re.compile(rf"(part-\d{{5,}}|joined|{re.escape(PARTIAL)}\w+){re.escape(_suffix(path))}")
+    for folder in filter(os.path.lexists, folders):
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            what = "is a link or a file"
+        elif foreign := [name for name in os.listdir(folder) if not ours.fullmatch(name)]:
+            what = f"holds {foreign[0]}, which keras_elmo did not write"
+        else:
+            continue
+        raise FileExistsError(
+            f"{path} cannot be written: {folder}, a folder that is replaced or removed at the end, "
+            f"{what}. Move that to another place, or choose another output."
         )
 
 
@@ -129,8 +157,9 @@ class VectorWriter(abc.ABC):
         self._folder = _parts_folder(path)
         self._rows: list[tuple[int, Record, np.ndarray]] = []  # of the next part
         self._num_bytes = 0
-        os.makedirs(self._folder, exist_ok=True)
         with contextlib.ExitStack() as stack:
+            stack.enter_context(errors_naming(path, self._folder))
+            os.makedirs(self._folder, exist_ok=True)
             stack.enter_context(locked_output(self._folder, path))
             stack.callback(self._remove_empty_folder)
             self._parts, self._is_finished = self.stored_parts(path) if resume else ([], False)
@@ -143,11 +172,12 @@ class VectorWriter(abc.ABC):
     def __enter__(self):
         return self
 
-    def __exit__(self, kind, *error):
+    def __exit__(self, kind, error, traceback):
         with self._at_end:
-            if kind is not None:
+            if error is not None:
                 with contextlib.suppress(Exception):  # what went wrong first is raised
                     self._end_part()
+                raise error
 
     def _remove_empty_folder(self):
         with contextlib.suppress(OSError):
@@ -156,6 +186,7 @@ class VectorWriter(abc.ABC):
     def write(self, records: Sequence[Record], vectors: Sequence[np.ndarray]) -> None:
         """Adds a block of lines with an array each, float32 `(D,)`, `(T, D)` or `(L, T, D)`."""
         for record, array in zip(records, vectors):
+            self._check_range(array)
             array = array.astype(self._settings["dtype"], copy=False)
             self._rows.append((self.num_lines, record, array))
             self._num_bytes += array.nbytes + _LINE_BYTES
@@ -163,6 +194,19 @@ class VectorWriter(abc.ABC):
             self.digest = record.digest
         if self._num_bytes >= _PART_BYTES:
             self._end_part()
+
+    def _check_range(self, array):
+        """Raises ValueError if the next line has a number that the stored dtype cannot hold."""
+        dtype = self._settings["dtype"]
+        if dtype == "float32":  # the dtype of the vectors
+            return
+        largest, most = np.abs(array).max(initial=0), np.finfo(dtype).max
+        if largest > most:
+            raise ValueError(
+                f"The vectors of line {self.num_lines + 1:,} have a number of {largest:.4g}, "
+                f"beyond the range of {dtype}, {most:,.0f}. Write the file again with dtype "
+                "float32 (--dtype float32)."
+            )
 
     def write_no_lines(self, vectors: np.ndarray) -> None:
         """Writes a part without rows; `vectors`, as a row would have them, determine its schema."""
@@ -173,6 +217,7 @@ class VectorWriter(abc.ABC):
     def finish(self) -> None:
         """Makes the file from the parts, and removes them."""
         self._end_part()
+        _check_is_replaceable(self.path)  # also what has appeared since
         if not self._is_finished:
             self._clean_folder()
             if self._read_chain(_part_paths(self._folder)) != self._parts:
@@ -286,11 +331,13 @@ class Hdf5Writer(VectorWriter):
 
     @staticmethod
     def _read_state(path):
-        with _open_hdf5(path, "r") as file:
+        import h5py
+
+        with h5py.File(path, "r") as file:
             return file.attrs[_STATE]
 
     def _write_part(self, path, rows, part):
-        with _open_hdf5(path, "w") as file:
+        def write(file):
             file.attrs[_STATE] = part.state
             for number, record, vectors in rows[: part.stop - part.start]:
                 # HDF5 cannot compress an array without elements.
@@ -299,21 +346,28 @@ class Hdf5Writer(VectorWriter):
                 if record.error is not None:
                     dataset.attrs["error"] = record.error
 
-    def _join(self):
-        from h5py import h5o
+        write_hdf5(path, write)
 
+    def _join(self):
         path = os.path.join(self._folder, f"joined{_suffix(self.path)}")
-        with _open_hdf5(path, "w") as file:
-            file.attrs[_STATE] = Part(path, 0, self.num_lines, self.digest, self._settings).state
+        state = Part(path, 0, self.num_lines, self.digest, self._settings).state
+        write_hdf5(path, lambda file: file.attrs.update({_STATE: state}))
         for part in self._parts:
             # Opened for each part: HDF5's memory for an open file grows with the datasets in it.
-            with _open_hdf5(part.path, "r") as source, _open_hdf5(path, "r+") as target:
-                for number in range(part.start, part.stop):
-                    name = str(number).encode()
-                    # Three times as fast as `source.copy`; compressed data are copied as they are.
-                    h5o.copy(source.id, name, target.id, name)
+            write_hdf5(path, functools.partial(_copy_part, part), append=True)
         sync_to_disk(path)
         return path
+
+
+def _copy_part(part, target):
+    """Copies the datasets of a part to an open hdf5 file."""
+    import h5py
+
+    with h5py.File(part.path, "r") as source:
+        for number in range(part.start, part.stop):
+            name = str(number).encode()
+            # Three times as fast as `source.copy`; compressed data are copied as they are.
+            h5py.h5o.copy(source.id, name, target.id, name)
 
 
 class ParquetWriter(VectorWriter):
@@ -404,14 +458,3 @@ def _link(source, target):
             os.link(source, partial)
         except OSError:
             shutil.copyfile(source, partial)
-
-
-@contextlib.contextmanager
-def _open_hdf5(path, mode):
-    import h5py
-
-    try:
-        with h5py.File(path, mode) as file:
-            yield file
-    except RuntimeError as error:  # what h5py raises where the disk is full
-        raise OSError(f"Cannot read or write {path}: {error}") from error

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
+from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.pretrained.weight_table import WeightEntry, check_declared_bytes, weight_table
 from keras_elmo.text.lexicon import Lexicon
 from keras_elmo.text.vocabulary import Vocabulary
@@ -167,11 +168,12 @@ def _digest(words):
 
 
 def _write_arrays(path, arrays, attributes=None):
-    import h5py
-
-    with atomic_write(path) as partial, h5py.File(partial, "w") as file:
+    def write(file):
         for name, array in arrays:
             file.create_dataset(name, data=array).attrs.update(attributes or {})
+
+    with atomic_write(path) as partial:
+        write_hdf5(partial, write)
 
 
 @contextlib.contextmanager

@@ -126,10 +126,26 @@ def train(
 
 def _train(settings, config, shard, model_scope, callbacks, show_progress):
     folder = Path(settings.output)
-    folder.mkdir(parents=True, exist_ok=True)
     own = is_first_process()
-    with locked_folder(folder, "Another training") if own else contextlib.nullcontext():
+    with (
+        _made_folder(folder),
+        locked_folder(folder, "Another training") if own else contextlib.nullcontext(),
+    ):
         return _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress)
+
+
+@contextlib.contextmanager
+def _made_folder(folder):
+    """Makes a folder, which is removed again if it is empty after an error."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for path in made:
+                path.rmdir()
+        raise
 
 
 def _train_in(folder, settings, config, shard, model_scope, callbacks, show_progress):
@@ -302,7 +318,8 @@ def _vocabulary_and_counts(settings, folder, show_progress):
     was_made = vocabulary is None
     if was_made:
         vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
-    vocabulary.check_order(words)
+    if not settings.start_from:  # whose vocabulary may have the order of another corpus
+        vocabulary.check_order(words)
     counts, predictions = vocabulary.counts(words), words.report.predictions
     _steps_per_epoch(settings, predictions)  # to fail before anything is written
     known = 1 - counts[vocabulary.unknown_id] / words.report.tokens

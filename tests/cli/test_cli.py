@@ -379,7 +379,6 @@ def test_wrong_usage_leaves_with_2(capsys, arguments, message):
         (("embed", "a", "--output", "v.txt"), "must end in .h5, .hdf5 or .parquet"),
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
         (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "no folder /no/such"),
-        (("embed", " ", "--model", TINY), "holds no words"),
         (("info", "/no/such/folder"), "no folder or archive /no/such/folder"),
     ],
 )
@@ -467,11 +466,33 @@ def test_info_of_options_that_name_no_input(capsys, tmp_path):
     assert code == 1 and "n_tokens_vocab" in err
 
 
-def test_an_empty_file_is_named(capsys, tmp_path):
-    (tmp_path / "empty.txt").write_text("")
-    code, _, err = run(capsys, "embed", "--model", TINY, "--input", str(tmp_path / "empty.txt"))
-    assert code == 1
-    assert "The input is empty" in err
+@pytest.mark.parametrize(
+    "content, message", [("", "the input is empty"), ("\n \n", "no words in the first 2 lines")]
+)
+def test_an_input_without_words_is_no_error(capsys, tmp_path, content, message):
+    """It is mentioned on standard error, and an output is written."""
+    text, output = tmp_path / "empty.txt", tmp_path / "v.h5"
+    text.write_text(content)
+    command = ["embed", "--model", TINY, "--input", str(text)]
+    code, out, err = run(capsys, *command)
+    assert (code, out, err) == (0, "", f"keras-elmo: {message}\n")
+    code, out, err = run(capsys, *command, "--output", str(output))
+    assert code == 0 and out.startswith(f"Wrote the vectors of {content.count(chr(10))} sentences")
+    assert err == ("" if content else f"keras-elmo: {message}\n")
+    with h5py.File(output) as file:
+        assert len(file) == content.count("\n")
+
+
+@pytest.mark.parametrize("option", ["--resume", "--overwrite", None])
+def test_embed_does_not_replace_its_input(capsys, tmp_path, option):
+    text, link = tmp_path / "text.h5", tmp_path / "link.h5"
+    text.write_text("bank\nriver\n")
+    link.hardlink_to(text)
+    for output in (text, link):
+        command = ["embed", "--model", TINY, "--input", str(text), "--output", str(output)]
+        code, _, err = run(capsys, *command, *filter(None, [option]))
+        assert code == 1 and f"{output.name} is read, and would be overwritten" in err
+    assert text.read_text() == "bank\nriver\n" and len(os.listdir(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("place", ["before", "after"])

@@ -246,7 +246,8 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     code, _, err = run(capsys, *common, "--batch-size", 10_000)
     assert code == 1 and "879 words to predict" in err
     code, _, err = run(capsys, *common, "--devices", 3, "--batch-size", 4)
-    assert code == 1
+    assert code == 1 and not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
     code, _, err = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
     assert code == 1 and "neither a checkpoint, nor" in err
     code, _, err = run(capsys, "evaluate", "small", HELD_OUT)

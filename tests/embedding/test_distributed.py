@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import Embedder
+from keras_elmo.embedding import distributed
 from keras_elmo.embedding.distributed import _Actor, _shards, embed_shards
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference" / "default"
@@ -106,6 +107,23 @@ def test_what_became_of_a_shard(tmp_path):
     source.write_text("a cat\n")
     assert "does not begin with the 3 lines" in became()[-1]
     assert "does not exist" in became("no_model")[-1] or "no_model" in became("no_model")[-1]
+
+
+def test_the_folder_of_a_user_is_not_replaced(tmp_path, monkeypatch):
+    """The error of an actor is raised as what it is."""
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("ray")
+    source, target = tmp_path / "a.txt", tmp_path / "out" / "a.txt.parquet"
+    source.write_text("the cat\n")
+    target.mkdir(parents=True)
+    (target / "thesis.txt").write_text("mine")
+    row = _Actor(GOLDEN, {}, {}).embed(target, source)
+    monkeypatch.setattr(distributed, "_rows", lambda *_: [row])
+    monkeypatch.setattr(distributed, "_start_actors", lambda *_: [])
+    monkeypatch.setattr("ray.is_initialized", lambda: True)
+    with pytest.raises(FileExistsError, match="holds thesis.txt, which keras_elmo did not write"):
+        embed_shards(source, target.parent)
+    assert os.listdir(target) == ["thesis.txt"]
 
 
 def test_shards_of_one_name(tmp_path):

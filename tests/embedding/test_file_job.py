@@ -200,6 +200,17 @@ def test_bad_requests_leave_an_existing_file_alone(tmp_path, embedder, lines):
     assert target.read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+def test_the_input_is_not_replaced(tmp_path, embedder, lines, options):
+    source, link = write(tmp_path / "text.h5", lines), tmp_path / "link.h5"
+    link.symlink_to(source)
+    content = source.read_bytes()
+    for one, other in ((source, source), (source, link), (link, source)):
+        with pytest.raises(ValueError, match="is read, and would be overwritten: choose another"):
+            embedder.embed_file(one, other, **options)
+    assert source.read_bytes() == content and len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_damaged_text_leaves_the_lines_before(tmp_path, embedder, lines):
     source, target = write(tmp_path / "text.gz", lines * 5), tmp_path / "v.h5"
     source.write_bytes(source.read_bytes()[:-20])

@@ -223,15 +223,12 @@ def test_a_full_disk_keeps_the_parts_before(path, small_parts, monkeypatch, func
     assert os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("content", ["ours", "foreign", "folder"])
+@pytest.mark.parametrize("content", ["ours", "foreign"])
 def test_an_existing_file_stays_until_it_is_replaced(path, small_parts, content):
     if content == "ours":
         fill(open_writer(path, SETTINGS))
-    elif content == "foreign":
-        path.write_bytes(b"mine")
     else:
-        path.mkdir()
-        (path / "mine").write_bytes(b"mine")
+        path.write_bytes(b"mine")
 
     def state():
         files = [path] if path.is_file() else sorted(path.iterdir())
@@ -253,6 +250,146 @@ def test_an_existing_file_stays_until_it_is_replaced(path, small_parts, content)
         writer.finish()
     assert numbers_in(path) == list(range(6))
     assert os.listdir(path.parent) == [path.name]
+
+
+def link(path, target):
+    target.mkdir()
+    (target / "thesis.txt").write_text("mine")
+    (target / "part-00000.h5").write_text("mine")
+    path.symlink_to(target)
+
+
+def folder_with(*names):
+    def make(path, _):
+        path.mkdir()
+        for name in names:
+            (path / name).write_text("mine")
+
+    return make
+
+
+def file(path, _):
+    path.write_text("mine")
+
+
+def broken_link(path, target):
+    path.symlink_to(target)
+
+
+def tree(folder):
+    """All that is in a folder: links, folders, and files with their content."""
+    return {
+        str(path): path.read_bytes() if path.is_file() else path.is_dir()
+        for path in folder.rglob("*")
+    }
+
+
+IN_THE_WAY = [
+    ("v.h5", ".v.h5.parts", link, "is a link or a file"),
+    ("v.h5", ".v.h5.parts", broken_link, "is a link or a file"),
+    ("v.h5", ".v.h5.parts", file, "is a link or a file"),
+    ("v.h5", ".v.h5.parts", folder_with("thesis.txt"), "holds thesis.txt, which keras_elmo did"),
+    ("v.h5", ".v.h5.parts", folder_with("part-00000.h5", "part-1.h5"), "holds part-1.h5"),
+    ("v.h5", "v.h5", folder_with(), "v.h5 is not a file that can be replaced"),
+    ("v.h5", "v.h5", link, "v.h5 is not a file that can be replaced"),
+    ("v.h5", "v.h5", broken_link, "v.h5 is not a file that can be replaced"),
+    ("v.parquet", ".v.parquet.parts", link, "is a link or a file"),
+    ("v.parquet", "v.parquet", link, "is a link or a file"),
+    ("v.parquet", "v.parquet", broken_link, "v.parquet is not a file that can be replaced"),
+    ("v.parquet", "v.parquet", folder_with("thesis.txt"), "holds thesis.txt, which keras_elmo"),
+    ("v.parquet", "v.parquet", folder_with("part-00000.snappy.parquet"), "holds part-00000.snappy"),
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+@pytest.mark.parametrize("name, where, make, message", IN_THE_WAY)
+def test_nothing_of_the_user_is_replaced(tmp_path, name, where, make, message, options):
+    if name == "v.parquet":
+        pytest.importorskip("pyarrow")
+    make(tmp_path / where, tmp_path / "mine")
+    before = tree(tmp_path)
+    with pytest.raises(FileExistsError, match=message) as caught:
+        open_writer(tmp_path / name, SETTINGS, **options)
+    assert str(tmp_path / name) in str(caught.value) and "choose another" in str(caught.value)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_appears_meanwhile_is_not_replaced(tmp_path, name, small_parts):
+    """In the folder of parts, and in the place of the output."""
+    if name == "v.parquet":
+        pytest.importorskip("pyarrow")
+    path, parts = tmp_path / name, tmp_path / f".{name}.parts"
+    with (
+        pytest.raises(FileExistsError, match="holds thesis.txt, which keras_elmo did not write"),
+        open_writer(path, SETTINGS) as writer,
+    ):
+        write_blocks(writer, 2)
+        (parts / "thesis.txt").write_text("mine")
+        writer.finish()
+    (parts / "thesis.txt").rename(tmp_path / "thesis.txt")
+    with pytest.raises(FileExistsError), open_writer(path, SETTINGS, resume=True) as writer:
+        path.mkdir()
+        (path / "thesis.txt").write_text("mine")
+        writer.finish()
+    assert (path / "thesis.txt").read_text() == (tmp_path / "thesis.txt").read_text() == "mine"
+    (path / "thesis.txt").unlink()
+    path.rmdir()
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        writer.finish()
+    assert numbers_in(path) == [0, 1, 2, 3]
+
+
+def test_a_finished_folder_is_ours(tmp_path, small_parts):
+    """With what a kill has left in it."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "v.parquet"
+    for options in ({}, {"overwrite": True}, {"resume": True}):
+        with open_writer(path, SETTINGS, **options) as writer:
+            write_blocks(writer, 4 if "resume" in options else 2)
+            writer.finish()
+        (path / ".partial-0a1b.parquet").write_bytes(b"cut off")
+    assert numbers_in(path) == list(range(8))
+
+
+def test_a_number_beyond_float16_is_an_error(path):
+    lines, arrays = block(0)
+    good, bad = arrays[0], np.array([[1.0, -65_520.0, 3.0]], "float32")
+    message = r"line 4 have a number of 6\.552e\+04, beyond the range of float16, 65,504.*float32"
+    with (
+        pytest.raises(ValueError, match=message),
+        open_writer(path, SETTINGS, dtype="float16") as writer,
+    ):
+        writer.write(lines, [good, good])
+        writer.write(lines, [np.full((1, 3), 65_504, "float32"), bad])
+    assert stored_lines(path) == 3
+    with open_writer(path, SETTINGS, dtype="float16", resume=True) as writer:
+        assert writer.num_lines == 3
+        writer.finish()
+    with open_writer(path.with_name(f"w{path.suffix}"), SETTINGS) as writer:
+        writer.write(lines, [bad, bad])
+        writer.finish()
+
+
+@pytest.mark.parametrize("function", ["makedirs", "open", "listdir"])
+def test_errors_name_the_output(path, monkeypatch, function):
+    """Not the hidden folder of its parts, nor what is in it."""
+    original, parts = getattr(os, function), f".{path.name}.parts"
+
+    def denied(name, *args, **kwargs):
+        if parts in os.fspath(name):
+            raise PermissionError(13, "Permission denied", os.path.join(name, "part-00000"))
+        return original(name, *args, **kwargs)
+
+    with (
+        pytest.raises(PermissionError, match="Permission denied") as caught,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(os, function, denied)
+        with open_writer(path, SETTINGS) as writer:
+            write_blocks(writer, 1)
+            writer.finish()
+    assert caught.value.filename == str(path) and parts not in str(caught.value)
 
 
 def test_overwriting_forgets_an_older_run(path, small_parts):
@@ -392,6 +529,8 @@ def test_errors(tmp_path):
         open_writer(tmp_path / "v.txt", SETTINGS)
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         open_writer(tmp_path / "none" / "v.h5", SETTINGS)
+    with pytest.raises(NotADirectoryError, match="is not a folder: choose a different one"):
+        open_writer(os.path.join(__file__, "v.h5"), SETTINGS)
     with pytest.raises(ValueError, match="dtype must be 'float32' or 'float16', got 'int8'"):
         open_writer(tmp_path / "v.h5", SETTINGS, dtype="int8")
     with pytest.raises(ValueError, match="compression must be None or 'gzip', got 'zip'"):

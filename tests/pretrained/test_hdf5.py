@@ -283,6 +283,31 @@ def test_an_interrupted_export_leaves_the_old_files_alone(folder, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == names
 
 
+def test_a_full_disk_leaves_the_old_files_alone(folder, monkeypatch, capfd):
+    """At each file that HDF5 writes: an OSError which names it, and no message of HDF5."""
+    elmo = ElmoLayer(folder)
+    softmax = np.ones((9, 8), "float32"), np.zeros(9, "float32")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    words = folder.parent / "words.h5"
+    for name, write in {
+        "weights.hdf5": lambda: hdf5.write_model(folder, elmo, elmo.config, softmax),
+        "words.h5": lambda: hdf5.write_token_embeddings(words, softmax[0], list("abcdefghi")),
+    }.items():
+        with monkeypatch.context() as patch, pytest.raises(OSError) as caught:
+            patch.setattr("keras_elmo.hdf5_write._File._write_all", full)
+            write()
+        assert caught.value.errno == 28 and os.path.basename(caught.value.filename) == name
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert os.listdir(folder.parent) == [folder.name]
+    hdf5.write_model(folder, elmo, elmo.config, softmax)
+    np.testing.assert_array_equal(hdf5.read_softmax(folder / "softmax.hdf5")[0], softmax[0])
+    assert capfd.readouterr().err == ""
+
+
+def full(*_):
+    raise OSError(28, "No space left on device")
+
+
 def test_no_file_takes_its_name_before_all_are_written(folder, monkeypatch):
     elmo = ElmoLayer(GOLDEN / "three_layers")
     to_float32, old = hdf5._to_float32, {path.name: path.read_bytes() for path in folder.iterdir()}

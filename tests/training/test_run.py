@@ -15,6 +15,7 @@ from keras_elmo import (
     BidirectionalLanguageModel,
     ElmoLayer,
     TrainingSettings,
+    Vocabulary,
     load_language_model,
     perplexity,
     register_model,
@@ -118,7 +119,36 @@ def test_a_text_too_small_leaves_no_vocabulary_behind(tmp_path):
     text.write_text("too little text\n")
     with pytest.raises(ValueError, match="4 words to predict, less than one step of batch_s"):
         train(settings(tmp_path / "run", files=text, vocabulary=None))
-    assert not (tmp_path / "run" / "vocabulary.txt").exists()
+    assert os.listdir(tmp_path) == ["text.txt"]
+
+
+@pytest.mark.parametrize("existing", ["", "runs", "runs/run"])
+def test_a_training_that_fails_at_once_leaves_nothing(tmp_path, existing):
+    """It removes the folders that it made, and no others."""
+    text, run = tmp_path / "text.txt", tmp_path / "runs" / "run"
+    text.write_text("too little text\n")
+    (tmp_path / existing).mkdir(parents=True, exist_ok=True)
+    before = sorted(tmp_path.rglob("*"))
+    for changes in ({"files": text}, {"files": "none.txt"}, {"vocabulary": text}):
+        with pytest.raises((FileNotFoundError, ValueError)):
+            train(settings(run, **changes))
+        assert sorted(tmp_path.rglob("*")) == before
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="less than one step"):
+        train(settings(run, files=text))
+    assert sorted(os.listdir(run)) == [".lock", "notes.txt"]
+
+
+def test_a_folder_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
+    def denied(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("keras_elmo.locks.open", denied, raising=False)
+    with pytest.raises(PermissionError) as caught:
+        train(settings(tmp_path / "run"))
+    assert caught.value.filename == str(tmp_path / "run") and ".lock" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_text_without_a_sentence(tmp_path):
@@ -313,6 +343,17 @@ def test_a_name_comes_before_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(type(model), "load_hdf5", lambda self, source: taken.append(source))
     start_from(model, "small", vocabulary())
     assert taken == ["small"]
+
+
+def test_the_order_of_the_vocabulary_matters_only_from_scratch(tmp_path):
+    """A model to start from has the order of the corpus that it was trained on."""
+    words = Vocabulary([*vocabulary().words[:3], *reversed(vocabulary().words[3:])])
+    words.write(tmp_path / "words.txt")
+    changes = {"vocabulary": tmp_path / "words.txt", "steps": 1, "held_out": ()}
+    with pytest.warns(UserWarning, match="not sorted by descending count in this corpus"):
+        train(settings(tmp_path / "run", **changes))
+    start = {"options": None, "start_from": tmp_path / "run"}
+    assert train(settings(tmp_path / "more", **start, **changes)).history
 
 
 def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, caplog):

@@ -1,0 +1,71 @@
+"""Writing hdf5 files so that a full disk raises OSError."""
+
+import io
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import h5py
+
+
+def write_hdf5(
+    path: str | os.PathLike, write: "Callable[[h5py.File], None]", *, append: bool = False
+) -> None:
+    """Calls `write` with a new hdf5 file, or with an existing one.
+
+    HDF5 cannot close a file that it cannot write: it prints thousands of messages and may crash
+    Python, also at exit. So HDF5 writes through Python, and is never told of an error.
+
+    Args:
+        path: The file. An error leaves it incomplete; use `atomic_write`.
+        write: Writes to the open file. It is called in another thread and waited for, since an
+            exception of a signal handler, such as Ctrl-C, would be an error for HDF5 as well.
+        append: Whether the file exists.
+
+    Raises:
+        OSError: if the file cannot be written, for example because the disk is full.
+
+    Example:
+
+    >>> write_hdf5("vectors.h5", lambda file: file.create_dataset("0", data=[1.0, 2.0]))
+    """
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(_write, path, write, "r+" if append else "w").result()
+
+
+def _write(path, write, mode):
+    import h5py
+
+    with _File(path, "rb+" if mode == "r+" else "wb+") as raw:
+        with h5py.File(raw, mode) as file:
+            write(file)
+        if raw.error is not None:
+            raise OSError(raw.error.errno, raw.error.strerror, os.fspath(path)) from raw.error
+
+
+class _File(io.FileIO):
+    """A file that keeps the first error of writing, and then writes no more."""
+
+    error: OSError | None = None
+
+    def write(self, data):
+        self._attempt(self._write_all, data)
+        return len(data)
+
+    def truncate(self, size=None):
+        self._attempt(super().truncate, size)
+        return size
+
+    def _attempt(self, function, argument):
+        if self.error is None:
+            try:
+                function(argument)
+            except OSError as error:
+                self.error = error
+
+    def _write_all(self, data):
+        rest = memoryview(data)
+        while rest:  # the system writes at most 2 GB at once
+            rest = rest[super().write(rest) :]
