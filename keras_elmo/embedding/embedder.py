@@ -26,7 +26,7 @@ from keras_elmo.text.tokens import (
     check_batch,
     token_bytes,
     tokens_of,
-    warn_of_white_space,
+    warn_of_sentences,
     without_padding,
 )
 from keras_elmo.text.vocabulary import (
@@ -258,7 +258,6 @@ class Embedder:
     def _word_table(self, block):
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
         tokens, index = distinct(itertools.chain.from_iterable(block))
-        warn_of_white_space(tokens)
         # Several tokens may have one key: `str` and `bytes`, or long ones that begin alike.
         # A file of the word cache has an unknown word, too; models of whole words have no cache.
         special = [BEGIN, END, UNKNOWN_KEY] if self.config.reads_text else [BEGIN, END]
@@ -422,6 +421,7 @@ class Embedder:
 
     def _check_request(self, sentences, output, pooling):
         check_batch(sentences)
+        warn_of_sentences(sentences)
         if output not in _OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
         if pooling not in _POOLINGS:

@@ -22,7 +22,6 @@ from keras_elmo.text.tokens import (
     check_batch,
     token_lists,
     warn_of_sentences,
-    warn_of_white_space,
 )
 
 
@@ -171,8 +170,11 @@ def as_batch(inputs: Any) -> Any:
     """Ragged tensors as padded ones, and Series of pandas or Polars as NumPy arrays."""
     check_batch(inputs)
     if hasattr(inputs, "to_tensor"):
-        return inputs.to_tensor()
-    return inputs.to_numpy() if hasattr(inputs, "to_numpy") else inputs
+        inputs = inputs.to_tensor()
+    elif hasattr(inputs, "to_numpy"):
+        inputs = inputs.to_numpy()
+    warn_of_sentences(inputs)
+    return inputs
 
 
 def is_python_strings(inputs: Any) -> bool:
@@ -210,7 +212,3 @@ def check_string_tensor(inputs: Any, name: str) -> None:
             "Give the model character ids, keras.Input((None, 50), dtype='int32'), made with "
             "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
         )
-    if len(shape) == 2 and hasattr(inputs, "numpy"):
-        warn_of_white_space(inputs.numpy().ravel())
-    elif tuple(shape[1:]) == (1,):  # the strings are not known yet
-        warn_of_sentences("These strings have shape (B, 1).")

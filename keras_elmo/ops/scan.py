@@ -39,7 +39,7 @@ def scan(
     if backend == "tensorflow":
         import tensorflow as tf
 
-        if tf.executing_eagerly():
+        if tf.executing_eagerly() and len(inputs[0]):
             # Outside a model, TensorFlow would run the steps of the loop in Python.
             arguments = tuple(carry), tuple(inputs), tuple(constants)
             signature = tf.nest.map_structure(_any_size, arguments)

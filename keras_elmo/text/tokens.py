@@ -24,13 +24,12 @@ def token_lists(sentences: Any) -> tuple[list[list[str | bytes]], int]:
     sentences = sentences.tolist() if isinstance(sentences, np.ndarray) else list(sentences)
     if not sentences:
         raise ValueError("Expected at least one sentence, got an empty list.")
-    if not all(isinstance(sentence, (str, bytes)) for sentence in sentences):
-        if not all(isinstance(sentence, (list, tuple)) for sentence in sentences):
-            raise ValueError(
-                "Expected either sentences, a list of strings, or tokens, a list of lists of "
-                f"strings; got {sentences[:3]!r}."
-            )
-        warn_of_white_space(token for tokens in sentences for token in tokens)
+    kinds = ((str, bytes), (list, tuple))
+    if not any(all(isinstance(sentence, kind) for sentence in sentences) for kind in kinds):
+        raise ValueError(
+            "Expected either sentences, a list of strings, or tokens, a list of lists of strings; "
+            f"got {sentences[:3]!r}."
+        )
     rows = list(map(tokens_of, sentences))
     return list(map(without_padding, rows)), max(map(len, rows))
 
@@ -106,17 +105,26 @@ def check_batch(sentences: Any) -> None:
         )
 
 
-def warn_of_white_space(tokens: Iterable[str | bytes]) -> None:
-    """Warns if a token contains several words: it may be a sentence."""
-    if any(len(token_bytes(token).split()) > 1 for token in set(tokens)):
-        warn_of_sentences("Tokens contain white space.")
-
-
-def warn_of_sentences(observation: str) -> None:
-    """Warns that what is read as tokens may be sentences."""
-    warnings.warn(
-        f"{observation} In rows of strings (B, T) each string is one token. If these are "
-        "sentences, pass them as (B,), for example tf.squeeze(x, 1), or split them into tokens.",
-        UserWarning,
-        stacklevel=2,
-    )
+def warn_of_sentences(batch: Any) -> None:
+    """Warns if an array or tensor `(B, T)`, whose strings are tokens, seems to hold sentences."""
+    shape, dtype = getattr(batch, "shape", ()), getattr(batch, "dtype", None)
+    is_string = getattr(dtype, "kind", "") in ("O", "S", "T", "U")
+    is_string = is_string or getattr(dtype, "name", dtype) == "string"
+    if len(shape) != 2 or not is_string or hasattr(batch, "to_tensor"):
+        return
+    if hasattr(batch, "numpy"):
+        batch = batch.numpy()
+    if isinstance(batch, np.ndarray):
+        tokens = {token for token in batch.flat if isinstance(token, (str, bytes))}
+        seems = any(len(token_bytes(token).split()) > 1 for token in tokens)
+        observation = "The strings contain white space"
+    else:  # a symbolic tensor
+        seems, observation = shape[1] == 1, f"The strings have the shape {tuple(shape)}"
+    if seems:
+        warnings.warn(
+            f"{observation}, but in a batch of shape (B, T) each string is one token. If they are "
+            "sentences, pass them with shape (B,), for example tf.squeeze(x, 1), or split them "
+            "into tokens.",
+            UserWarning,
+            stacklevel=2,
+        )

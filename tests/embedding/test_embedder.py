@@ -34,7 +34,7 @@ SENTENCES = [
     ["The", "cat", "sat", "on", "the", "mat", "."],
     [],
     ["a"],
-    ["naïve", "cafés", "🙂" * 30, ""],
+    ["naïve", "", "cafés", "🙂" * 30, ""],  # an empty word, and padding
     ["the", "cat", "the", "cat"],
     ["<S>", "</S>", "<UNK>"],
 ]
@@ -43,7 +43,7 @@ SENTENCES = [
 @pytest.fixture(scope="module")
 def layers():
     """All layers of SENTENCES by the layer itself."""
-    outputs = to_numpy(ElmoLayer(TINY, output="layers")(encode_sentences(SENTENCES)))
+    outputs = to_numpy(ElmoLayer(TINY, output="layers")(SENTENCES))
     return [array[:, : len(tokens)] for array, tokens in zip(outputs, SENTENCES)]
 
 

@@ -110,7 +110,8 @@ def test_mask_goes_on_and_reaches_the_lstms(rng, inputs):
     model = keras.Model(symbolic, stack(keras.layers.Masking()(symbolic)))
     expected = to_numpy(stack(inputs, mask=MASK))
     np.testing.assert_allclose(model.predict(inputs, verbose=0), expected, atol=1e-6)
-    np.testing.assert_array_equal(stack.compute_mask(inputs, MASK), MASK)
+    mask = to_numpy(stack.compute_mask(inputs, MASK))
+    np.testing.assert_array_equal(mask, np.stack([MASK] * 3, axis=1))
 
 
 def test_state_in_a_model(inputs):

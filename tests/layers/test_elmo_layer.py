@@ -512,7 +512,7 @@ def test_threads_share_a_layer():
         (np.full((2, 5, 50), -1), "ids from 0 to 261; got -1 to -1"),
         ("one sentence", "single string 'one sentence'"),
         ([], "at least one sentence"),
-        ({"a": 1}, "got dict"),
+        ({"a": 1}, "got a dict"),
     ],
 )
 def test_bad_inputs_are_named(inputs, message):

@@ -49,7 +49,10 @@ def test_embedder(variant):
     embedder, (texts, outputs) = Embedder(MANY_LANGUAGES / variant), golden(variant)
     for _ in range(2):  # the second time from the word cache
         for i, array in enumerate(embedder.embed(texts["sentences"], output="layers")):
-            assert_close(array, outputs[f"alone_all_{i}"])
+            if texts["sentences"][i][-1:] == [""]:
+                assert not array[:, -1].any()  # padding, which in the original is an empty word
+            else:
+                assert_close(array, outputs[f"alone_all_{i}"])
     assert embedder.word_cache.hits
 
 

@@ -66,6 +66,7 @@ def test_strings_in_a_graph_have_the_rows_of_the_lexicon(rng):
     np.testing.assert_array_equal(encode(tf.constant([tokens])), rows)
 
 
+@pytest.mark.filterwarnings("ignore:The strings contain white space")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_golden_sentences(variant):
     encoder = ElmoLayer(MANY_LANGUAGES / variant).char_encoder

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import tensorflow_only
-from keras_elmo import UnicodeCharEncoder, encode_sentences
-from keras_elmo.text.tokens import split_tokens
+from keras_elmo import ElmoLayer, UnicodeCharEncoder, encode_sentences
+from keras_elmo.text.tokens import split_tokens, token_bytes
 
 tf = pytest.importorskip("tensorflow")
 
@@ -22,6 +22,7 @@ ODD_SENTENCES = [
     "lone\ud800surrogate \udfff",
     "<S> </S> <UNK> nul\0inside",
 ]
+multiword_tokens = pytest.mark.filterwarnings("ignore:The strings contain white space")
 any_text = st.text(st.characters(), max_size=30)
 
 
@@ -50,6 +51,7 @@ def test_sentences_have_the_rows_of_encode_sentences():
     assert ids.dtype == "int32"
 
 
+@multiword_tokens
 def test_tokens_have_the_rows_of_encode_sentences():
     sentences = [["", "a", "", "b"], ["lone\ud800", "\ud800"], ["with blank", "日" * 30], []]
     ids = UnicodeCharEncoder(12)(padded(sentences))
@@ -67,10 +69,11 @@ def test_any_text_has_the_rows_of_encode_sentences(sentences, width):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
 def test_any_bytes_have_the_rows_of_encode_sentences(sentences):
-    expected = encode_sentences([sentence.split() for sentence in sentences], 8)
+    expected = encode_sentences([token_bytes(sentence).split() for sentence in sentences], 8)
     np.testing.assert_array_equal(UnicodeCharEncoder(8)(tf.constant(sentences)), expected)
 
 
+@multiword_tokens
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(any_text.filter(bool), max_size=4), min_size=1, max_size=3))
 def test_any_tokens_have_the_rows_of_encode_sentences(sentences):
@@ -124,6 +127,21 @@ def test_in_a_data_pipeline_on_every_backend(batched):
         np.testing.assert_array_equal(ids[0], expected)
     else:
         np.testing.assert_array_equal(ids[1], expected[1:, :3])
+
+
+@tensorflow_only
+@pytest.mark.parametrize("layer", [UnicodeCharEncoder, ElmoLayer])
+def test_sentences_in_a_column_are_warned_of(layer):
+    message = r"strings .*each string is one token.*tf\.squeeze\(x, 1\)"
+    layer, column = layer(), tf.constant([["the cat sat"], ["a dog"]])
+    with pytest.warns(UserWarning, match=message):
+        layer(column)
+    with pytest.warns(UserWarning, match=message):
+        layer(keras.Input((1,), dtype="string"))
+    inputs = keras.Input((None,), dtype="string")
+    model = keras.Model(inputs, layer(inputs))
+    with pytest.warns(UserWarning, match=message):
+        model.predict(column, verbose=0)
 
 
 @tensorflow_only

@@ -1,7 +1,5 @@
 """What may be a batch of sentences, and which tokens it has."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ from keras_elmo.text.tokens import (
     split_tokens,
     token_lists,
     tokens_of,
-    warn_of_white_space,
+    warn_of_sentences,
     without_padding,
 )
 
@@ -69,13 +67,21 @@ def test_a_single_string_is_refused(one):
         check_batch(one)
 
 
-@pytest.mark.parametrize("token", ["the plot", b"the plot", " a\tb", "a\n b "])
-def test_sentences_in_place_of_tokens(token):
-    with pytest.warns(UserWarning, match=r"contain white space.*tf\.squeeze\(x, 1\).*split them"):
-        warn_of_white_space(["a", token])
+@pytest.mark.parametrize(
+    "rows", [[["the plot"]], [["the plot", ""]], [[b"a", b" a\tb"], [b"c", b""]]]
+)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_an_array_of_sentences_in_place_of_tokens(rows, dtype):
+    with pytest.warns(UserWarning, match=r"white space.*tf\.squeeze\(x, 1\).*split them"):
+        warn_of_sentences(np.array(rows, dtype=dtype))
+    tf = pytest.importorskip("tensorflow")
+    with pytest.warns(UserWarning, match=r"white space.*tf\.squeeze\(x, 1\).*split them"):
+        warn_of_sentences(tf.constant(rows))
 
 
-def test_no_sentences():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warn_of_white_space(["a", " b ", b"c", "", " ", "no-break\u00a0space", "\u3000"])
+def test_no_warning_of_tokens_sentences_and_ids():
+    for rows in ([["a", " b "], ["", " "]], [["no-break\u00a0space", "\u3000"]]):
+        warn_of_sentences(np.array(rows))
+    warn_of_sentences(np.array(["two sentences", "in a batch"]))
+    warn_of_sentences([["New York", "is"]])  # a list of tokens was made on purpose
+    warn_of_sentences(np.ones((2, 1), "int32"))
