@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.embedding import embedder
+from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
@@ -321,8 +322,6 @@ class ElmoEmbedder:
         Raises:
             ValueError: if the format is unknown, a line is empty, or two datasets had one name.
         """
-        import h5py
-
         if output_format not in _OUTPUTS:
             raise ValueError(
                 f"output_format must be one of {', '.join(_OUTPUTS)}; got {output_format!r}."
@@ -332,11 +331,15 @@ class ElmoEmbedder:
         if "" in sentences or len(set(names)) < len(names):
             raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
         vectors = self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format])
-        with atomic_write(output_file_path) as partial, h5py.File(partial, "w") as file:
+
+        def write(file):
             for name, array in zip(names, vectors):
                 file[name] = array
             if not forget_sentences and not use_sentence_keys:
                 file["sentence_to_index"] = [json.dumps(dict(zip(sentences, names)))]
+
+        with atomic_write(output_file_path) as partial:
+            write_hdf5(partial, write)
 
 
 class Embedder:
@@ -598,18 +601,16 @@ def dump_bilm_embeddings(
 
     Reference: bilm-tf, `bilm.dump_bilm_embeddings`.
     """
-    import h5py
-
     layer = ElmoLayer((options_file, weight_file), output="layers", stateful=True, max_batch_size=1)
     batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
-    with (
-        open(dataset_file, encoding="utf-8") as lines,
-        atomic_write(outfile) as partial,
-        h5py.File(partial, "w") as file,
-    ):
-        for number, line in enumerate(lines):
-            vectors = layer(batcher.batch_sentences([line.split()]))[0]
-            file[str(number)] = ops.convert_to_numpy(ops.cast(vectors, "float32"))
+    with open(dataset_file, encoding="utf-8") as lines, atomic_write(outfile) as partial:
+
+        def write(file):
+            for number, line in enumerate(lines):
+                vectors = layer(batcher.batch_sentences([line.split()]))[0]
+                file[str(number)] = ops.convert_to_numpy(ops.cast(vectors, "float32"))
+
+        write_hdf5(partial, write)
 
 
 def weight_layers(

@@ -98,6 +98,64 @@ def test_strings_iterators_and_nothing(layers):
     assert_close(next(stream), layers[4])
 
 
+class Series:
+    """Like a column of pandas: it iterates over its values."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __iter__(self):
+        return iter(self._values)
+
+    def to_numpy(self):
+        return np.array(self._values, dtype=object)
+
+
+def test_tensors_arrays_and_series():
+    tf = pytest.importorskip("tensorflow")
+    embedder, texts = small(), ["The cat sat .", "", "naïve"]
+    expected = embedder.embed(texts)
+    tokens = [text.split() for text in texts]
+    for sentences in (
+        tf.constant(texts),
+        np.array(texts),
+        Series(texts),
+        tf.data.Dataset.from_tensor_slices(texts),
+        tf.ragged.constant(tokens, tf.string),
+    ):
+        for array, other in zip(embedder.embed(sentences), expected, strict=True):
+            np.testing.assert_array_equal(array, other)
+    padded = tf.ragged.constant(tokens, tf.string).to_tensor("")
+    for rows in (padded, padded.numpy(), padded.numpy().tolist()):
+        for array, other in zip(embedder.embed(rows), expected, strict=True):
+            np.testing.assert_allclose(array[: len(other)], other, atol=1e-6)
+            assert array.shape == (4, 24)
+            assert not array[len(other) :].any()
+
+
+def test_padding_is_that_of_the_layer():
+    embedder, elmo = small(), ElmoLayer(TINY)
+    rows = [["a", "b", ""], ["", "c"], ["", ""]]
+    for row, array in zip(rows, embedder.embed(rows), strict=True):
+        assert_close(array, to_numpy(elmo([row]))[0])
+    for pooling in ("mean", "max"):
+        found = embedder.embed(rows, pooling=pooling)
+        expected = embedder.embed([["a", "b"], ["", "c"], []], pooling=pooling)
+        for array, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(array, other)
+
+
+@pytest.mark.parametrize("method", ["embed", "stream"])
+def test_tables_and_sentences_in_a_column(method):
+    embed = getattr(small(), method)
+    with pytest.raises(ValueError, match=r'got a dict\. Pass the column .*data\["text"\]'):
+        embed({"text": ["a b"]})
+    with pytest.raises(ValueError, match="single string"):
+        embed(np.array("a b"))
+    with pytest.warns(UserWarning, match=r"white space.*each string is one token"):
+        embed(np.array([["a b"], ["c d"]]))
+
+
 def test_each_word_is_encoded_once(monkeypatch):
     encoded = []
     embedder = small()

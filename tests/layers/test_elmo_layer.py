@@ -80,6 +80,72 @@ def test_padding_changes_nothing():
     assert not vectors[:, num_tokens:].any()
 
 
+def test_invalid_text_is_dropped_before_sentences_are_split():
+    elmo, expected = ElmoLayer(TINY), to_numpy(ElmoLayer(TINY)([["a", "b"]]))
+    assert_close(to_numpy(elmo([b"a \xff\xfe b\xff"])), expected)
+    assert_close(to_numpy(elmo(["a \ud800 b\udfff"])), expected)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        assert_close(to_numpy(elmo(tf.constant([b"a \xff\xfe b\xff"]))), expected)
+    assert elmo([["a", "\udfff"]]).shape[1] == 2  # a token that was given remains one
+
+
+def words_layer():
+    return ElmoLayer(TINY, token_embeddings=np.ones((9, 12), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "largest"),
+    [(lambda: ElmoLayer(TINY), (1, 4, 50), 261), (words_layer, (1, 4), 9)],
+)
+@pytest.mark.parametrize("wrong", [-1, 1])
+def test_ids_that_do_not_exist(make, shape, largest, wrong):
+    elmo, ids = make(), np.ones(shape, "int32")
+    ids[0, 1:2] = bad = -1 if wrong < 0 else largest + 1
+    for inputs in (ids, keras.ops.convert_to_tensor(ids), ids.tolist()):
+        with pytest.raises(ValueError, match=f"expects ids from 0 to {largest}; got .*{bad}"):
+            elmo(inputs)
+    model = (
+        on_ids(elmo)
+        if len(shape) == 3
+        else keras.Sequential([keras.Input((None,), dtype="int32"), elmo])
+    )
+    try:  # in a compiled model there is no value to look at
+        vectors = model.predict(ids, verbose=0)
+    except Exception as error:  # TensorFlow's own and PyTorch's
+        assert type(error).__name__ in ("InvalidArgumentError", "IndexError"), error
+    else:
+        assert np.isnan(vectors[0, 0]).all()
+
+
+@pytest.mark.parametrize("rows", [[["the", "cat", "", ""], ["sat", "", "", ""]]])
+def test_lists_of_tokens_keep_their_width(rows):
+    elmo = ElmoLayer(TINY)
+    for tokens in (rows, np.array(rows), tuple(map(tuple, rows))):
+        vectors = to_numpy(elmo(tokens))
+        assert vectors.shape[:2] == (2, 4)
+        assert not vectors[:, 2:].any()
+        assert not vectors[1, 1:].any()
+
+
+def test_tables_are_refused_and_series_are_read():
+    elmo = ElmoLayer(TINY)
+
+    class Table:
+        columns = ("text",)
+        shape = (2, 1)
+
+    with pytest.raises(ValueError, match=r"got a Table\. Pass the column"):
+        elmo(Table())
+
+    class Series:
+        def to_numpy(self):
+            return np.array(["a b", "c"], dtype=object)
+
+    assert_close(to_numpy(elmo(Series())), to_numpy(elmo(["a b", "c"])))
+
+
 def test_arrays_of_tokens_keep_their_width():
     elmo, tokens = ElmoLayer(TINY), np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
     vectors = to_numpy(elmo(tokens))
