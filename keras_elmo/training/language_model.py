@@ -245,12 +245,6 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         total = ops.maximum(ops.sum(weights), 1.0)
         return share(sum(ops.sum(loss * weights) for loss in losses) / (len(losses) * total))
 
-    def get_metrics_result(self):
-        """The metrics by name; the loss is that of a word, as the perplexity is."""
-        # Keras weighs batches alike, but the last ones of a text are mostly padding.
-        results = super().get_metrics_result()
-        return {**results, "loss": ops.log(results["perplexity"])}
-
     def compile(
         self, optimizer: Any = None, jit_compile: bool | str = "auto", **kwargs: Any
     ) -> None:

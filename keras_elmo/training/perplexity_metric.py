@@ -15,7 +15,8 @@ class Perplexity(Configured, keras.metrics.Metric):
 
     Args:
         num_directions: 2 for a result of `perplexity_forward`, `perplexity_backward` and their
-            geometric mean `perplexity`, bilm-tf's figure; 1 for `perplexity` alone.
+            geometric mean `perplexity`, bilm-tf's figure; 1 for only `perplexity`. Both have its
+            logarithm, `loss`.
 
     Example:
 
@@ -39,7 +40,10 @@ class Perplexity(Configured, keras.metrics.Metric):
 
     def result(self) -> dict[str, Any]:
         means = self.totals / ops.maximum(self.words, 1.0)
-        both = {"perplexity": ops.exp(ops.mean(means))}
+        # It replaces the loss of Keras, which comes before it in the model's metrics and weighs
+        # batches alike, though the last ones of a text are mostly padding.
+        loss = ops.mean(means)
+        both = {"loss": loss, "perplexity": ops.exp(loss)}
         if self.num_directions == 1:
             return both
         forward, backward = ops.exp(means[0]), ops.exp(means[1])

@@ -52,6 +52,7 @@ def test_fit_evaluate_and_callbacks(tmp_path):
     both = np.sqrt(found["perplexity_forward"] * found["perplexity_backward"])
     assert found["perplexity"] == pytest.approx(both, rel=1e-5)
     assert found["loss"] == pytest.approx(np.log(found["perplexity"]), rel=1e-5)
+    assert {type(value) for value in found.values()} == {float}
 
 
 @pytest.mark.parametrize(
