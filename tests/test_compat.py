@@ -297,13 +297,13 @@ def test_elmo_with_sentence_boundaries(layer_norm):
 
 @pytest.mark.parametrize("boundaries", [False, True])
 def test_elmo_in_a_functional_model_reads_no_padding(boundaries):
-    ids, numbers = keras.Input((None, 50), dtype="int64"), keras.Input((None,), dtype="int32")
+    ids, numbers = keras.Input((None, 50), dtype="int32"), keras.Input((None,), dtype="int32")
     elmo = tiny_elmo(2, keep_sentence_boundaries=boundaries)
     _, vectors = elmo(ids)["elmo_representations"]
     embedded = keras.layers.Embedding(9, 4, mask_zero=True)(numbers)
     merged = keras.layers.Concatenate()([vectors, embedded])
     model = keras.Model([ids, numbers], keras.layers.GlobalAveragePooling1D()(merged))
-    short = batch_to_ids([["a", "b", "c"], ["d"]])
+    short = batch_to_ids([["a", "b", "c"], ["d"]]).astype("int32")
     places = np.array([[3, 4, 5], [6, 0, 0]])
     if boundaries:
         places = np.array([[1, 3, 4, 5, 2], [1, 6, 2, 0, 0]])
