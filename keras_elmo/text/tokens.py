@@ -107,7 +107,8 @@ def check_batch(sentences: Any) -> None:
 
 def warn_of_sentences(batch: Any) -> None:
     """Warns if an array or tensor `(B, T)`, whose strings are tokens, seems to hold sentences."""
-    shape, dtype = getattr(batch, "shape", ()), getattr(batch, "dtype", None)
+    shape: Any = getattr(batch, "shape", ())
+    dtype = getattr(batch, "dtype", None)
     is_string = getattr(dtype, "kind", "") in ("O", "S", "T", "U")
     is_string = is_string or getattr(dtype, "name", dtype) == "string"
     if len(shape) != 2 or not is_string or hasattr(batch, "to_tensor"):
