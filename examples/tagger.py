@@ -22,7 +22,8 @@ from keras_elmo.text.tokens import split_tokens
 def read_column_file(path):
     """Returns lists of tokens and lists of tags, one for each sentence."""
     rows = map(split_tokens, read_lines(path))
-    sentences = [list(group) for is_text, group in itertools.groupby(rows, key=bool) if is_text]
+    groups = (list(group) for is_text, group in itertools.groupby(rows, key=bool) if is_text)
+    sentences = [group for group in groups if group[0][0] != "-DOCSTART-"]  # CoNLL-2003's documents
     tokens = [[row[0] for row in sentence] for sentence in sentences]
     return tokens, [[row[-1] for row in sentence] for sentence in sentences]
 

@@ -53,7 +53,7 @@ def check_folder(path: str | os.PathLike) -> None:
     """Raises OSError if the folder of a file to write is missing or cannot be written to."""
     folder, name = os.path.split(os.path.realpath(path))
     if not os.path.lexists(folder):
-        raise FileNotFoundError(f"There is no folder {folder} to write {name} into. Make it first.")
+        raise FileNotFoundError(f"{folder} does not exist: create it before writing {name}.")
     if not os.path.isdir(folder):
         raise NotADirectoryError(f"{folder} is not a folder: choose a different one for {name}.")
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -13,15 +13,17 @@ from keras import ops
 
 from keras_elmo.atomic import atomic_write
 from keras_elmo.embedding import embedder
+from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.token_mask import TokenMask
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.download import ModelSource
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
-from keras_elmo.text.tokens import checked_tokens
+from keras_elmo.text.tokens import check_batch, checked_tokens
 from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
 
 Tokens = Iterable[Iterable[str]]
@@ -34,6 +36,7 @@ DEFAULT_WEIGHT_FILE = f"{_ORIGINAL.locations[0]}/{_ORIGINAL.weights_file}"
 
 _EMPTY_WORD = "\ud800"  # a lone surrogate: it has no UTF-8
 _TOKENS_OF_A_SENTENCE = 32
+_BLOCK_BYTES = 16 * 2**20
 _OUTPUTS = {"all": "layers", "top": "top", "average": "average"}
 _mixes: weakref.WeakValueDictionary[str, WeightedLayerSum] = weakref.WeakValueDictionary()
 
@@ -204,7 +207,7 @@ class Elmo(Configured, keras.layers.Layer):
 
     def _freeze_given_weights(self):
         for mix in self.mixes if self.scalar_mix_parameters is not None else ():
-            mix.layer_weights.trainable = False
+            mix.trainable = False
 
     def call(self, inputs: Any, training: bool | None = None) -> dict[str, Any]:
         ids = _with_boundaries(inputs)
@@ -218,7 +221,7 @@ class Elmo(Configured, keras.layers.Layer):
         return {"elmo_representations": vectors, "mask": mask}
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> dict[str, Any]:
-        mask = ops.any(ops.not_equal(inputs, 0), axis=-1)
+        mask = TokenMask(boundaries=True)(inputs)  # which these ids lack
         if self.keep_sentence_boundaries:
             mask = ops.pad(mask, ((0, 0), (2, 0)), constant_values=True)
         masks = [mask] * self.num_output_representations
@@ -330,16 +333,11 @@ class ElmoEmbedder:
         names = sentences if use_sentence_keys else list(map(str, range(len(sentences))))
         if "" in sentences or len(set(names)) < len(names):
             raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
-        vectors = self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format])
-
-        def write(file):
-            for name, array in zip(names, vectors):
-                file[name] = array
-            if not forget_sentences and not use_sentence_keys:
-                file["sentence_to_index"] = [json.dumps(dict(zip(sentences, names)))]
-
-        with atomic_write(output_file_path) as partial:
-            write_hdf5(partial, write)
+        rows = zip(names, self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format]))
+        if not forget_sentences and not use_sentence_keys:
+            index = np.array([json.dumps(dict(zip(sentences, names)))], dtype=object)
+            rows = itertools.chain(rows, [("sentence_to_index", index)])
+        _write_rows(output_file_path, rows)
 
 
 class Embedder:
@@ -531,7 +529,7 @@ class BidirectionalLanguageModel:
         """
         embeddings = self.layer(ids)
         ids = ops.cast(ids, "int32")
-        mask = ids != 0 if len(ids.shape) == 2 else ops.any(ids != 0, axis=2)
+        mask = TokenMask(boundaries=True)(ids)
         return {
             "lm_embeddings": embeddings,
             "lengths": ops.sum(ops.cast(mask[:, 2:], "int32"), axis=1),
@@ -603,14 +601,10 @@ def dump_bilm_embeddings(
     """
     layer = ElmoLayer((options_file, weight_file), output="layers", stateful=True, max_batch_size=1)
     batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
-    with open(dataset_file, encoding="utf-8") as lines, atomic_write(outfile) as partial:
-
-        def write(file):
-            for number, line in enumerate(lines):
-                vectors = layer(batcher.batch_sentences([line.split()]))[0]
-                file[str(number)] = ops.convert_to_numpy(ops.cast(vectors, "float32"))
-
-        write_hdf5(partial, write)
+    with open(dataset_file, encoding="utf-8") as lines:
+        vectors = (layer(batcher.batch_sentences([line.split()]))[0] for line in lines)
+        arrays = (ops.convert_to_numpy(ops.cast(x, "float32")) for x in vectors)
+        _write_rows(outfile, ((str(number), array) for number, array in enumerate(arrays)))
 
 
 def weight_layers(
@@ -699,17 +693,21 @@ def _with_boundaries(ids):
     return ops.where(positions == lengths[:, None, None] + 1, end, ids)
 
 
+def _write_rows(path, rows):
+    """Writes datasets, given as `(name, array)`, in blocks; the model runs in this thread."""
+    with atomic_write(path) as partial:
+        write_hdf5(partial, lambda file: None)
+        for block in in_blocks(rows, lambda row: row[1].nbytes, _BLOCK_BYTES):
+            write_hdf5(partial, lambda file, block=dict(block): file.update(block), append=True)
+
+
 def _token_lists(sentences):
     """Yields the tokens of each sentence, as the originals read them.
 
     They iterate over a sentence, be it a string; and a token `""` is a word to them, but padding to
     the library where it is last.
     """
-    if isinstance(sentences, (str, bytes)):
-        raise ValueError(
-            f"Expected a list of sentences, got the single string {sentences[:60]!r}. Put it into "
-            "a list."
-        )
+    check_batch(sentences)
     for sentence in sentences:
         tokens = list(sentence) if isinstance(sentence, str) else sentence
         yield [token or _EMPTY_WORD for token in checked_tokens(tokens)]

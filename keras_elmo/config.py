@@ -77,11 +77,6 @@ _OTHER_PROGRAMS = (
         "a model of AllenNLP",
         "the two files of the ELMo in it, which its options_file and weight_file name",
     ),
-    (
-        {"model_type", "architectures"},
-        "a model of Hugging Face Transformers",
-        "a model that is an ELMo, such as an options.json and weights.hdf5 of bilm-tf",
-    ),
 )
 _ARCHITECTURE_OPTIONS = {
     "lstm", "char_cnn", "lexicon", "n_tokens_vocab", "bidirectional", "always_project",

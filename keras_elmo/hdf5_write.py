@@ -16,12 +16,13 @@ def write_hdf5(
     """Calls `write` with a new hdf5 file, or with an existing one.
 
     HDF5 cannot close a file that it cannot write: it prints thousands of messages and may crash
-    Python, also at exit. So HDF5 writes through Python, and is never told of an error.
+    Python, also at exit. So HDF5 writes through Python, and never sees an error.
 
     Args:
         path: The file. An error leaves it incomplete; use `atomic_write`.
-        write: Writes to the open file. It is called in another thread and waited for, since an
-            exception of a signal handler, such as Ctrl-C, would be an error for HDF5 as well.
+        write: Writes to the open file, and does nothing else. It is called in another thread and
+            waited for, since an exception of a signal handler, such as Ctrl-C, would be an error
+            for HDF5 as well.
         append: Whether the file exists.
 
     Raises:
@@ -39,10 +40,12 @@ def _write(path, write, mode):
     import h5py
 
     with _File(path, "rb+" if mode == "r+" else "wb+") as raw:
-        with h5py.File(raw, mode) as file:
-            write(file)
-        if raw.error is not None:
-            raise OSError(raw.error.errno, raw.error.strerror, os.fspath(path)) from raw.error
+        try:
+            with h5py.File(raw, mode) as file:
+                write(file)
+        finally:  # HDF5's own error may be that it cannot read what was not written
+            if raw.error is not None:
+                raise OSError(raw.error.errno, raw.error.strerror, os.fspath(path)) from raw.error
 
 
 class _File(io.FileIO):

@@ -44,6 +44,8 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
         with errors_naming(folder, str(path)):
             file = stack.enter_context(open(path, "a+"))
         stack.enter_context(_locked(file, f"{other} is running in {folder}"))
+        if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            raise BlockingIOError(f"{other} has just ended in {folder}: start again.")
         try:
             yield
         finally:

@@ -208,7 +208,6 @@ def test_bad_options_are_named(options, message):
             "a model of AllenNLP, .* options_file and weight_file",
         ),
         ({"model": {"type": "language_model"}, "trainer": {}}, "a model of AllenNLP"),
-        ({"model_type": "bert", "hidden_size": 768}, "a model of Hugging Face Transformers"),
         ({"encoder": {"lstm": {"dim": 8}}}, "no lstm, so they are not of bilm-tf; found encoder"),
     ],
 )

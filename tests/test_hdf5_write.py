@@ -56,6 +56,14 @@ def test_writes_new_files_and_to_existing_ones(tmp_path):
     assert numbers_in(path) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("full_at", [1, 3, 50, 200])
+def test_a_full_disk_while_many_datasets_are_written(tmp_path, writes, full_at):
+    writes.full_at = full_at  # HDF5 then reads back what was never written
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        write_hdf5(tmp_path / "v.h5", add(range(20_000)))
+    assert raised.value.errno == 28
+
+
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_a_disk_that_is_full_at_any_moment(tmp_path, writes, capfd, compression):
     """No message of HDF5, and no file that it cannot close; afterwards it works again."""

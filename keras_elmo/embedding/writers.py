@@ -105,7 +105,7 @@ def _check_is_replaceable(path):
             continue
         raise FileExistsError(
             f"{path} cannot be written: {folder}, a folder that is replaced or removed at the end, "
-            f"{what}. Move that to another place, or choose another output."
+            f"{what}. Move it elsewhere, or choose another output."
         )
 
 
@@ -204,8 +204,8 @@ class VectorWriter(abc.ABC):
         if largest > most:
             raise ValueError(
                 f"The vectors of line {self.num_lines + 1:,} have a number of {largest:.4g}, "
-                f"beyond the range of {dtype}, {most:,.0f}. Write the file again with dtype "
-                "float32 (--dtype float32)."
+                f"beyond the range of {dtype}, {most:,.0f}. Write the file again with "
+                "dtype='float32'."
             )
 
     def write_no_lines(self, vectors: np.ndarray) -> None:

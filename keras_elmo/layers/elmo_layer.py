@@ -282,7 +282,11 @@ class ElmoLayer(keras.layers.Layer):
             part.trainable = self._trainable_bilm and self.trainable
 
     def __call__(self, inputs, *args, **kwargs):
-        return super().__call__(self._prepared(inputs), *args, **kwargs)
+        inputs = self._prepared(inputs)
+        ids = None if isinstance(inputs, DistinctWords) else known_values(inputs)
+        if ids is not None:
+            self._check_ids(ids)
+        return super().__call__(inputs, *args, **kwargs)
 
     def _prepared(self, inputs):
         """Inputs as `call` takes them: the `DistinctWords` of strings, or ids; both are checked."""
@@ -300,9 +304,6 @@ class ElmoLayer(keras.layers.Layer):
         inputs = as_strings(inputs) if is_text else as_ids(inputs)
         if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
             return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
-        ids = known_values(inputs)
-        if ids is not None:
-            self._check_ids(ids)
         return inputs
 
     def _distinct_words(self, strings):
@@ -344,10 +345,10 @@ class ElmoLayer(keras.layers.Layer):
         return masked(layers, mask[:, None, :, None]), mask
 
     def _mask_with_boundaries(self, inputs):
-        """Which positions (B, T + 2) are no padding."""
+        """Which positions (B, T + 2) are not padding."""
         if isinstance(inputs, DistinctWords):
             return inputs.index != 0
-        return ops.any(inputs != 0, axis=-1) if self.config.reads_text else inputs != 0
+        return TokenMask(boundaries=True)(inputs)
 
     def _run_bilm(self, tokens, mask, training):
         if not self.stateful:

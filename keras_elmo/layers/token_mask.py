@@ -8,7 +8,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class TokenMask(keras.Operation):
-    """Marks the positions of a batch that are no padding.
+    """Marks the positions of a batch that are not padding.
 
     A Functional model stores masks as operations of its graph. Without a mask at that time, a layer
     that merges several inputs, such as `Concatenate`, would take all positions for tokens.
@@ -48,7 +48,8 @@ class TokenMask(keras.Operation):
         batch_size, *rest = inputs.shape
         num_positions = rest[0] if rest else None
         if num_positions is not None:
-            num_positions += 2 * (self.boundaries + _is_string(inputs) - 1)
+            num_positions += 2 * _is_string(inputs)  # ids have the boundaries already
+            num_positions -= 2 * (not self.boundaries)
         return keras.KerasTensor((batch_size, num_positions), "bool")
 
     def get_config(self) -> dict[str, Any]:

@@ -137,9 +137,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return delimited(ids, lengths, BEGIN_WORD, END_WORD, WORD_PADDING)
 
     def compute_mask(self, inputs, mask=None):
-        if isinstance(inputs, keras.KerasTensor):
-            return TokenMask(boundaries=True)(inputs)
-        return self.encode_distinct(inputs).index != 0
+        return TokenMask(boundaries=True)(inputs)
 
     def compute_output_shape(self, input_shape):
         num_tokens = input_shape[1] if len(input_shape) == 2 else None
@@ -167,12 +165,12 @@ def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any
 
 
 def as_batch(inputs: Any) -> Any:
-    """Ragged tensors as padded ones, and Series of pandas or Polars as NumPy arrays."""
+    """Ragged tensors as padded ones, and Series of pandas or Polars as lists."""
     check_batch(inputs)
     if hasattr(inputs, "to_tensor"):
         inputs = inputs.to_tensor()
     elif hasattr(inputs, "to_numpy"):
-        inputs = inputs.to_numpy()
+        inputs = list(inputs)
     warn_of_sentences(inputs)
     return inputs
 

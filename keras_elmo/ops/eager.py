@@ -16,7 +16,10 @@ def known_values(x: Any) -> np.ndarray | None:
 
         is_known = not isinstance(x, jax.core.Tracer)
     elif keras.backend.backend() == "torch":
-        is_known = str(getattr(x, "device", "cpu")) != "meta"
+        import torch
+
+        is_meta = getattr(getattr(x, "device", None), "type", "") == "meta"
+        is_known = not is_meta and not torch.compiler.is_compiling()
     else:
         is_known = isinstance(x, np.ndarray) or hasattr(x, "numpy")
     return ops.convert_to_numpy(x) if is_known else None

@@ -40,7 +40,8 @@ def scan(
         import tensorflow as tf
 
         if tf.executing_eagerly() and len(inputs[0]):
-            # Outside a model, TensorFlow would run the steps of the loop in Python.
+            # Outside a model, TensorFlow would run the steps of the loop in Python. One trace for
+            # all sizes: a trace takes up to a second.
             arguments = tuple(carry), tuple(inputs), tuple(constants)
             signature = tf.nest.map_structure(_any_size, arguments)
             return _compiled_tensorflow_scan(step, spec, outputs, reverse, signature)(*arguments)

@@ -24,8 +24,7 @@ def token_lists(sentences: Any) -> tuple[list[list[str | bytes]], int]:
     sentences = sentences.tolist() if isinstance(sentences, np.ndarray) else list(sentences)
     if not sentences:
         raise ValueError("Expected at least one sentence, got an empty list.")
-    kinds = ((str, bytes), (list, tuple))
-    if not any(all(isinstance(sentence, kind) for sentence in sentences) for kind in kinds):
+    if len({isinstance(sentence, (str, bytes)) for sentence in sentences}) > 1:
         raise ValueError(
             "Expected either sentences, a list of strings, or tokens, a list of lists of strings; "
             f"got {sentences[:3]!r}."

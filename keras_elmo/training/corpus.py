@@ -5,14 +5,13 @@ import dataclasses
 import functools
 import hashlib
 import threading
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from keras_elmo.text.reader import Files
-from keras_elmo.text.vocabulary import Vocabulary, unused_lines
+from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import Batch, Packer, TextBatches
 from keras_elmo.training.files import changed_files, fingerprints, raise_no_sentence
 
@@ -58,9 +57,6 @@ class LanguageModelCorpus(TextBatches):
         FileNotFoundError: if a pattern matches no file.
         ValueError: if an argument is bad, or an epoch has no sentence.
 
-    Warns:
-        UserWarning: if the vocabulary has blank lines or repeated words.
-
     Example:
 
     >>> corpus = LanguageModelCorpus("shards/*", vocabulary, batch_size=128, unroll_steps=20)
@@ -75,13 +71,6 @@ class LanguageModelCorpus(TextBatches):
 
     def __post_init__(self):
         super().__post_init__()
-        if problem := unused_lines(self.vocabulary.words):
-            warnings.warn(
-                f"The vocabulary has lines that no text can use. {problem} Only a model that was "
-                "trained with them needs them.",
-                UserWarning,
-                stacklevel=3,
-            )
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
         self._stream, self._files = _Stream(self), None

@@ -318,7 +318,7 @@ def _vocabulary_and_counts(settings, folder, show_progress):
     was_made = vocabulary is None
     if was_made:
         vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
-    if not settings.start_from:  # whose vocabulary may have the order of another corpus
+    if not settings.start_from:  # whose vocabulary may have the order of a different corpus
         vocabulary.check_order(words)
     counts, predictions = vocabulary.counts(words), words.report.predictions
     _steps_per_epoch(settings, predictions)  # to fail before anything is written

@@ -527,7 +527,7 @@ def test_killed_at_any_moment(tmp_path):
 def test_errors(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.h5, \.hdf5 or \.parquet"):
         open_writer(tmp_path / "v.txt", SETTINGS)
-    with pytest.raises(FileNotFoundError, match="There is no folder"):
+    with pytest.raises(FileNotFoundError, match="does not exist: create it before"):
         open_writer(tmp_path / "none" / "v.h5", SETTINGS)
     with pytest.raises(NotADirectoryError, match="is not a folder: choose a different one"):
         open_writer(os.path.join(__file__, "v.h5"), SETTINGS)

@@ -187,5 +187,5 @@ def test_bad_arguments(elmo, tmp_path):
         convert(elmo, tmp_path / "a", format="onnx")
     with pytest.raises(ValueError, match="float32 alone: leave dtype out"):
         convert(elmo, tmp_path / "a", format="many-languages", dtype="float16")
-    with pytest.raises(FileNotFoundError, match="There is no folder .*/none to write a.zip into"):
+    with pytest.raises(FileNotFoundError, match="does not exist: create it before writing a.zip"):
         convert(elmo, tmp_path / "none" / "a.zip")

@@ -80,6 +80,15 @@ def test_padding_changes_nothing():
     assert not vectors[:, num_tokens:].any()
 
 
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch's own export")
+def test_torch_export():
+    import torch
+
+    elmo, ids = ElmoLayer(TINY), keras.ops.convert_to_tensor(IDS)
+    exported = torch.export.export(elmo, (ids,)).module()
+    np.testing.assert_allclose(to_numpy(exported(ids)), to_numpy(elmo(ids)), atol=1e-6)
+
+
 def test_invalid_text_is_dropped_before_sentences_are_split():
     elmo, expected = ElmoLayer(TINY), to_numpy(ElmoLayer(TINY)([["a", "b"]]))
     assert_close(to_numpy(elmo([b"a \xff\xfe b\xff"])), expected)
