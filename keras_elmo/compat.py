@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.atomic import atomic_write
+from keras_elmo.atomic import atomic_write, check_is_no_input
 from keras_elmo.embedding import embedder
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.hdf5_write import write_hdf5
@@ -333,6 +333,8 @@ class ElmoEmbedder:
         names = sentences if use_sentence_keys else list(map(str, range(len(sentences))))
         if "" in sentences or len(set(names)) < len(names):
             raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
+        if isinstance(name := getattr(input_file, "name", None), str):
+            check_is_no_input(output_file_path, [name])
         rows = zip(names, self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format]))
         if not forget_sentences and not use_sentence_keys:
             index = np.array([json.dumps(dict(zip(sentences, names)))], dtype=object)
@@ -563,6 +565,7 @@ def dump_token_embeddings(
 
     Reference: bilm-tf, `bilm.dump_token_embeddings`.
     """
+    check_is_no_input(outfile, [options_file, weight_file])
     model = embedder.Embedder((options_file, weight_file), progress=False)
     model.dump_words(vocab_file, outfile)
 
@@ -599,6 +602,7 @@ def dump_bilm_embeddings(
 
     Reference: bilm-tf, `bilm.dump_bilm_embeddings`.
     """
+    check_is_no_input(outfile, [vocab_file, dataset_file, options_file, weight_file])
     layer = ElmoLayer((options_file, weight_file), output="layers", stateful=True, max_batch_size=1)
     batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
     with open(dataset_file, encoding="utf-8") as lines:

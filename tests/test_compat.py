@@ -362,6 +362,18 @@ def test_given_weights_of_layers_stay_frozen_when_a_model_is_loaded(tmp_path):
     assert to_numpy(loaded.layers[-1].mixes[0].layer_weights).tolist() == [0, 1, 0]
 
 
+def test_an_input_cannot_be_the_output(embedder, tmp_path):
+    text, files = tmp_path / "text.txt", (TINY / "options.json", TINY / "weights.hdf5")
+    text.write_text("<S>\n</S>\n<UNK>\n")
+    with open(text) as lines, pytest.raises(ValueError, match="choose another output"):
+        embedder.embed_file(lines, text)
+    with pytest.raises(ValueError, match="choose another output"):
+        dump_bilm_embeddings(text, text, *files, text)
+    with pytest.raises(ValueError, match="choose another output"):
+        dump_token_embeddings(text, *files, text)
+    assert text.read_text() == "<S>\n</S>\n<UNK>\n"
+
+
 def test_a_full_disk_stops_the_embedding(embedder, tmp_path, monkeypatch):
     def full(self, data):
         raise OSError(28, "No space left on device")

@@ -117,6 +117,7 @@ def write(file):
         file[str(i)] = np.zeros((8, 64))
 
 hdf5_write._File._write_all = interrupted
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
 try:
     hdf5_write.write_hdf5(sys.argv[1], write)
     for _ in range(1000):  # where Python looks for signals

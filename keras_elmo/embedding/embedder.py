@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from keras_elmo.atomic import check_is_no_input
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, SomeWeights, padded
@@ -26,7 +27,6 @@ from keras_elmo.text.tokens import (
     check_batch,
     token_bytes,
     tokens_of,
-    warn_of_sentences,
     without_padding,
 )
 from keras_elmo.text.vocabulary import (
@@ -381,6 +381,8 @@ class Embedder:
             path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
         """
         words = read_words(vocabulary)
+        if isinstance(vocabulary, (str, os.PathLike)):
+            check_is_no_input(path, [vocabulary])
         vectors = self._encode(list(map(self._vocabulary_key, words)))
         write_token_embeddings(path, vectors, words)
 
@@ -421,7 +423,6 @@ class Embedder:
 
     def _check_request(self, sentences, output, pooling):
         check_batch(sentences)
-        warn_of_sentences(sentences)
         if output not in _OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
         if pooling not in _POOLINGS:

@@ -70,7 +70,8 @@ class ElmoLayer(keras.layers.Layer):
             paths; or `None` for fresh weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
         output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
-        num_mixes: Number of mixes, each with weights of its own. More than one give a list.
+        num_mixes: Number of mixes, each with weights of its own. More than one give a list. Not
+            used with `output="layers"`.
         use_top_only: Whether a mix is the top layer alone, times gamma.
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.

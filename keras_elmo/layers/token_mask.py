@@ -27,8 +27,9 @@ class TokenMask(keras.Operation):
 
     Example:
 
-    >>> TokenMask()(encode_sentences([["a", "b"], ["c"]]))
-    array([[ True,  True], [ True, False]])
+    >>> from keras_elmo.layers.token_mask import TokenMask
+    >>> TokenMask()(encode_sentences([["a", "b"], ["c"]])).shape
+    TensorShape([2, 2])
     """
 
     def __init__(self, boundaries: bool = False, *, name: str | None = None):

@@ -24,10 +24,12 @@ def token_lists(sentences: Any) -> tuple[list[list[str | bytes]], int]:
     sentences = sentences.tolist() if isinstance(sentences, np.ndarray) else list(sentences)
     if not sentences:
         raise ValueError("Expected at least one sentence, got an empty list.")
-    if len({isinstance(sentence, (str, bytes)) for sentence in sentences}) > 1:
+    are_strings = [isinstance(sentence, (str, bytes)) for sentence in sentences]
+    if len(set(are_strings)) > 1:
+        odd = sentences[are_strings.index(not are_strings[0])]
         raise ValueError(
             "Expected either sentences, a list of strings, or tokens, a list of lists of strings; "
-            f"got {sentences[:3]!r}."
+            f"got {sentences[0]!r:.60} and {odd!r:.60}. Replace missing values by ''."
         )
     rows = list(map(tokens_of, sentences))
     return list(map(without_padding, rows)), max(map(len, rows))
@@ -42,7 +44,11 @@ def tokens_of(sentence: Any) -> list[Any]:
         sentence = sentence.numpy()
     if isinstance(sentence, (str, bytes)):
         return split_tokens(sentence)
-    return checked_tokens(sentence.tolist() if isinstance(sentence, np.ndarray) else sentence)
+    is_array = isinstance(sentence, np.ndarray)
+    tokens = checked_tokens(sentence.tolist() if is_array else sentence)
+    if is_array or len(tokens) == 1:  # a longer list of tokens was made on purpose
+        _warn_of_white_space(tokens)
+    return tokens
 
 
 def split_tokens(sentence: str | bytes) -> list[str] | list[bytes]:
@@ -78,7 +84,10 @@ def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
             "Split it into tokens first, for example with sentence.split()."
         )
     if not isinstance(sentence, Iterable):
-        raise ValueError(f"Expected each sentence to be a list of tokens, found {sentence!r}.")
+        raise ValueError(
+            f"Expected each sentence to be a list of tokens, found {sentence!r}. Replace missing "
+            "values by ''."
+        )
     sentence = list(sentence)
     if all(issubclass(kind, (str, bytes)) for kind in set(map(type, sentence))):
         return sentence
@@ -110,21 +119,26 @@ def warn_of_sentences(batch: Any) -> None:
     dtype = getattr(batch, "dtype", None)
     is_string = getattr(dtype, "kind", "") in ("O", "S", "T", "U")
     is_string = is_string or getattr(dtype, "name", dtype) == "string"
-    if len(shape) != 2 or not is_string or hasattr(batch, "to_tensor"):
+    if len(shape) != 2 or not is_string:
         return
     if hasattr(batch, "numpy"):
         batch = batch.numpy()
     if isinstance(batch, np.ndarray):
-        tokens = {token for token in batch.flat if isinstance(token, (str, bytes))}
-        seems = any(len(token_bytes(token).split()) > 1 for token in tokens)
-        observation = "The strings contain white space"
-    else:  # a symbolic tensor
-        seems, observation = shape[1] == 1, f"The strings have the shape {tuple(shape)}"
-    if seems:
-        warnings.warn(
-            f"{observation}, but in a batch of shape (B, T) each string is one token. If they are "
-            "sentences, pass them with shape (B,), for example tf.squeeze(x, 1), or split them "
-            "into tokens.",
-            UserWarning,
-            stacklevel=2,
-        )
+        _warn_of_white_space(batch.flat)
+    elif shape[1] == 1:  # a symbolic tensor
+        _warn(f"The strings have the shape {tuple(shape)}")
+
+
+def _warn_of_white_space(tokens):
+    if any(len(token_bytes(x).split()) > 1 for x in tokens if isinstance(x, (str, bytes))):
+        _warn("The strings contain white space")
+
+
+def _warn(observation):
+    warnings.warn(
+        f"{observation}, but in a batch of shape (B, T) each string is one token. If they are "
+        "sentences, pass them with shape (B,), x[:, 0] or tf.squeeze(x, 1), or split them into "
+        "tokens.",
+        UserWarning,
+        stacklevel=3,
+    )

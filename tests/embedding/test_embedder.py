@@ -153,7 +153,9 @@ def test_tables_and_sentences_in_a_column(method):
     with pytest.raises(ValueError, match="single string"):
         embed(np.array("a b"))
     with pytest.warns(UserWarning, match=r"white space.*each string is one token"):
-        embed(np.array([["a b"], ["c d"]]))
+        list(embed(np.array([["a b"], ["c d"]])))
+    with pytest.warns(UserWarning, match=r"white space.*each string is one token"):
+        list(embed([["a b"], ["c d"]]))
 
 
 def test_each_word_is_encoded_once(monkeypatch):

@@ -119,7 +119,8 @@ def test_characters_and_filters(page):
 
 def test_uses_of_a_word(page):
     sentences = ["The bank paid .", "nothing", "On the Bank we sat .", "A bank"]
-    app = typed(page("Uses of a word"), "Sentences, one a line", "\n".join(sentences))
+    app = typed(page("Uses of a word"), "Word", "bank")
+    app = typed(app, "Sentences, one a line", "\n".join(sentences))
     vectors = np.stack([layers(sentences[i])[-1, j] for i, j in ((0, 1), (2, 2), (3, 1))])
     near = analysis.nearest(vectors, 1)
     contexts = ["The [bank] paid .", "On the [Bank] we sat .", "A [bank]"]

@@ -148,11 +148,11 @@ def test_tables_are_refused_and_series_are_read():
     with pytest.raises(ValueError, match=r"got a Table\. Pass the column"):
         elmo(Table())
 
-    class Series:
+    class Series(list):
         def to_numpy(self):
-            return np.array(["a b", "c"], dtype=object)
+            return np.array(self, dtype=object)
 
-    assert_close(to_numpy(elmo(Series())), to_numpy(elmo(["a b", "c"])))
+    assert_close(to_numpy(elmo(Series(["a b", "c"]))), to_numpy(elmo(["a b", "c"])))
 
 
 def test_arrays_of_tokens_keep_their_width():

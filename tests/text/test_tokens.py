@@ -35,7 +35,7 @@ def test_tokens_of_a_sentence(sentence):
 def test_tokens_of_tensors():
     tf = pytest.importorskip("tensorflow")
     assert tokens_of(tf.constant("a b")) == [b"a", b"b"]
-    assert tokens_of(tf.constant(["a b", "c"])) == [b"a b", b"c"]
+    assert tokens_of(tf.constant(["a", "b"])) == [b"a", b"b"]
 
 
 def test_invalid_text_is_dropped_before_a_sentence_is_split():
@@ -83,5 +83,19 @@ def test_no_warning_of_tokens_sentences_and_ids():
     for rows in ([["a", " b "], ["", " "]], [["no-break\u00a0space", "\u3000"]]):
         warn_of_sentences(np.array(rows))
     warn_of_sentences(np.array(["two sentences", "in a batch"]))
-    warn_of_sentences([["New York", "is"]])  # a list of tokens was made on purpose
+    assert token_lists([["New York", "is"]]) == ([["New York", "is"]], 2)
     warn_of_sentences(np.ones((2, 1), "int32"))
+
+
+@pytest.mark.parametrize("row", [["the plot"], np.array(["the plot"]), np.array(["a b", "c"])])
+def test_rows_that_seem_to_be_sentences(row):
+    with pytest.warns(UserWarning, match="each string is one token"):
+        tokens_of(row)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_missing_values_are_named(missing):
+    with pytest.raises(ValueError, match=f"got 'a b' and {missing}. Replace missing values by"):
+        token_lists(["a b", "c", missing])
+    with pytest.raises(ValueError, match=f"found {missing}. Replace missing values by"):
+        tokens_of(missing)
