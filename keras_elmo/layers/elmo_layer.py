@@ -286,7 +286,9 @@ class ElmoLayer(keras.layers.Layer):
         inputs = self._prepared(inputs)
         ids = None if isinstance(inputs, DistinctWords) else known_values(inputs)
         if ids is not None:
-            self._check_ids(ids)
+            self._check_range(ids)
+        if isinstance(inputs, np.ndarray):
+            self._warn_of_missing_boundaries(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def _prepared(self, inputs):
@@ -466,8 +468,7 @@ class ElmoLayer(keras.layers.Layer):
             raise ValueError(f"{expected}; got dtype {dtype} and shape {shape}.")
         return False
 
-    def _check_ids(self, ids):
-        """Looks for ids that no encoder makes: cheap in an array, but not in a tensor."""
+    def _check_range(self, ids):
         config = self.config
         most = config.vocabulary_size if not config.reads_text else NUM_CHARACTERS
         if config.has_lexicon:
@@ -476,7 +477,10 @@ class ElmoLayer(keras.layers.Layer):
             raise ValueError(
                 f"ElmoLayer expects ids from 0 to {most:,}; got {ids.min():,} to {ids.max():,}."
             )
-        if config.reads_text and self.lexicon is None:
+
+    def _warn_of_missing_boundaries(self, ids):
+        # Not in tensors: those with which Keras builds a model have none.
+        if self.config.reads_text and self.lexicon is None:
             begin = self.char_encoder.rules.special_rows()[1]
             if not (ids[:, 0] == begin).all(axis=-1).any() and ids.any():
                 warnings.warn(

@@ -122,8 +122,9 @@ def test_ids_that_do_not_exist(make, shape, largest, wrong):
     )
     try:  # in a compiled model there is no value to look at
         vectors = model.predict(ids, verbose=0)
-    except Exception as error:  # TensorFlow's own and PyTorch's
-        assert type(error).__name__ in ("InvalidArgumentError", "IndexError"), error
+    except Exception as error:
+        # TensorFlow's own; on PyTorch, which compiles nothing, that of a direct call
+        assert type(error).__name__ in ("InvalidArgumentError", "ValueError"), error
     else:
         assert np.isnan(vectors[0, 0]).all()
 
