@@ -378,7 +378,7 @@ def test_wrong_usage_leaves_with_2(capsys, arguments, message):
         (("embed", "a", "--model", "smal"), "Did you mean 'small'"),
         (("embed", "a", "--output", "v.txt"), "must end in .h5, .hdf5 or .parquet"),
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
-        (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "no folder /no/such"),
+        (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "/no/such does not exist"),
         (("info", "/no/such/folder"), "no folder or archive /no/such/folder"),
     ],
 )
@@ -398,7 +398,7 @@ def test_no_command_overwrites_what_it_reads(capsys, tmp_path, command):
     for output, message in (
         (text, "text.txt is read, and would be overwritten"),
         (link, "link.txt is read, and would be overwritten"),
-        (tmp_path / "none" / "text.txt", "no folder"),
+        (tmp_path / "none" / "text.txt", "does not exist: create it"),
     ):
         code, _, err = run(capsys, command, str(text), "--output", str(output), "--overwrite")
         assert code == 1 and message in err
