@@ -6,6 +6,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
 
@@ -62,10 +63,11 @@ def check_folder(path: str | os.PathLike) -> None:
         )
 
 
-def check_is_no_input(path: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
-    """Raises ValueError if the output `path` is one of the inputs."""
+def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
+    """Raises ValueError if the output `path` is one of the inputs, of which only paths count."""
     for source in inputs:
-        if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+        is_file = isinstance(source, (str, os.PathLike)) and os.path.exists(source)
+        if is_file and os.path.exists(path) and os.path.samefile(path, source):
             raise ValueError(
                 f"{os.fspath(path)} is read, and would be overwritten: choose another output."
             )

@@ -211,7 +211,7 @@ class Elmo(Configured, keras.layers.Layer):
 
     def call(self, inputs: Any, training: bool | None = None) -> dict[str, Any]:
         ids = _with_boundaries(inputs)
-        mask = ops.any(ids != 0, axis=-1)
+        mask = TokenMask(boundaries=True)(ids)
         tokens = self.module.token_encoder(ids)
         layers = self.module.bilm(tokens, mask=mask, training=training)
         vectors = [mix(layers, mask=mask, training=training) for mix in self.mixes]
@@ -333,8 +333,7 @@ class ElmoEmbedder:
         names = sentences if use_sentence_keys else list(map(str, range(len(sentences))))
         if "" in sentences or len(set(names)) < len(names):
             raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
-        if isinstance(name := getattr(input_file, "name", None), str):
-            check_is_no_input(output_file_path, [name])
+        check_is_no_input(output_file_path, [getattr(input_file, "name", None)])
         rows = zip(names, self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format]))
         if not forget_sentences and not use_sentence_keys:
             index = np.array([json.dumps(dict(zip(sentences, names)))], dtype=object)

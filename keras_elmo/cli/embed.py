@@ -145,8 +145,7 @@ def _check_files(arguments):
     if arguments.output is not None:
         from keras_elmo.embedding.writers import check_target
 
-        if arguments.source is not None:
-            check_is_no_input(arguments.output, [arguments.source])
+        check_is_no_input(arguments.output, [arguments.source])
         check_target(arguments.output, arguments.resume, arguments.overwrite)
 
 

@@ -23,12 +23,7 @@ from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import delimited_rows, distinct
-from keras_elmo.text.tokens import (
-    check_batch,
-    token_bytes,
-    tokens_of,
-    without_padding,
-)
+from keras_elmo.text.tokens import check_batch, token_bytes, tokens_of, without_padding
 from keras_elmo.text.vocabulary import (
     BEGIN,
     END,
@@ -381,8 +376,7 @@ class Embedder:
             path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
         """
         words = read_words(vocabulary)
-        if isinstance(vocabulary, (str, os.PathLike)):
-            check_is_no_input(path, [vocabulary])
+        check_is_no_input(path, [vocabulary])
         vectors = self._encode(list(map(self._vocabulary_key, words)))
         write_token_embeddings(path, vectors, words)
 

@@ -69,10 +69,8 @@ def embed_file(
         "field": field,
         "max_line_tokens": max_line_tokens,
     }
-    num_bytes = None
-    if isinstance(source, (str, os.PathLike)):
-        num_bytes = os.path.getsize(source)
-        check_is_no_input(target, [source])
+    num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
+    check_is_no_input(target, [source])
     with (
         open_writer(target, settings, **writer_options) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,
