@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.layers.elmo_layer import ElmoLayer, aligned
+from keras_elmo.layers.elmo_layer import ElmoLayer
 
 _FEWEST_WORDS = 8
 
@@ -64,7 +64,6 @@ class CompiledSentences:
         if lengths is not None:
             mask = ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
         layers = self._bilm(ops.cast(tokens, self._bilm.compute_dtype), mask=mask)[:, :, 1:-1]
-        layers = aligned(layers, self._layer.alignment)
         if self._output == "mix":
             layers = self._layer.mixes[0](layers, training=False)
         elif self._output == "top":
