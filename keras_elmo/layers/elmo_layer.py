@@ -31,9 +31,9 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.eager import known_values
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
-from keras_elmo.pretrained.download import ModelSource, model_files
-from keras_elmo.pretrained.formats import load_weights, read_architecture
+from keras_elmo.pretrained.formats import load_weights
 from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_model
+from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.text.characters import DistinctWords, pad_words
 from keras_elmo.text.lexicon import Lexicon
 
@@ -64,7 +64,8 @@ class ElmoLayer(keras.layers.Layer):
     Args:
         model: What to load: a name of `list_models()`; a folder or archive (zip, tar.gz) of a model
             of bilm-tf, of this package or of ELMoForManyLangs; a pair `(options, weights)` of
-            paths; or `None` for fresh weights.
+            paths; `"hf://user/repo"` or `"hf://user/repo@revision"` of the Hugging Face Hub; or
+            `None` for fresh weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
         output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
         num_mixes: Number of mixes, each with weights of its own. More than one give a list. Not
@@ -181,10 +182,10 @@ class ElmoLayer(keras.layers.Layer):
                 )
             self._set_up(config, lexicon, token_embeddings)
         else:
-            with model_files(model) as (options, weights):
+            with locate(model) as files:
                 with weights_follow():
-                    self._set_up(*read_architecture(options, weights), token_embeddings)
-                load_weights(self, self.config, weights, token_embeddings is not None)
+                    self._set_up(files.config, files.lexicon, token_embeddings)
+                load_weights(self, self.config, files.weights, token_embeddings is not None)
         self.trainable_bilm = trainable_bilm
         for mix in self.mixes:
             mix.trainable = self.trainable  # Keras tells the parts of a later change only
