@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
     from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
     from keras_elmo.training.evaluation_corpus import EvaluationCorpus
+    from keras_elmo.training.index import CorpusIndex
     from keras_elmo.training.language_model import BidirectionalLanguageModel
     from keras_elmo.training.loading import load_language_model
     from keras_elmo.training.optimizer import bilm_tf_optimizer
@@ -44,6 +45,7 @@ __all__ = [
     "BiLMStack",
     "BidirectionalLanguageModel",
     "CharCNNEmbedding",
+    "CorpusIndex",
     "ElmoConfig",
     "ElmoLayer",
     "Embedder",
@@ -84,6 +86,7 @@ _MODULES = {
     "ElmoConfig": "config",
     "Embedder": "embedding.embedder",
     "EvaluationCorpus": "training.evaluation_corpus",
+    "CorpusIndex": "training.index",
     "LanguageModelCorpus": "training.corpus",
     "Lexicon": "text.lexicon",
     "TrainingCheckpoint": "training.checkpoint",

@@ -54,6 +54,12 @@ class TextReport:
         """Words that a language model predicts in one direction: all tokens and sentence ends."""
         return self.tokens + self.sentences
 
+    def lines(self) -> list[str]:
+        """What was read, and what was odd about it, to print."""
+        sizes = ((self.files, "file"), (self.sentences, "sentence"), (self.tokens, "token"))
+        head = f"Corpus: {', '.join(counted(*size) for size in sizes)}"
+        return [head, *(f"        {oddity}" for oddity in self.oddities())]
+
     def oddities(self) -> list[str]:
         """Phrases about what may be unexpected in the corpus."""
         names = ", ".join(self.empty_files[:3]) + ", ..." * (len(self.empty_files) > 3)

@@ -47,7 +47,6 @@ class TextBatches(abc.ABC):
             setattr(self, name, int(value))
         self.index = self._make_index()
         self._vocabulary_ids = self.index.vocabulary_ids(self.vocabulary)
-        self._scratch = np.zeros(len(self._vocabulary_ids), np.int32)
 
     def _make_index(self):
         return self.files if isinstance(self.files, CorpusIndex) else CorpusIndex.build(self.files)
@@ -107,13 +106,13 @@ class TextBatches(abc.ABC):
 
     def _characters(self, inputs):
         """The characters of the inputs, ids of the index `(directions, B, T)`."""
-        # Sorting the inputs would take much longer than this table of the distinct words.
-        places = self._scratch
-        places[inputs.ravel()] = 1
-        words = np.flatnonzero(places)
+        # Marking the distinct words in a table is several times as fast as sorting the inputs.
+        is_used = np.zeros(len(self._vocabulary_ids), bool)
+        is_used[inputs.ravel()] = True
+        words = np.flatnonzero(is_used)
+        places = np.empty(len(is_used), np.int32)
         places[words] = np.arange(len(words))
         index = places[inputs]
-        places[words] = 0
         rows = self._character_ids[words].astype(np.int32)
         if self.widest_filter is not None:
             rows = trim_characters(rows, self.widest_filter)

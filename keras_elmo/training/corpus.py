@@ -95,7 +95,8 @@ class LanguageModelCorpus(TextBatches):
         take about a second.
         """
         size = self.batch_size, self.unroll_steps
-        for pieces in itertools.islice(packed(self.index.starts, self._order(), *size), first, None):
+        windows = packed(self.index.starts, self._order(), *size)
+        for pieces in itertools.islice(windows, first, None):
             yield self.batch(*places(*pieces, self.batch_size))
 
     def dataset(self, first: int = 0, repeat: bool = False) -> Any:

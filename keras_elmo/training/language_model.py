@@ -366,9 +366,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             self.config, vocabulary_size=self.vocabulary_size, training_options=options
         )
         softmax = self.softmax_kernel, self.softmax.bias
-        write_model(
-            folder, self.backbone, softmax=softmax, vocabulary=vocabulary, config=config
-        )
+        write_model(folder, self.backbone, softmax=softmax, vocabulary=vocabulary, config=config)
 
     def check_vocabulary(self, vocabulary: Vocabulary | None) -> None:
         """Raises ValueError if a vocabulary is given and not of this model's size."""

@@ -236,7 +236,8 @@ class TrainingSettings:
             if number is not None:
                 object.__setattr__(self, field.name, number.checked(value, field.name))
             if choices is not None and value not in choices:
-                raise ValueError(f"{field.name} must be one of {', '.join(choices)}, got {value!r}.")
+                names = ", ".join(choices)
+                raise ValueError(f"{field.name} must be one of {names}, got {value!r}.")
         if self.dtype == "bfloat16" and self.optimizer == "adam":
             raise ValueError(BFLOAT16_ADAM)
         for one, other in (("epochs", "steps"), ("preset", "options")):

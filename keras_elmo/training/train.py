@@ -138,7 +138,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     before = _settings_before(folder, settings, config)
     files = _texts(settings.files, folder)
     index = CorpusIndex.build(files, folder / "index", show_progress=show_progress)
-    _log_report(index.report)
+    for line in index.report.lines():
+        _log.info(line)
     vocabulary = _vocabulary(settings, folder, index)
     batch_words = settings.batch_size * settings.unroll_steps
     steps_per_pass = index.report.predictions // batch_words
@@ -172,7 +173,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     held_out = _held_out(settings, config, vocabulary, shard)
     step = checkpoint.restore(model, corpus)
     with progress_bar("training", total=num_steps, shown=show_progress) as bar:
-        report = _Report(folder / "log.csv", checkpoint, num_steps, steps_per_pass, batch_words, bar)
+        sizes = num_steps, steps_per_pass, batch_words
+        report = _Report(folder / "log.csv", checkpoint, *sizes, bar)
         for initial_epoch, epochs, steps in _parts(step, num_steps, settings.checkpoint_every):
             model.fit(
                 corpus.for_keras(checkpoint.step),
@@ -375,13 +377,6 @@ def _parts(first: int, last: int, every: int) -> Iterable[tuple[int, int, int]]:
         yield epoch, epoch + (end - begin) // steps, steps
 
 
-def _log_report(report):
-    sizes = ((report.files, "file"), (report.sentences, "sentence"), (report.tokens, "token"))
-    _log.info("Corpus: %s", ", ".join(counted(*size) for size in sizes))
-    for oddity in report.oddities():
-        _log.info("        %s", oddity)
-
-
 def _log_plan(model, settings, num_steps, steps_per_pass):
     bilm = count_parameters(model.config)
     softmax = model.softmax.count_params()
@@ -423,8 +418,8 @@ class _Report(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self._done = batch + 1
         if self._bar.is_shown:
-            step = self._checkpoint.step + self._done
-            self._bar.update(step, f"perplexity {logs['perplexity']:.1f}, {self._speed():,.0f} words/s")
+            text = f"perplexity {logs['perplexity']:.1f}, {self._speed():,.0f} tokens/s"
+            self._bar.update(self._checkpoint.step + self._done, text)
 
     def on_test_begin(self, logs=None):
         self._epoch_speed = self._speed()
@@ -434,11 +429,12 @@ class _Report(keras.callbacks.Callback):
         has_held_out = "val_perplexity" in logs
         speed = self._epoch_speed if has_held_out else self._speed()
         logs["tokens_per_second"] = speed
-        minutes = (self._num_steps - step) * self._batch_words / speed / 60
+        minutes = round((self._num_steps - step) * self._batch_words / speed / 60)
         shown = [f"step {step:,}", f"perplexity {logs['perplexity']:.1f}"]
         if has_held_out:
             shown.append(f"held-out {logs['val_perplexity']:.1f}")
-        shown.append(f"{speed:,.0f} tokens/s, about {int(minutes // 60)} h {minutes % 60:.0f} min to go")
+        shown.append(f"{speed:,.0f} tokens/s")
+        shown.append(f"about {minutes // 60} h {minutes % 60} min to go")
         _log.info(", ".join(shown))
         self.rows.append(self._row(epoch, step, **logs))
         self._write()
