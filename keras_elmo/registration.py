@@ -5,6 +5,7 @@ import sys
 from importlib.abc import MetaPathFinder
 
 CLASSES = {
+    "Backbone": "layers.backbone",
     "BiLMStack": "layers.bilm_stack",
     "BidirectionalLanguageModel": "training.language_model",
     "CharCNNEmbedding": "layers.char_cnn_embedding",

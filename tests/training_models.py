@@ -54,7 +54,7 @@ def write_tf1_checkpoint(model, prefix, steps):
     """
     import tensorflow as tf
 
-    arrays = {entry.name: array_of(model, entry) for entry in weight_table(model.config)}
+    arrays = {entry.name: array_of(model.backbone, entry) for entry in weight_table(model.config)}
     named = {f"lm/{name}": array for name, array in arrays.items() if "RNN" not in name}
     for d in range(model.config.num_directions):
         for i in range(model.config.num_layers):

@@ -33,8 +33,8 @@ def read_architecture(
 
 
 def load_weights(
-    owner: Any, config: ElmoConfig, weights: str | os.PathLike, without_token_encoder: bool = False
+    backbone: Any, weights: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
     """Loads a weights file of `model_files`, as `keras_elmo.pretrained.hdf5.load_weights` does."""
     load = many_languages.load_weights if is_of_many_languages(Path(weights)) else hdf5.load_weights
-    load(owner, config, weights, without_token_encoder)
+    load(backbone, weights, without_token_encoder)

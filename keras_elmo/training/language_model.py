@@ -13,19 +13,15 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.layers.builders import (
-    add_state,
-    check_size,
-    make_bilm,
-    make_token_encoder,
-    reset_state,
-)
+from keras_elmo.layers.backbone import Backbone
+from keras_elmo.layers.bilm_stack import BiLMStack
+from keras_elmo.layers.carried_state import CarriedState
 from keras_elmo.layers.configured import Configured
 from keras_elmo.ops.gather import gather
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.hdf5 import load_weights, read_softmax, variables_and_values, write_model
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
-from keras_elmo.pretrained.weight_table import weight_table
+from keras_elmo.pretrained.weight_table import check_size, weight_table
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES, prefetched
 from keras_elmo.training.checkpoint import TrainingCheckpoint
@@ -144,8 +140,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         self.num_negative_samples = num_negative_samples
         self.share_embedding_softmax = values["share_embedding_softmax"]
         self.carry_state = carry_state
-        self.token_encoder = make_token_encoder(config, self.dtype_policy)
-        self.bilm = make_bilm(config, self.dtype_policy, self.dropout)
+        self.backbone = Backbone(config, self.dropout, dtype=self.dtype_policy, name="backbone")
         self.softmax = WordSoftmax(
             vocabulary_size,
             num_negative_samples=num_negative_samples if self.is_sampled else None,
@@ -160,8 +155,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         if self.built:
             return
         config = self.config
-        self.token_encoder.build((None, None, config.max_characters_per_token))
-        self.bilm.build((None, None, config.projection_dim))
+        self.backbone.build()
         self.softmax.build((None, config.projection_dim))
         # Evaluation has a state of its own: it must not disturb that of training.
         self.training_state = self._add_state("training") if self.carry_state else None
@@ -169,8 +163,18 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         self.built = True
 
     def _add_state(self, name):
-        names, options = (f"{name}_h", f"{name}_c"), {"aggregation": "only_first_replica"}
-        return add_state(self, self.bilm, self.batch_size, names, **options)
+        options = {"aggregation": "only_first_replica"}
+        return CarriedState(self, self.backbone, self.batch_size, name, **options)
+
+    @property
+    def token_encoder(self) -> keras.layers.Layer:
+        """The layer from ids to token vectors; see `Backbone`."""
+        return self.backbone.token_encoder
+
+    @property
+    def bilm(self) -> BiLMStack:
+        """The LSTMs over token vectors."""
+        return self.backbone.bilm
 
     @property
     def is_sampled(self) -> bool:
@@ -187,20 +191,18 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def call(self, inputs, training=False):
         streams = self.token_vectors(inputs)
-        variables = self.training_state if training else self.evaluation_state
-        if variables is None:
+        carried = self.training_state if training else self.evaluation_state
+        if carried is None:
             state = self.zero_state(ops.shape(streams[0])[0])
             return self.bilm.read_streams(streams, state, training)[0]
-        state = tuple(own_rows(ops.convert_to_tensor(one)) for one in variables)
+        state = tuple(map(own_rows, carried.read()))
         if streams[0].shape[0] not in (None, state[0].shape[0]):
             raise ValueError(
                 f"A batch of {streams[0].shape[0]} rows does not fit the {self.batch_size} states "
                 "that this model carries: make model and corpus with the same batch_size."
             )
-        # Copies: PyTorch needs the old values for the gradient when the new ones are in place.
-        tops, state = self.bilm.read_streams(streams, tuple(map(ops.copy, state)), training)
-        for variable, one in zip(variables, state):
-            variable.assign(all_rows(ops.stop_gradient(ops.cast(one, variable.dtype))))
+        tops, state = self.bilm.read_streams(streams, state, training)
+        carried.write(tuple(map(all_rows, state)))
         return tops
 
     def token_vectors(self, inputs: dict[str, Any]) -> list[Any]:
@@ -441,11 +443,13 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def reset_states(self) -> None:
         """Sets the LSTM state that training carries from window to window to zero."""
-        reset_state(self.training_state)
+        if self.training_state is not None:
+            self.training_state.reset()
 
     def reset_evaluation_states(self) -> None:
         """Sets the LSTM state that evaluation carries from window to window to zero."""
-        reset_state(self.evaluation_state)
+        if self.evaluation_state is not None:
+            self.evaluation_state.reset()
 
     def export_hdf5(self, folder: str | os.PathLike, vocabulary: Vocabulary | None = None) -> None:
         """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax.
@@ -480,7 +484,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             self.config, vocabulary_size=self.vocabulary_size, training_options=options
         )
         softmax = self.softmax_kernel, self.softmax.bias
-        write_model(folder, self, config, softmax=softmax, vocabulary=vocabulary)
+        write_model(folder, self.backbone, softmax=softmax, vocabulary=vocabulary, config=config)
 
     def load_hdf5(self, model: Any) -> bool:
         """Loads the weights of a model, and the softmax.hdf5 beside them, if any.
@@ -505,7 +509,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                     f"{self.vocabulary_size:,}. Load it into a model of that size, and take over "
                     "the words in both with `start_from`."
                 )
-            load_weights(self, self.config, weights)
+            load_weights(self.backbone, weights)
         if softmax is None:
             return False
         for variable, value in zip((self.softmax_kernel, self.softmax.bias), softmax):
@@ -551,7 +555,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
     def _by_variable(self, arrays):
         """Pairs of a variable and its part of arrays that are named as in `weight_table`."""
         for entry in weight_table(self.config):
-            yield from variables_and_values(self, entry, arrays[entry.name])
+            yield from variables_and_values(self.backbone, entry, arrays[entry.name])
         if not self.share_embedding_softmax:
             yield self.softmax.kernel, arrays["softmax/W"]
         yield self.softmax.bias, arrays["softmax/b"]

@@ -48,7 +48,7 @@ def grouped_variables(model):
     """Names of TF1 with the variables that hold each array, and whether they are transposed."""
     groups = {
         tf1_name(entry.name): (
-            [variable_at(model, path) for path in entry.variables],
+            [variable_at(model.backbone, path) for path in entry.variables],
             "/LSTMCell/W_" in entry.name,
         )
         for entry in weight_table(model.config)
@@ -128,7 +128,7 @@ def test_training(run):
 
 
 def check_state(model, golden):
-    for part, variable in zip("hc", model.training_state):
+    for part, variable in zip("hc", model.training_state.variables):
         state = to_numpy(variable.value)
         for d, direction in enumerate(("fw", "bw")):
             for layer in range(2):

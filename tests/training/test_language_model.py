@@ -167,13 +167,13 @@ def test_state_is_carried_and_reset_and_evaluation_leaves_it():
     model = tiny_model(dropout=0.0)
     model.compile()
     model.fit(tiny_corpus(), steps_per_epoch=2, verbose=0)
-    state = [to_numpy(v.value) for v in model.training_state]
+    state = [to_numpy(v.value) for v in model.training_state.variables]
     assert all(np.abs(part).min(axis=(1, 2, 3)).any() for part in state)
     model.evaluate(held_out(), verbose=0)
-    for before, variable in zip(state, model.training_state):
+    for before, variable in zip(state, model.training_state.variables):
         np.testing.assert_array_equal(before, to_numpy(variable.value))
     model.reset_states()
-    assert not any(to_numpy(v.value).any() for v in model.training_state)
+    assert not any(to_numpy(v.value).any() for v in model.training_state.variables)
 
 
 def test_trained_weights_in_a_frozen_layer(tmp_path):
