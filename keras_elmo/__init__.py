@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from keras_elmo.export.convert import convert
     from keras_elmo.export.onnx import export_onnx
     from keras_elmo.export.saved_model import export_saved_model
+    from keras_elmo.layers.backbone import Backbone
     from keras_elmo.layers.bilm_stack import BiLMStack
     from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
     from keras_elmo.layers.elmo_layer import ElmoLayer
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from keras_elmo.training.settings import TrainingSettings
 
 __all__ = [
+    "Backbone",
     "BiLMStack",
     "BidirectionalLanguageModel",
     "CharCNNEmbedding",

@@ -5,11 +5,11 @@ import sys
 from importlib.abc import MetaPathFinder
 
 CLASSES = {
+    "Backbone": "layers.backbone",
     "BiLMStack": "layers.bilm_stack",
     "BidirectionalLanguageModel": "training.language_model",
     "CharCNNEmbedding": "layers.char_cnn_embedding",
-    "ClippedAdagrad": "training.optimizer",
-    "ClippedAdam": "training.optimizer",
+    "FusedAdagrad": "training.optimizer",
     "Elmo": "compat",
     "ElmoLayer": "layers.elmo_layer",
     "Highway": "layers.highway",

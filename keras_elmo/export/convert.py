@@ -95,9 +95,9 @@ def _written(layer, output, format, dtype, overwrite) -> Iterator[str]:
 
 def _write(layer, folder, format, dtype):
     if format == "hdf5":
-        hdf5.write_model(folder, layer, layer.config, lexicon=layer.lexicon, dtype=dtype)
+        hdf5.write_model(folder, layer.backbone, lexicon=layer.lexicon, dtype=dtype)
     else:
-        many_languages.write_model(folder, layer, layer.config, layer.lexicon)
+        many_languages.write_model(folder, layer.backbone, layer.lexicon)
 
 
 def _check_many_languages(layer):

@@ -5,12 +5,12 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.initializers import RandomNormal, RandomUniform
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.dense import Dense
 from keras_elmo.layers.highway import Highway
-from keras_elmo.layers.initializers import normal, uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
@@ -87,9 +87,9 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
                 width,
                 data_format="channels_last",
                 kernel_initializer=(
-                    uniform(0.05)
+                    RandomUniform(-0.05, 0.05)
                     if activation == "relu"
-                    else normal((width * char_embedding_dim) ** -0.5)
+                    else RandomNormal(stddev=(width * char_embedding_dim) ** -0.5)
                 ),
                 dtype=self.dtype_policy,
                 name=f"convolution_{i}",
@@ -103,7 +103,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         if config.projects_characters:
             self.projection = Dense(
                 projection_dim,
-                kernel_initializer=normal(config.num_filters**-0.5),
+                kernel_initializer=RandomNormal(stddev=config.num_filters**-0.5),
                 dtype=self.dtype_policy,
                 name="projection",
             )
@@ -111,7 +111,9 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
     def build(self, input_shape: tuple) -> None:
         # The padding of a sentence, id 0, has the zero vector and no row of its own.
         self.char_embedding = self.add_weight(
-            (self.num_characters, self.char_embedding_dim), uniform(1.0), name="char_embedding"
+            (self.num_characters, self.char_embedding_dim),
+            RandomUniform(-1.0, 1.0),
+            name="char_embedding",
         )
         for convolution in self.convolutions:
             convolution.build((None, input_shape[-1], self.char_embedding_dim))

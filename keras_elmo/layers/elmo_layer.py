@@ -9,19 +9,15 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
-from keras_elmo.layers.bilm_stack import mask_of_layers
-from keras_elmo.layers.builders import (
-    add_state,
-    make_bilm,
-    make_char_encoder,
-    make_token_encoder,
-    reset_state,
-)
-from keras_elmo.layers.initializers import weights_follow
+from keras_elmo.layers.backbone import Backbone
+from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
+from keras_elmo.layers.carried_state import CarriedState
+from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.token_mask import TokenMask
 from keras_elmo.layers.unicode_char_encoder import (
+    UnicodeCharEncoder,
     as_batch,
     check_string_tensor,
     distinct_words,
@@ -183,9 +179,8 @@ class ElmoLayer(keras.layers.Layer):
             self._set_up(config, lexicon, token_embeddings)
         else:
             with locate(model) as files:
-                with weights_follow():
-                    self._set_up(files.config, files.lexicon, token_embeddings)
-                load_weights(self, self.config, files.weights, token_embeddings is not None)
+                self._set_up(files.config, files.lexicon, token_embeddings)
+                load_weights(self.backbone, files.weights, token_embeddings is not None)
         self.trainable_bilm = trainable_bilm
         for mix in self.mixes:
             mix.trainable = self.trainable  # Keras tells the parts of a later change only
@@ -196,9 +191,8 @@ class ElmoLayer(keras.layers.Layer):
             token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
             config, lexicon = config.with_word_input(len(token_embeddings)), None
         self.config, self.lexicon = config, lexicon
-        self.char_encoder = make_char_encoder(config, lexicon) if config.reads_text else None
-        self.token_encoder = make_token_encoder(config, self.bilm_dtype_policy)
-        self.bilm = make_bilm(config, self.bilm_dtype_policy)
+        self.char_encoder = _char_encoder(config, lexicon) if config.reads_text else None
+        self.backbone = Backbone(config, dtype=self.bilm_dtype_policy, name="backbone")
         self.mixes = [
             WeightedLayerSum(
                 use_top_only=self.use_top_only,
@@ -220,14 +214,22 @@ class ElmoLayer(keras.layers.Layer):
         config = self.config
         if self.char_encoder is not None:
             self.char_encoder.build()
-        self.token_encoder.build((None, None, config.row_width))
-        self.bilm.build((None, None, config.projection_dim))
+        self.backbone.build()
         for mix in self.mixes:
             mix.build((None, config.num_layers + 1, None, config.output_dim))
+        self.state = None
         if self.stateful:
-            names = ("hidden_state", "cell_state")
-            rows = self.max_batch_size
-            self.hidden_state, self.cell_state = add_state(self, self.bilm, rows, names)
+            self.state = CarriedState(self, self.backbone, self.max_batch_size)
+
+    @property
+    def token_encoder(self) -> keras.layers.Layer:
+        """The layer from ids to token vectors; see `Backbone`."""
+        return self.backbone.token_encoder
+
+    @property
+    def bilm(self) -> BiLMStack:
+        """The LSTMs over token vectors."""
+        return self.backbone.bilm
 
     @property
     def trainable_bilm(self) -> bool:
@@ -246,8 +248,7 @@ class ElmoLayer(keras.layers.Layer):
         self._freeze_or_thaw_bilm()
 
     def _freeze_or_thaw_bilm(self):
-        for part in (self.token_encoder, self.bilm):
-            part.trainable = self._trainable_bilm and self.trainable
+        self.backbone.trainable = self._trainable_bilm and self.trainable
 
     def __call__(self, inputs, *args, **kwargs):
         inputs = self._prepared(inputs)
@@ -328,19 +329,14 @@ class ElmoLayer(keras.layers.Layer):
                 f"A batch of {batch_size} sentences is more than max_batch_size="
                 f"{self.max_batch_size}, the rows of the state that is kept."
             )
-        variables = (self.hidden_state, self.cell_state)
-        # Copies: PyTorch needs the old values for the gradient when the new ones are in place.
-        before = [ops.copy(variable) for variable in variables]
-        layers, states = self.bilm(
+        layers, state = self.bilm(
             tokens,
             mask=mask,
-            initial_state=tuple(state[:batch_size] for state in before),
+            initial_state=tuple(part[:batch_size] for part in self.state.read()),
             return_state=True,
             training=training,
         )
-        for variable, state, old in zip(variables, states, before):
-            state = ops.stop_gradient(ops.cast(state, variable.dtype))
-            variable.assign(ops.concatenate([state, old[batch_size:]]))
+        self.state.write(state)
         return layers
 
     def reset_states(self) -> None:
@@ -351,7 +347,7 @@ class ElmoLayer(keras.layers.Layer):
         """
         if not self.stateful:
             raise ValueError("This ElmoLayer carries no state; make it with stateful=True.")
-        reset_state((self.hidden_state, self.cell_state))
+        self.state.reset()
 
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
@@ -367,7 +363,7 @@ class ElmoLayer(keras.layers.Layer):
         >>> elmo.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        write_model(folder, self, self.config, lexicon=self.lexicon)
+        write_model(folder, self.backbone, lexicon=self.lexicon)
 
     def compute_mask(self, inputs, mask=None):
         if isinstance(inputs, keras.KerasTensor):
@@ -491,8 +487,7 @@ class ElmoLayer(keras.layers.Layer):
         # Not by Keras' own: the message of an error would have the config in it, a lexicon too.
         layer = cls(**plain)
         if source is not None:
-            layer.token_encoder.set_weights(source.token_encoder.get_weights())
-            layer.bilm.set_weights(source.bilm.get_weights())
+            layer.backbone.set_weights(source.backbone.get_weights())
         return layer
 
 
@@ -513,6 +508,23 @@ class _StringOf(str):
 
     def __reduce__(self):
         return str, (str(self),)
+
+
+def _char_encoder(config, lexicon):
+    """The layer from strings to the ids of `config`."""
+    if not config.has_lexicon:
+        return UnicodeCharEncoder(config.max_characters_per_token)
+    if lexicon is None:
+        raise ValueError("A config with a lexicon needs it: pass lexicon=, a keras_elmo.Lexicon.")
+    num_words = config.vocabulary_size if config.word_dim else None
+    expected = (num_words, config.num_characters, config.max_characters_per_token)
+    sizes = [None if x is None else len(x) for x in (lexicon.words, lexicon.characters)]
+    if (found := (*sizes, lexicon.max_characters_per_token)) != expected:
+        raise ValueError(
+            f"The lexicon belongs to a different model: the options have (words, characters, "
+            f"characters per token) {expected}, it has {found}."
+        )
+    return LexiconEncoder(lexicon)
 
 
 def _is_foreign_string_tensor(x):

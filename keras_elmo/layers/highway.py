@@ -3,9 +3,9 @@
 from typing import Any
 
 import keras
+from keras.initializers import RandomNormal
 
 from keras_elmo.layers.dense import Dense
-from keras_elmo.layers.initializers import normal
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -44,7 +44,7 @@ class Highway(keras.layers.Layer):
         return Dense(
             dim,
             activation,
-            kernel_initializer=normal(dim**-0.5),
+            kernel_initializer=RandomNormal(stddev=dim**-0.5),
             bias_initializer=bias_initializer,
             dtype=self.dtype_policy,
             name=name,

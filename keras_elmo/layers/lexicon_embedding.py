@@ -5,12 +5,12 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.initializers import RandomUniform
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.dense import Dense
-from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
@@ -90,7 +90,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
             )
         self.word_projection = Dense(
             projection_dim,
-            kernel_initializer=glorot_uniform(),
+            kernel_initializer="glorot_uniform",
             use_bias=self.characters is None,  # that of the characters has one
             dtype=self.dtype_policy,
             name="word_projection",
@@ -100,7 +100,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
         shape = (self.vocabulary_size, self.word_dim)
         # Keras would cast the whole table, of which a batch needs few rows.
         options = {"name": "word_embedding", "autocast": False}
-        self.word_embedding = self.add_weight(shape, uniform(1.0), **options)
+        self.word_embedding = self.add_weight(shape, RandomUniform(-1.0, 1.0), **options)
         self.word_projection.build((None, self.word_dim))
         if self.characters is not None:
             width = input_shape[-1]

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
+from keras.initializers import RandomUniform
 
 from keras_elmo.layers.configured import Configured
-from keras_elmo.layers.initializers import glorot_uniform, uniform
 from keras_elmo.layers.recurrent import Recurrent
 from keras_elmo.ops.lstm import LSTMSpec, lstm, product_over_time
 
@@ -80,15 +80,17 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
         input_dim, gates = input_shape[-1], 4 * self.units
         # The file has both kernels in one array: glorot's bound is that of the whole.
         limit = (6.0 / (input_dim + self.projection_dim + gates)) ** 0.5
-        self.kernel = self.add_weight((gates, input_dim), uniform(limit), name="kernel")
+        self.kernel = self.add_weight(
+            (gates, input_dim), RandomUniform(-limit, limit), name="kernel"
+        )
         self.recurrent_kernel = self.add_weight(
-            (gates, self.projection_dim), uniform(limit), name="recurrent_kernel"
+            (gates, self.projection_dim), RandomUniform(-limit, limit), name="recurrent_kernel"
         )
         self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
         self.projection_kernel = None
         if self.always_project or self.units != self.projection_dim:
             self.projection_kernel = self.add_weight(
-                (self.projection_dim, self.units), glorot_uniform(), name="projection_kernel"
+                (self.projection_dim, self.units), "glorot_uniform", name="projection_kernel"
             )
 
     def call(

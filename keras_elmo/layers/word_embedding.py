@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.initializers import RandomUniform
 
 from keras_elmo.layers.configured import Configured
-from keras_elmo.layers.initializers import uniform
 from keras_elmo.layers.placeholders import as_ids
 from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
@@ -55,7 +55,9 @@ class WordEmbedding(Configured, keras.layers.Layer):
     def build(self, input_shape: tuple | None = None) -> None:
         shape = (self.vocabulary_size, self.projection_dim)
         # Keras would cast the whole table, of which a batch needs few rows.
-        self.embedding = self.add_weight(shape, uniform(1.0), name="embedding", autocast=False)
+        self.embedding = self.add_weight(
+            shape, RandomUniform(-1.0, 1.0), name="embedding", autocast=False
+        )
 
     def call(self, inputs: Any) -> Any:
         expected = "WordEmbedding expects integer token ids"

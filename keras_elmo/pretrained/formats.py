@@ -4,14 +4,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained import hdf5, many_languages
 from keras_elmo.pretrained.folder import is_of_many_languages
 
 
 def load_weights(
-    owner: Any, config: ElmoConfig, weights: str | os.PathLike, without_token_encoder: bool = False
+    backbone: Any, weights: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
     """Loads a weights file of `locate`, as `keras_elmo.pretrained.hdf5.load_weights` does."""
     load = many_languages.load_weights if is_of_many_languages(Path(weights)) else hdf5.load_weights
-    load(owner, config, weights, without_token_encoder)
+    load(backbone, weights, without_token_encoder)

@@ -25,7 +25,7 @@ _CHECKSUM_BYTES = 4
 
 
 def load_weights(
-    owner: Any, config: ElmoConfig, path: str | os.PathLike, without_token_encoder: bool = False
+    backbone: Any, path: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
     """Loads the weights of a biLM from a bilm-tf hdf5 file of any floating-point type.
 
@@ -33,31 +33,30 @@ def load_weights(
     raises, and ValueError if an array is missing, unknown, misshapen, not of floats or not finite.
 
     Args:
-        owner: Object with the built layers `token_encoder` and `bilm`.
-        config: The model's `ElmoConfig`.
+        backbone: A built `Backbone`.
         path: The weights file; see BILM_TF.md, "Files".
-        without_token_encoder: Whether to load only the LSTMs and leave the token encoder as it is.
+        without_token_encoder: Whether to load only the LSTMs and leave the token encoder unchanged.
     """
     with open_arrays(path) as found:
-        entries = weight_table(config)
+        entries = weight_table(backbone.config)
         if without_token_encoder:
             entries = [entry for entry in entries if entry.name.startswith("RNN_")]
             found = {name: array for name, array in found.items() if name.startswith("RNN_")}
         check_arrays(path, entries, found)
         for entry in entries:
             array = _as_float32(found[entry.name])
-            for variable, value in variables_and_values(owner, entry, array):
+            for variable, value in variables_and_values(backbone, entry, array):
                 variable.assign(value)
 
 
 def write_model(
     folder: str | os.PathLike,
-    owner: Any,
-    config: ElmoConfig,
+    backbone: Any,
     softmax: tuple[Any, Any] | None = None,
     lexicon: Lexicon | None = None,
     vocabulary: Vocabulary | None = None,
     dtype: str = "float32",
+    config: ElmoConfig | None = None,
 ) -> None:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
@@ -66,12 +65,12 @@ def write_model(
 
     Args:
         folder: Where to; made if there is none. Files of those names are replaced.
-        owner: Object with the built layers `token_encoder` and `bilm`.
-        config: The model's `ElmoConfig`.
+        backbone: A built `Backbone`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
         lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
         vocabulary: The words of the softmax, written to vocabulary.txt.
         dtype: `"float32"` or `"float16"`, of the stored weights.
+        config: What options.json says in place of the backbone's config.
     """
     os.makedirs(folder, exist_ok=True)
     if softmax is None and os.path.exists(old := os.path.join(folder, "softmax.hdf5")):
@@ -83,8 +82,8 @@ def write_model(
         def partial(name):
             return stack.enter_context(atomic_write(os.path.join(folder, name)))
 
-        config.to_json(partial("options.json"))
-        _write_arrays(partial("weights.hdf5"), _arrays(owner, config, dtype))
+        (config or backbone.config).to_json(partial("options.json"))
+        _write_arrays(partial("weights.hdf5"), _arrays(backbone, dtype))
         if lexicon is not None:
             for name in lexicon.files:
                 lexicon.write(name, partial(name))
@@ -97,10 +96,10 @@ def write_model(
             vocabulary.write(partial("vocabulary.txt"))
 
 
-def _arrays(owner, config, dtype):
+def _arrays(backbone, dtype):
     most = np.finfo(dtype).max
-    for entry in weight_table(config):
-        array = array_of(owner, entry)
+    for entry in weight_table(backbone.config):
+        array = array_of(backbone, entry)
         check_finite(array, f"The array {entry.name} of this model")
         if (largest := np.abs(array).max(initial=0)) > most:
             raise ValueError(
@@ -300,28 +299,29 @@ def check_finite(array: np.ndarray, named: str) -> None:
 
 
 def variables_and_values(
-    owner: Any, entry: WeightEntry, array: np.ndarray
+    backbone: Any, entry: WeightEntry, array: np.ndarray
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """The variables that hold an array, each with its value."""
     for path, value in zip(entry.variables, entry.split(array)):
-        variable = variable_at(owner, path)
+        variable = variable_at(backbone, path)
         yield variable, value.reshape(variable.shape)
 
 
-def array_of(owner: Any, entry: WeightEntry) -> np.ndarray:
+def array_of(backbone: Any, entry: WeightEntry) -> np.ndarray:
     """The array that variables hold, float32."""
-    variables = [variable_at(owner, path) for path in entry.variables]
+    variables = [variable_at(backbone, path) for path in entry.variables]
     if any("int" in str(variable.dtype) for variable in variables):
         raise ValueError(f"{entry.name} is quantized: write the model before it is.")
     values = map(_to_float32, variables)
     return entry.join(*values).reshape(entry.shape)
 
 
-def variable_at(owner: Any, path: str) -> Any:
+def variable_at(backbone: Any, path: str) -> Any:
     """A variable by its path in the weight table, such as `"bilm.forward_lstms.0.bias"`."""
+    found = backbone
     for name in path.split("."):
-        owner = owner[int(name)] if name.isdigit() else getattr(owner, name)
-    return owner
+        found = found[int(name)] if name.isdigit() else getattr(found, name)
+    return found
 
 
 def _to_float32(variable):

@@ -88,7 +88,7 @@ def check_sizes(config: ElmoConfig, encoder: str | os.PathLike) -> None:
 
 
 def load_weights(
-    owner: Any, config: ElmoConfig, encoder: str | os.PathLike, without_token_encoder: bool = False
+    backbone: Any, encoder: str | os.PathLike, without_token_encoder: bool = False
 ) -> None:
     """Loads a model's weights, as `keras_elmo.pretrained.hdf5.load_weights` does.
 
@@ -96,7 +96,7 @@ def load_weights(
     misshapen, or a file is damaged or unsafe.
     """
     _check_is_encoder(encoder)
-    encoder = Path(encoder)
+    encoder, config = Path(encoder), backbone.config
     tables = {encoder: _encoder_table(config)}
     if not without_token_encoder:
         tables[encoder.with_name(PICKLED_EMBEDDER)] = _embedder_table(config)
@@ -108,7 +108,7 @@ def load_weights(
         for path, entries in tables.items():
             for entry in entries:
                 array = found[path][entry.name].read()
-                for variable, value in variables_and_values(owner, entry, array):
+                for variable, value in variables_and_values(backbone, entry, array):
                     variable.assign(value)
 
 
@@ -120,11 +120,9 @@ def _check_is_encoder(path):
         )
 
 
-def write_model(
-    folder: str | os.PathLike, owner: Any, config: ElmoConfig, lexicon: Lexicon
-) -> None:
+def write_model(folder: str | os.PathLike, backbone: Any, lexicon: Lexicon) -> None:
     """Writes a model that has a lexicon as ELMoForManyLangs reads it, into an empty folder."""
-    folder = Path(folder)
+    folder, config = Path(folder), backbone.config
     lexicon.to_folder(folder)
     if lexicon.words is None:  # the original's training writes one, too
         (folder / WORDS_FILE).write_text("", encoding="utf-8")
@@ -135,7 +133,7 @@ def write_model(
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     tables = {PICKLED_ENCODER: _encoder_table(config), PICKLED_EMBEDDER: _embedder_table(config)}
     for name, entries in tables.items():
-        arrays = [(e.name, e.shape, functools.partial(array_of, owner, e)) for e in entries]
+        arrays = [(e.name, e.shape, functools.partial(array_of, backbone, e)) for e in entries]
         write_state_dict(folder / name, arrays)
 
 

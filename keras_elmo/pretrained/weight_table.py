@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     import numpy as np  # not needed to count parameters, which quick commands do
 
 
+_MOST_NUMBERS = 1 << 30
+
+
 @dataclasses.dataclass(frozen=True)
 class WeightEntry:
     """One array of a weights file.
 
     Args:
         name, shape: Those of the array in the file.
-        variables: Paths of the layers' variables that hold it, from the owner of `token_encoder`
-            and `bilm`.
+        variables: Paths of the layers' variables that hold it, from the `Backbone`.
         split: Makes the values of these variables, to be reshaped, from the array.
         join: Makes the array, to be reshaped, from the values.
     """
@@ -56,6 +58,17 @@ def weight_table(config: ElmoConfig) -> list[WeightEntry]:
 def count_parameters(config: ElmoConfig) -> int:
     """Number of parameters of a biLM, without the softmax, which is not stored with it."""
     return sum(entry.size for entry in weight_table(config))
+
+
+def check_size(what: str, count: int) -> None:
+    """Raises ValueError if a config asks for more than 2**30 numbers: it may come from anybody.
+
+    Each of its options may be plausible by itself. The paper's model has a tenth of that number.
+    """
+    if count > _MOST_NUMBERS:
+        raise ValueError(
+            f"{what} would have {count:,} numbers; at most {_MOST_NUMBERS:,} are allowed."
+        )
 
 
 def check_declared_bytes(path: str | os.PathLike, declared: int) -> None:

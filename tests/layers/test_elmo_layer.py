@@ -282,7 +282,7 @@ def test_state_is_carried_in_predict_and_only_the_first_rows_change():
     elmo = ElmoLayer(TINY, stateful=True, max_batch_size=6)
     model = on_ids(elmo)
     first = model.predict_on_batch(IDS)
-    hidden = to_numpy(elmo.hidden_state)
+    hidden = to_numpy(elmo.state.read()[0])
     assert hidden[:4].any(axis=(1, 2, 3)).all()
     assert not hidden[4:].any()
     second = model.predict_on_batch(IDS)

@@ -39,7 +39,7 @@ def test_carried_state(variant):
             found = layers[call["rows"].index(i), :, : len(texts["sentences"][i])]
             assert_close(found, outputs[f"call_{k}_{j}"], tolerance=1e-5)
         num_rows = outputs[f"call_{k}_h"].shape[1]
-        state = to_numpy(elmo.hidden_state.value)[:num_rows]  # rows, directions, layers, P
+        state = to_numpy(elmo.state.variables[0].value)[:num_rows]  # rows, directions, layers, P
         state = np.moveaxis(state, 2, 0).reshape(outputs[f"call_{k}_h"].shape)
         assert_close(state, outputs[f"call_{k}_h"], tolerance=1e-5)
 
@@ -129,7 +129,7 @@ def test_a_fresh_layer_needs_a_lexicon_of_its_size():
     assert ElmoLayer(None, config=config, lexicon=lexicon)(["the cat 猫"]).shape == (1, 3, 8)
     with pytest.raises(ValueError, match="needs it: pass lexicon="):
         ElmoLayer(None, config=config)
-    with pytest.raises(ValueError, match="The lexicon is of another model"):
+    with pytest.raises(ValueError, match="The lexicon belongs to a different model"):
         ElmoLayer(None, config=config, lexicon=small_lexicon(width=13))
 
 

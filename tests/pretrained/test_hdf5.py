@@ -233,7 +233,7 @@ def test_weights_of_another_architecture_change_nothing():
     elmo = ElmoLayer(TINY)
     before = [to_numpy(weight).copy() for weight in elmo.weights]
     with pytest.raises(ValueError, match=r"unknown RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/B"):
-        hdf5.load_weights(elmo, elmo.config, GOLDEN / "three_layers" / "weights.hdf5")
+        hdf5.load_weights(elmo.backbone, GOLDEN / "three_layers" / "weights.hdf5")
     for old, weight in zip(before, elmo.weights):
         np.testing.assert_array_equal(old, to_numpy(weight))
 
@@ -252,7 +252,7 @@ def test_other_files_are_refused(folder):
     with pytest.raises(ValueError, match=r"\(26 bytes\) is not a complete hdf5 file"):
         ElmoLayer(folder)
     with pytest.raises(FileNotFoundError, match="There is no weights file"):
-        hdf5.load_weights(None, ElmoConfig(), folder)
+        hdf5.load_weights(None, folder)
 
 
 def test_the_file_is_opened_once(monkeypatch):
@@ -290,7 +290,7 @@ def test_a_full_disk_leaves_the_old_files_alone(folder, monkeypatch, capfd):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     words = folder.parent / "words.h5"
     for name, write in {
-        "weights.hdf5": lambda: hdf5.write_model(folder, elmo, elmo.config, softmax),
+        "weights.hdf5": lambda: hdf5.write_model(folder, elmo.backbone, softmax),
         "words.h5": lambda: hdf5.write_token_embeddings(words, softmax[0], list("abcdefghi")),
     }.items():
         with monkeypatch.context() as patch, pytest.raises(OSError) as caught:
@@ -299,7 +299,7 @@ def test_a_full_disk_leaves_the_old_files_alone(folder, monkeypatch, capfd):
         assert caught.value.errno == 28 and os.path.basename(caught.value.filename) == name
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert os.listdir(folder.parent) == [folder.name]
-    hdf5.write_model(folder, elmo, elmo.config, softmax)
+    hdf5.write_model(folder, elmo.backbone, softmax)
     np.testing.assert_array_equal(hdf5.read_softmax(folder / "softmax.hdf5")[0], softmax[0])
     assert capfd.readouterr().err == ""
 
@@ -319,7 +319,7 @@ def test_no_file_takes_its_name_before_all_are_written(folder, monkeypatch):
 
     monkeypatch.setattr(hdf5, "_to_float32", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        hdf5.write_model(folder, elmo, elmo.config, softmax=(None, None))
+        hdf5.write_model(folder, elmo.backbone, softmax=(None, None))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == old
 
 
