@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from keras_elmo.training.language_model import BidirectionalLanguageModel
     from keras_elmo.training.loading import load_language_model
     from keras_elmo.training.optimizer import bilm_tf_optimizer
-    from keras_elmo.training.run import train
     from keras_elmo.training.settings import TrainingSettings
+    from keras_elmo.training.train import train
 
 __all__ = [
     "Backbone",
@@ -109,7 +109,7 @@ _MODULES = {
     "load_language_model": "training.loading",
     "perplexity": "training.evaluation",
     "register_model": "pretrained.registry",
-    "train": "training.run",
+    "train": "training.train",
 }
 
 register_classes()

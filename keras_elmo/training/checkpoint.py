@@ -19,6 +19,7 @@ from keras_elmo.training.devices import check_same_everywhere, is_first_process
 
 _FORMAT = 2
 _STATE = "state.json"
+_ZIP_ERRORS = zipfile.BadZipFile, RuntimeError  # the latter for features that no file here uses
 _NAME = re.compile(r"step-(\d+)\.ckpt")
 
 
@@ -244,7 +245,7 @@ def _read(path, names=()):
                 found = set(file.namelist())
                 arrays = {name: _array(file.read(name)) for name in names if name in found}
                 known = state["format"] <= _FORMAT
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, LookupError, TypeError, EOFError, *_ZIP_ERRORS) as error:
             raise DamagedCheckpointError(
                 f"{path} is not a valid checkpoint of keras_elmo: it is damaged, truncated or of a "
                 f"different kind ({error})."

@@ -57,13 +57,18 @@ def is_first_process() -> bool:
     return jax.process_index() == 0
 
 
-def check_same_everywhere(number: int, message: str) -> None:
-    """Raises ValueError unless the number is the same in all processes that train together."""
+def num_processes() -> int:
+    """How many processes train together."""
     if keras.backend.backend() != "jax":
-        return
+        return 1
     import jax
 
-    if jax.process_count() > 1:
+    return jax.process_count()
+
+
+def check_same_everywhere(number: int, message: str) -> None:
+    """Raises ValueError unless the number is the same in all processes that train together."""
+    if num_processes() > 1:
         from jax.experimental import multihost_utils
 
         if (multihost_utils.process_allgather(np.array(number)) != number).any():

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_elmo.training.batches import Batch, TextBatches, packed, places, prefetched
+from keras_elmo.training.devices import num_processes
 from keras_elmo.training.index import BEGIN_ID, CorpusIndex
 
 _PADDING = -1
@@ -89,7 +90,8 @@ class EvaluationCorpus(TextBatches):
         return self.dataset().apply(tf.data.experimental.assert_cardinality(self.num_batches))
 
     def _shape_of(self, model):
-        return {"batch_size": model.batch_size}
+        # Processes that train together have a part of the rows each.
+        return {"batch_size": model.batch_size // num_processes()}
 
     def _windows(self):
         """The places of inputs in the index, int64 `(B, T)`, forward and backward."""

@@ -5,7 +5,9 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -81,9 +83,9 @@ class CorpusIndex:
             ValueError: if there is no sentence, or a file is damaged.
         """
         paths = find_files(files)
-        temporary = None if folder is not None else tempfile.TemporaryDirectory()
-        index = cls(temporary.name if temporary else folder)
-        index._temporary = temporary  # removed with the index
+        index = cls(tempfile.mkdtemp() if folder is None else folder)
+        if folder is None:
+            weakref.finalize(index, shutil.rmtree, index.folder, ignore_errors=True)
         index.folder.mkdir(parents=True, exist_ok=True)
         key = {"format": _FORMAT, "files": _signatures(paths), "max_sentences": max_sentences}
         with filelock.FileLock(index._path("lock")):

@@ -14,8 +14,8 @@ class FusedAdagrad(keras.optimizers.Adagrad):
     def build(self, variables):
         if not self.built:
             super().build(variables)
-            accumulators = self.variables[-len(variables) :]
-            self.accumulators = {id(one): slot for one, slot in zip(variables, accumulators)}
+            slots = self.variables[-len(variables) :]
+            self._slots = {id(one.value): slot.value for one, slot in zip(variables, slots)}
 
     def update_step(self, gradient, variable, learning_rate):
         if keras.backend.backend() != "tensorflow":
@@ -24,8 +24,8 @@ class FusedAdagrad(keras.optimizers.Adagrad):
         import tensorflow as tf
 
         tf.raw_ops.ResourceApplyAdagradV2(
-            var=variable.value.handle,
-            accum=self.accumulators[id(variable)].value.handle,
+            var=variable.handle,
+            accum=self._slots[id(variable)].handle,
             lr=tf.cast(learning_rate, variable.dtype),
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=tf.cast(gradient, variable.dtype),

@@ -156,6 +156,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     model.compile(_optimizer(settings, num_steps))
     model.optimizer.build(model.trainable_variables)
     corpus = _corpus(settings, config, vocabulary, index, shard)
+    held_out = _held_out(settings, config, vocabulary, shard)
     _log_plan(model, settings, num_steps, steps_per_pass)
     if is_first_process():
         state = {
@@ -170,7 +171,6 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     callbacks = list(callbacks)
     if settings.tensorboard and is_first_process():
         callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
-    held_out = _held_out(settings, config, vocabulary, shard)
     step = checkpoint.restore(model, corpus)
     with progress_bar("training", total=num_steps, shown=show_progress) as bar:
         sizes = num_steps, steps_per_pass, batch_words
@@ -259,7 +259,8 @@ def _vocabulary(settings, folder, index):
         vocabulary = Vocabulary.from_file(own)
     else:
         vocabulary = Vocabulary.from_counts(index.word_counts.counts, size=_VOCABULARY_SIZE)
-    if not settings.start_from:  # whose vocabulary may have the order of a different corpus
+    # A model to start from may have the order of a different corpus.
+    if not is_resumed and not settings.start_from:
         vocabulary.check_order(index.word_counts)
     counts = vocabulary.counts(index.word_counts)
     known = 1 - counts[vocabulary.unknown_id] / index.report.tokens

@@ -1,5 +1,6 @@
 """The softmax over words, in full or on a sample of them."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,13 +96,14 @@ class WordSoftmax(Configured, keras.layers.Layer):
         bias, num_targets = ops.cast(self.bias, "float32"), targets.shape[0] or 1
         # In slices: each context has a logit for each word of the vocabulary.
         num_slices = min(num_targets, -(-num_targets * self.vocabulary_size // _LOGITS_AT_ONCE))
-        edges = [num_targets * i // num_slices for i in range(1, num_slices)]
+        edges = [num_targets * i // num_slices for i in range(num_slices)] + [None]
         losses = []
-        for x, words in zip(ops.split(inputs, edges), ops.split(targets, edges)):
-            logits = ops.cast(ops.matmul(x, kernel), "float32") + bias
+        for start, stop in itertools.pairwise(edges):
+            logits = ops.cast(ops.matmul(inputs[start:stop], kernel), "float32") + bias
+            words = targets[start:stop]
             loss = keras.losses.sparse_categorical_crossentropy(words, logits, from_logits=True)
             losses.append(loss)
-        return ops.concatenate(losses) if edges else losses[0]
+        return losses[0] if num_slices == 1 else ops.concatenate(losses)
 
     def initialize_bias(self, counts: np.ndarray) -> None:
         """Sets the bias to the log frequency of each word, from `Vocabulary.counts`.

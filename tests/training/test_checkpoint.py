@@ -265,8 +265,9 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
 
 
 def test_checkpoints_are_on_the_disk_before_they_take_their_names(tmp_path, monkeypatch):
+    model, path = saved(tmp_path)
     synced = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
-    _, path = saved(tmp_path)
+    save_checkpoint(path, model)
     assert [stat.S_ISDIR(found.st_mode) for found in synced] == [False, True]
     assert synced[0].st_size == path.stat().st_size

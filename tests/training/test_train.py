@@ -410,3 +410,9 @@ def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, 
     weights = (one.backbone.bilm.get_weights() for one in (result.model, elmo))
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="an error of the other backends")
+def test_other_backends_are_told_what_to_set(tmp_path):
+    with pytest.raises(ValueError, match="needs JAX: set KERAS_BACKEND=jax"):
+        train(settings(tmp_path, devices=2))
