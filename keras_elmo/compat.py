@@ -20,7 +20,7 @@ from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.token_mask import TokenMask
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.lstm import masked
-from keras_elmo.pretrained.download import ModelSource
+from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
 from keras_elmo.text.tokens import check_batch, checked_tokens

@@ -11,7 +11,7 @@ from keras_elmo.analysis import Sentence, layer_names
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
-from keras_elmo.pretrained.download import ModelSource
+from keras_elmo.pretrained.locate import ModelSource
 
 try:
     import matplotlib

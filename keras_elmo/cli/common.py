@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_elmo.atomic import check_folder, check_free, check_is_file, check_is_no_input
-from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.locate import HUB, locate
 from keras_elmo.pretrained.registry import language_model_path, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from rich.columns import Columns
     from rich.table import Table
 
-A_MODEL = "a name from `keras-elmo models`, or a folder, zip or tar.gz of a model"
+A_MODEL = (
+    "a name from `keras-elmo models`, a folder, zip or tar.gz of a model, or hf://user/repo of the "
+    "Hugging Face Hub"
+)
 BYTES_PER_PARAMETER = 4
 MODEL_HELP = f"{A_MODEL} (default: %(default)s)"
 
@@ -89,8 +92,8 @@ def printed_log() -> Iterator[None]:
 
 def check_model(model: str) -> None:
     """Raises what is wrong with the name or the files of a model; fetches nothing."""
-    if model not in list_models():
-        with model_files(os.path.expanduser(model)):
+    if model not in list_models() and not model.startswith(HUB):
+        with locate(model):
             pass
 
 

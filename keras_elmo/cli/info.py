@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from keras_elmo.cli.common import BYTES_PER_PARAMETER, MODEL_HELP, print_table
-from keras_elmo.pretrained.download import downloaded_files, model_files
-from keras_elmo.pretrained.formats import read_architecture
+from keras_elmo.pretrained.locate import find_downloaded, locate
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
 
@@ -40,13 +39,13 @@ def _model_facts(model):
                 facts.append((name, value))
         if known.local_path is None:
             return _facts_of_published(known, facts)
-    with model_files(model) as (options, weights):
+    with locate(model) as files:
         archive = known.local_path if model in list_models() else Path(model).expanduser()
         if archive.is_file():
             facts.append(("archive", _with_size(archive)))
         else:
-            facts += [("options file", options), ("weights file", _with_size(weights))]
-        return read_architecture(options, weights)[0], facts
+            facts += [("options file", files.options), ("weights file", _with_size(files.weights))]
+        return files.config, facts
 
 
 def _with_size(path):
@@ -60,9 +59,9 @@ def _facts_of_published(known, facts):
     else:
         facts.append(("options file", f"{address}/{known.options_file}"))
         facts.append(("weights file", f"{address}/{known.weights_file}"))
-    config, files = known.config, downloaded_files(known)
-    if config is None and files:
-        config, _ = read_architecture(*files)
+    config = known.config
+    if config is None and (files := find_downloaded(known)):
+        config = files.config
     if config is None:
         hint = f"known from its files: load it once with ElmoLayer({known.name!r})"
         facts += known.architecture or [("architecture", hint)]

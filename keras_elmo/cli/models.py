@@ -1,9 +1,8 @@
 """The command `keras-elmo models`."""
 
 from keras_elmo.cli.common import BYTES_PER_PARAMETER, print_table
-from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.catalog import MANY_LANGUAGES
-from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.locate import locate
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters
 
@@ -48,8 +47,8 @@ def _sizes(model):
     """The number of parameters of a model and the size of its download, as text."""
     config, num_bytes, download = model.config, model.weights_bytes, "unknown"
     if model.local_path is not None:
-        with model_files(model.name) as (options, _):
-            config = ElmoConfig.from_json(options)
+        with locate(model.name) as files:
+            config = files.config
     num_parameters = count_parameters(config) if config else 0
     if num_bytes := num_bytes or num_parameters * BYTES_PER_PARAMETER:
         download = f"{num_bytes / 1e6:.0f} MB"

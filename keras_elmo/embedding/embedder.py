@@ -19,8 +19,8 @@ from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.quantized_bilm import QuantizedBiLM
-from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
+from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import delimited_rows, distinct
 from keras_elmo.text.tokens import check_batch, token_bytes, tokens_of, without_padding
@@ -120,7 +120,7 @@ class Embedder:
         self.batch_tokens, self.max_tokens, self.overlap = batch_tokens, max_tokens, overlap
         self.progress = progress
         if not self.config.reads_text and vocabulary is None:
-            vocabulary = vocabulary_beside(model)
+            vocabulary = _words_beside(model)
             if vocabulary is None:
                 raise ValueError(
                     "This model reads whole words: give the vocabulary (--vocabulary), in the "
@@ -485,6 +485,14 @@ class Embedder:
                 f"The word cache is of another model: its vectors of {words} are not those of this "
                 "model's token encoder. Give each model a WordCache of its own."
             )
+
+
+def _words_beside(model):
+    """The words of the vocabulary.txt beside a model's weights, if it exists."""
+    if isinstance(model, ElmoLayer):
+        return None
+    with locate(model) as files:
+        return read_words(files.vocabulary) if files.vocabulary else None
 
 
 def _joined(pieces, overlap):

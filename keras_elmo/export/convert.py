@@ -17,7 +17,7 @@ from keras_elmo.export.checks import (
 )
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained import hdf5, many_languages
-from keras_elmo.pretrained.download import ModelSource
+from keras_elmo.pretrained.locate import ModelSource
 
 FORMATS = ("hdf5", "many-languages")
 _TOLERANCES = {"float32": TOLERANCE, "float16": HALF_PRECISION_TOLERANCE}

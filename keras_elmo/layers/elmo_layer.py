@@ -1,6 +1,5 @@
 """ELMo as one layer: sentences in, contextual word vectors out."""
 
-import math
 import os
 import warnings
 from typing import Any
@@ -28,11 +27,9 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.eager import known_values
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
-from keras_elmo.pretrained.download import ModelSource, model_files
-from keras_elmo.pretrained.formats import load_weights, read_architecture
+from keras_elmo.pretrained.formats import load_weights
 from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_model
-from keras_elmo.pretrained.torch_files import read_matrix
-from keras_elmo.pretrained.weight_table import check_size
+from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.text.characters import DistinctWords, pad_words
 from keras_elmo.text.lexicon import Lexicon
 
@@ -63,7 +60,8 @@ class ElmoLayer(keras.layers.Layer):
     Args:
         model: What to load: a name of `list_models()`; a folder or archive (zip, tar.gz) of a model
             of bilm-tf, of this package or of ELMoForManyLangs; a pair `(options, weights)` of
-            paths; or `None` for fresh weights.
+            paths; `"hf://user/repo"` or `"hf://user/repo@revision"` of the Hugging Face Hub; or
+            `None` for fresh weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
         output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
         num_mixes: Number of mixes, each with weights of its own. More than one give a list. Not
@@ -80,10 +78,6 @@ class ElmoLayer(keras.layers.Layer):
             bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs are then
             token ids of `encode_token_ids`.
         lexicon: With a `config` that has one, the `Lexicon`.
-        alignment: A matrix `(2 * P, 2 * P)`, an array or the path of a file of `torch.save`, that
-            maps the vectors of layer 1 into the space of another language: they are multiplied by
-            its transpose (Schuster et al. 2019). With `model=None`, `True` for one that is loaded
-            with the weights.
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
@@ -150,7 +144,6 @@ class ElmoLayer(keras.layers.Layer):
         max_batch_size: int = 128,
         token_embeddings: str | os.PathLike | np.ndarray | None = None,
         lexicon: Lexicon | dict | None = None,
-        alignment: str | os.PathLike | np.ndarray | bool | None = None,
         dtype: str | keras.dtype_policies.DTypePolicy | None = None,
         **kwargs: Any,
     ):
@@ -171,13 +164,6 @@ class ElmoLayer(keras.layers.Layer):
         self.dropout = dropout
         self.stateful = stateful
         self.max_batch_size = max_batch_size
-        alignment = False if alignment is None else alignment
-        if alignment is True and model is not None:
-            raise ValueError(
-                "alignment=True waits for weights that are loaded later: give the matrix or the "
-                "path of its file."
-            )
-        self.is_aligned = alignment is not False
         self.supports_masking = True
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
@@ -192,11 +178,9 @@ class ElmoLayer(keras.layers.Layer):
                 )
             self._set_up(config, lexicon, token_embeddings)
         else:
-            with model_files(model) as (options, weights):
-                self._set_up(*read_architecture(options, weights), token_embeddings)
-                load_weights(self.backbone, weights, token_embeddings is not None)
-        if not isinstance(alignment, bool):
-            self._load_alignment(alignment)
+            with locate(model) as files:
+                self._set_up(files.config, files.lexicon, token_embeddings)
+                load_weights(self.backbone, files.weights, token_embeddings is not None)
         self.trainable_bilm = trainable_bilm
         for mix in self.mixes:
             mix.trainable = self.trainable  # Keras tells the parts of a later change only
@@ -236,23 +220,6 @@ class ElmoLayer(keras.layers.Layer):
         self.state = None
         if self.stateful:
             self.state = CarriedState(self, self.backbone, self.max_batch_size)
-        self.alignment = None
-        if self.is_aligned:
-            shape, options = 2 * (config.output_dim,), {"trainable": False, "autocast": False}
-            check_size("The alignment", math.prod(shape))
-            self.alignment = self.add_weight(
-                shape, "identity", "float32", name="alignment", **options
-            )
-
-    def _load_alignment(self, matrix):
-        if isinstance(matrix, (str, os.PathLike)):
-            matrix = read_matrix(matrix)
-        matrix, shape = np.asarray(matrix, "float32"), tuple(self.alignment.shape)
-        if matrix.shape != shape:
-            raise ValueError(
-                f"alignment must be a matrix {shape} for this model; got shape {matrix.shape}."
-            )
-        self.alignment.assign(matrix)
 
     @property
     def token_encoder(self) -> keras.layers.Layer:
@@ -345,7 +312,6 @@ class ElmoLayer(keras.layers.Layer):
             tokens = self.token_encoder(ops.cast(inputs, "int32"))
         # The begin of a sentence is at the first position, the end at the last valid one.
         layers, mask = self._run_bilm(tokens, mask, training)[:, :, 1:-1], mask[:, 2:]
-        layers = aligned(layers, self.alignment)
         return masked(layers, mask[:, None, :, None]), mask
 
     def _mask_with_boundaries(self, inputs):
@@ -386,7 +352,7 @@ class ElmoLayer(keras.layers.Layer):
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-        The mixes and an alignment belong to the layer and are not part of these files. A lexicon is
+        The mixes belong to the layer and are not part of these files. A lexicon is
         written beside them, as word.dic and char.dic; such a model is read by this package alone.
 
         Args:
@@ -501,7 +467,6 @@ class ElmoLayer(keras.layers.Layer):
             "l2": self.l2,
             "dropout": self.dropout,
             "trainable_bilm": self.trainable_bilm,
-            "alignment": self.is_aligned,
             "stateful": self.stateful,
             "max_batch_size": self.max_batch_size,
             "dtype": keras.dtype_policies.serialize(self.bilm_dtype_policy),
@@ -510,7 +475,7 @@ class ElmoLayer(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
-        for name in ("model", "token_embeddings", "alignment"):
+        for name in ("model", "token_embeddings"):
             if not isinstance(config.get(name), bool | None):
                 raise ValueError(
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
@@ -523,8 +488,6 @@ class ElmoLayer(keras.layers.Layer):
         layer = cls(**plain)
         if source is not None:
             layer.backbone.set_weights(source.backbone.get_weights())
-            if layer.alignment is not None and source.alignment is not None:
-                layer.alignment.assign(source.alignment)
         return layer
 
 
@@ -545,18 +508,6 @@ class _StringOf(str):
 
     def __reduce__(self):
         return str, (str(self),)
-
-
-def aligned(layers: Any, alignment: Any) -> Any:
-    """All layers `(B, L + 1, T, 2 * P)`, with layer 1 times the matrix transposed, if any.
-
-    Reference: Schuster et al. 2019, "Cross-Lingual Alignment of Contextual Word Embeddings".
-    """
-    if alignment is None:
-        return layers
-    matrix = ops.transpose(ops.cast(alignment, layers.dtype))
-    parts = [layers[:, :1], ops.matmul(layers[:, 1:2], matrix), layers[:, 2:]]
-    return ops.concatenate(parts, axis=1)
 
 
 def _char_encoder(config, lexicon):

@@ -10,13 +10,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from keras_elmo.config import ElmoConfig, read_json
-from keras_elmo.pretrained.archive import PICKLED_EMBEDDER, PICKLED_ENCODER, PICKLED_OPTIONS
+from keras_elmo.pretrained.folder import (
+    ARCHITECTURE,
+    PICKLED_EMBEDDER,
+    PICKLED_ENCODER,
+    PICKLED_OPTIONS,
+)
 from keras_elmo.pretrained.hdf5 import array_of, check_arrays, variables_and_values
 from keras_elmo.pretrained.torch_files import open_state_dict, write_state_dict
 from keras_elmo.pretrained.weight_table import TRANSPOSED, WeightEntry
 from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
-_ARCHITECTURE_FILE = "architecture.json"
 _WORD_TABLE = "word_emb_layer.embedding.weight"
 _CHARACTER_TABLE = "char_emb_layer.embedding.weight"
 # What the files name each field of an `ElmoConfig`.
@@ -123,8 +127,8 @@ def write_model(folder: str | os.PathLike, backbone: Any, lexicon: Lexicon) -> N
     if lexicon.words is None:  # the original's training writes one, too
         (folder / WORDS_FILE).write_text("", encoding="utf-8")
     for name, values in (
-        (_ARCHITECTURE_FILE, _values(config)),
-        (PICKLED_OPTIONS, {"config_path": _ARCHITECTURE_FILE}),
+        (ARCHITECTURE, _values(config)),
+        (PICKLED_OPTIONS, {"config_path": ARCHITECTURE}),
     ):
         (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     tables = {PICKLED_ENCODER: _encoder_table(config), PICKLED_EMBEDDER: _embedder_table(config)}

@@ -18,8 +18,8 @@ from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.carried_state import CarriedState
 from keras_elmo.layers.configured import Configured
 from keras_elmo.ops.gather import gather
-from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.hdf5 import load_weights, read_softmax, variables_and_values, write_model
+from keras_elmo.pretrained.locate import locate
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import check_size, weight_table
 from keras_elmo.text.vocabulary import Vocabulary
@@ -500,16 +500,15 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             ConnectionError: if a download failed.
             ValueError: if the files are of another architecture or vocabulary size.
         """
-        with model_files(model) as (_, weights):
-            path = Path(weights).with_name("softmax.hdf5")
-            softmax = read_softmax(path) if path.exists() else None
+        with locate(model) as files:
+            softmax = read_softmax(files.softmax) if files.softmax else None
             if softmax and len(softmax[1]) != self.vocabulary_size:
                 raise ValueError(
-                    f"{path} is of a vocabulary of {len(softmax[1]):,} words, this model predicts "
-                    f"{self.vocabulary_size:,}. Load it into a model of that size, and take over "
-                    "the words in both with `start_from`."
+                    f"{files.softmax} belongs to a vocabulary of {len(softmax[1]):,} words, this "
+                    f"model predicts {self.vocabulary_size:,}. Load it into a model of that size, "
+                    "and take over the words in both with `start_from`."
                 )
-            load_weights(self.backbone, weights)
+            load_weights(self.backbone, files.weights)
         if softmax is None:
             return False
         for variable, value in zip((self.softmax_kernel, self.softmax.bias), softmax):

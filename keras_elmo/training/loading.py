@@ -6,8 +6,8 @@ from pathlib import Path
 
 from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.archive import PICKLED_ENCODER
-from keras_elmo.pretrained.download import model_files
+from keras_elmo.pretrained.folder import PICKLED_ENCODER
+from keras_elmo.pretrained.locate import locate
 from keras_elmo.pretrained.registry import get_model, language_model_path, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 from keras_elmo.text.vocabulary import Vocabulary
@@ -94,8 +94,8 @@ def config_of(model: str | os.PathLike) -> ElmoConfig:
     if model in list_models():
         if get_model(model).architecture:  # told before a download
             raise ValueError(NO_LEXICON)
-        with model_files(model) as (options, _):
-            return ElmoConfig.from_json(options)
+        with locate(model) as files:
+            return files.config
     options = _options_beside(Path(model))
     if options.exists() and not _is_training(Path(model)):
         return ElmoConfig.from_json(options)

@@ -557,7 +557,7 @@ def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes)
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe")  # who opens it waits for ever
     opened = "keras_elmo.layers.elmo_layer."
-    for name in ("model_files", "read_token_embeddings", "ElmoConfig.from_json"):
+    for name in ("locate", "read_token_embeddings", "ElmoConfig.from_json"):
         monkeypatch.setattr(opened + name, lambda *_: pytest.fail("looked at a file"))
     refused = "Do not load what|from 1 to 10,000|options as a dict|needs a config|137,.* numbers"
     with pytest.raises((ValueError, TypeError), match=refused):
