@@ -15,9 +15,7 @@ WIDTH = 50
 def ours(folder, words, dtype=None, **arguments):
     from keras_elmo import ElmoLayer, Embedder
 
-    elmo = ElmoLayer(folder, dtype=None if dtype == "int8" else dtype)
-    if dtype == "int8":
-        arguments["dtype"] = dtype
+    elmo = ElmoLayer(folder, dtype=dtype)
 
     def make(batch_size):
         # The budget takes each batch whole, and no more.
@@ -39,10 +37,6 @@ def ours_uncached(folder, words):
 
 def ours_bfloat16(folder, words):
     return ours(folder, words, word_cache=1_000_000, dtype="bfloat16")
-
-
-def ours_int8(folder, words):
-    return ours(folder, words, word_cache=1_000_000, dtype="int8")
 
 
 def bilm(folder, words):

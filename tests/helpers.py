@@ -6,25 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_elmo.ops.quantization import check_int8_products
-
 GOLDEN = Path(__file__).parent / "golden" / "inference"
 """Models and outputs of bilm-tf."""
 
 TINY = GOLDEN / "default"
 VARIANTS = sorted(path.name for path in GOLDEN.iterdir() if (path / "weights.hdf5").exists())
 
-
-def _why_not_int8():
-    try:
-        check_int8_products()
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-_REASON = _why_not_int8()
-needs_int8 = pytest.mark.skipif(bool(_REASON), reason=_REASON)
 
 tensorflow_only = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",

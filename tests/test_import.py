@@ -7,10 +7,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+import keras
 import pytest
 
 import keras_elmo
 from keras_elmo.registration import CLASSES
+from training_models import CONFIG, tiny_model
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("keras", "tensorflow", "jax", "torch", "h5py")
@@ -134,23 +136,32 @@ def test_every_registered_class_is_known_before_it_is_loaded():
         "from keras_elmo.layers.highway import Highway; import keras, keras_elmo",
     ],
 )
-def test_saved_models_load_after_the_import(imports):
+def test_saved_models_load_after_the_import(imports, tmp_path):
+    elmo = keras_elmo.ElmoLayer(None, config=CONFIG)
+    inputs = keras.Input((None, CONFIG.row_width), dtype="int32")
+    keras.Model(inputs, elmo(inputs)).save(tmp_path / "elmo_layer.keras")
+    inputs = keras.Input((None, 6))
+    outputs = keras_elmo.WeightedLayerSum()(keras_elmo.BiLMStack(8, 6)(inputs))
+    keras.Model(inputs, outputs).save(tmp_path / "single_layers.keras")
+    language_model = tiny_model()
+    language_model.compile()
+    language_model.save(tmp_path / "language_model.keras")
     code = f"""
 import sys
 import zipfile
 {imports}
 assert not any(type(finder).__module__.startswith("keras_elmo") for finder in sys.meta_path)
 print("keras_elmo.training.language_model" in sys.modules)
-folder = "tests/golden/saved_before"
+folder = {str(tmp_path)!r}
 for name in ("elmo_layer", "single_layers", "language_model"):
     model = keras.models.load_model(f"{{folder}}/{{name}}.keras")
-print(int(model.optimizer.iterations), keras.saving.get_registered_name(type(model)))
+print(keras.saving.get_registered_name(type(model)))
 layer = keras.layers.deserialize(keras.layers.serialize(keras_elmo.Highway()))
 print(type(layer) is keras_elmo.Highway)
 """
     written = run_python(code, os.environ["KERAS_BACKEND"]).split("\n")
     assert written[0] == "False"
-    assert written[1] == "8 keras_elmo>BidirectionalLanguageModel"
+    assert written[1] == "keras_elmo>BidirectionalLanguageModel"
     assert written[2] == "True"
 
 

@@ -2,13 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.layers.elmo_layer import ElmoLayer, aligned
+from keras_elmo.layers.elmo_layer import ElmoLayer
 
 _FEWEST_WORDS = 8
 
@@ -53,21 +52,18 @@ class SomeWeights:
 
 
 class CompiledSentences:
-    """Token vectors to an output of `Embedder.embed`, by a `BiLMStack` or `QuantizedBiLM`."""
+    """Token vectors to an output of `Embedder.embed`, by its biLM."""
 
-    def __init__(self, layer: ElmoLayer, bilm: Any, output: str):
-        self._layer, self._bilm, self._output = layer, bilm, output
-        # On TensorFlow a `QuantizedBiLM` compiles itself.
-        variables = None if getattr(bilm, "is_compiled", False) else layer.variables
-        tokens, lengths = ((None, None, bilm.projection_dim), "float32"), ((None,), "int32")
-        self._call = _compiled(self._vectors, variables, tokens, lengths)
+    def __init__(self, layer: ElmoLayer, output: str):
+        self._layer, self._bilm, self._output = layer, layer.bilm, output
+        tokens = (None, None, layer.config.projection_dim), "float32"
+        self._call = _compiled(self._vectors, layer.variables, tokens, ((None,), "int32"))
 
     def _vectors(self, tokens, lengths=None):
         mask = None
         if lengths is not None:
             mask = ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
         layers = self._bilm(ops.cast(tokens, self._bilm.compute_dtype), mask=mask)[:, :, 1:-1]
-        layers = aligned(layers, self._layer.alignment)
         if self._output == "mix":
             layers = self._layer.mixes[0](layers, training=False)
         elif self._output == "top":
@@ -102,16 +98,16 @@ def padded(count: int, up: bool = True) -> int:
     return -(-count // step) * step if up else max(count // step * step, min(count, step))
 
 
-def _compiled(function: Callable, variables: list | None, *signature: tuple) -> Callable:
+def _compiled(function: Callable, variables: list, *signature: tuple) -> Callable:
     """A function of tensors as one of NumPy arrays. (Keras' own `predict` is not for threads.)
 
     Args:
         function: Function of tensors, of which it may be called without the last ones.
-        variables: Those that it reads; `None` for a function that compiles itself.
+        variables: Those that it reads.
         *signature: Shape and dtype of each argument.
     """
     backend, call = keras.backend.backend(), function
-    if backend == "tensorflow" and variables is not None:
+    if backend == "tensorflow":
         import tensorflow as tf
 
         specs = [tf.TensorSpec(*argument) for argument in signature]

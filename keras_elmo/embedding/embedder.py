@@ -18,7 +18,6 @@ from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.process import check_process
-from keras_elmo.layers.quantized_bilm import QuantizedBiLM
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
@@ -70,8 +69,8 @@ class Embedder:
             words have none: they look vectors up as it is.
         max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
         overlap: Tokens that two pieces share: each piece provides the half nearer to its middle.
-        dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; or `"int8"`, which
-            quantizes the LSTMs to 8 bits. With an `ElmoLayer` only `"int8"`.
+        dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`. An `ElmoLayer` has
+            its own.
         vocabulary: For models of whole words: the words in the order of the table's rows, as a list
             or a path, with `<UNK>` if there may be unknown words; `None` for the vocabulary.txt
             beside the model's files.
@@ -110,12 +109,12 @@ class Embedder:
     ):
         _check_arguments(batch_tokens, max_tokens, overlap)
         if not isinstance(model, ElmoLayer):
-            self.layer = ElmoLayer(model, dtype=None if dtype == "int8" else dtype)
-        elif dtype in (None, "int8"):
+            self.layer = ElmoLayer(model, dtype=dtype)
+        elif dtype is None:
             self.layer = model
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
-        self.dtype = "int8" if dtype == "int8" else self.layer.bilm_dtype_policy.name
+        self.dtype = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
         self.batch_tokens, self.max_tokens, self.overlap = batch_tokens, max_tokens, overlap
         self.progress = progress
@@ -148,8 +147,7 @@ class Embedder:
         self._cache_of_weights()
         names = ("batch_tokens", "word_cache", "max_tokens", "overlap", "vocabulary", "progress")
         arguments = {name: getattr(self, name) for name in names}
-        dtype = "int8" if self.dtype == "int8" else None  # otherwise the layer's own
-        return functools.partial(type(self), dtype=dtype, **arguments), (self.layer,)
+        return functools.partial(type(self), **arguments), (self.layer,)
 
     @property
     def dim(self) -> int:
@@ -441,22 +439,17 @@ class Embedder:
         return ids
 
     def _compile(self):
-        layer, is_int8 = self.layer, self.dtype == "int8"
-        bilm = QuantizedBiLM(layer.bilm) if is_int8 else layer.bilm
-        self._sentences = {output: CompiledSentences(layer, bilm, output) for output in _OUTPUTS}
+        self._sentences = {output: CompiledSentences(self.layer, output) for output in _OUTPUTS}
 
     def _cache_of_weights(self):
         """The word cache: an empty one if the layer's weights have changed since the last call."""
-        if self.word_cache is None and self.dtype != "int8":
+        if self.word_cache is None:
             return None
         with self._lock:
             weights = self._some_weights.run()
             if weights != self._known_weights:
                 self._known_weights = weights
-                if self.dtype == "int8":
-                    self._compile()  # quantizes anew
-                if self.word_cache is not None:
-                    self.word_cache = WordCache(self.word_cache.max_words)
+                self.word_cache = WordCache(self.word_cache.max_words)
             return self.word_cache
 
     def _check_cache(self, cache):

@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from keras import ops
-
 from keras_elmo.atomic import check_is_no_input
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.writers import VectorWriter, open_writer
@@ -112,8 +110,6 @@ def fingerprint(embedder: "Embedder") -> str:
     # Without the state of a stateful layer, which is not used here.
     parts = [layer.token_encoder, layer.bilm, *layer.mixes]
     weights = [weight for part in parts for weight in part.get_weights()]
-    if layer.alignment is not None:
-        weights.append(ops.convert_to_numpy(layer.alignment))
     for weight in weights:
         digest.update(weight.tobytes())
     return digest.hexdigest()[:32]

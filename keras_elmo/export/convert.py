@@ -65,11 +65,6 @@ def convert(
     check_free(output, overwrite)
     layer = model if isinstance(model, ElmoLayer) else ElmoLayer(model)
     check_layer(layer)
-    if layer.is_aligned:
-        raise ValueError(
-            "These files hold no alignment: convert the model without it, and give `alignment` to "
-            "the ElmoLayer that loads them."
-        )
     if format == "many-languages":
         _check_many_languages(layer)
     with _written(layer, output, format, dtype, overwrite) as partial:

@@ -6,15 +6,6 @@ from typing import Any
 
 from keras_elmo.config import ElmoConfig
 
-_FORMER_NAMES = {
-    "n_directions": "num_directions",
-    "n_highway": "num_highway",
-    "n_layers": "num_layers",
-    "n_negative_samples": "num_negative_samples",
-    "n_tokens_vocab": "vocabulary_size",
-}
-"""Arguments that had other names when a model was saved."""
-
 
 class Configured:
     """Mixin for layers, metrics and models that keep each argument as an attribute of its name."""
@@ -32,11 +23,6 @@ class Configured:
 
     def get_config(self):
         return {**super().get_config(), **self.arguments()}
-
-    @classmethod
-    def from_config(cls, config):
-        current = {_FORMER_NAMES.get(name, name): value for name, value in config.items()}
-        return super().from_config(current)
 
 
 def argument_names(layer: Any) -> list[str]:

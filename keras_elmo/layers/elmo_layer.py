@@ -1,6 +1,5 @@
 """ELMo as one layer: sentences in, contextual word vectors out."""
 
-import math
 import os
 import warnings
 from typing import Any
@@ -13,7 +12,6 @@ from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.bilm_stack import mask_of_layers
 from keras_elmo.layers.builders import (
     add_state,
-    check_size,
     make_bilm,
     make_char_encoder,
     make_token_encoder,
@@ -36,7 +34,6 @@ from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.formats import load_weights
 from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_model
 from keras_elmo.pretrained.locate import ModelSource, locate
-from keras_elmo.pretrained.torch_files import read_matrix
 from keras_elmo.text.characters import DistinctWords, pad_words
 from keras_elmo.text.lexicon import Lexicon
 
@@ -85,10 +82,6 @@ class ElmoLayer(keras.layers.Layer):
             bilm-tf's `dump_token_embeddings`, or an array `(num_words, P)`. The inputs are then
             token ids of `encode_token_ids`.
         lexicon: With a `config` that has one, the `Lexicon`.
-        alignment: A matrix `(2 * P, 2 * P)`, an array or the path of a file of `torch.save`, that
-            maps the vectors of layer 1 into the space of another language: they are multiplied by
-            its transpose (Schuster et al. 2019). With `model=None`, `True` for one that is loaded
-            with the weights.
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
@@ -155,7 +148,6 @@ class ElmoLayer(keras.layers.Layer):
         max_batch_size: int = 128,
         token_embeddings: str | os.PathLike | np.ndarray | None = None,
         lexicon: Lexicon | dict | None = None,
-        alignment: str | os.PathLike | np.ndarray | bool | None = None,
         dtype: str | keras.dtype_policies.DTypePolicy | None = None,
         **kwargs: Any,
     ):
@@ -176,13 +168,6 @@ class ElmoLayer(keras.layers.Layer):
         self.dropout = dropout
         self.stateful = stateful
         self.max_batch_size = max_batch_size
-        alignment = False if alignment is None else alignment
-        if alignment is True and model is not None:
-            raise ValueError(
-                "alignment=True waits for weights that are loaded later: give the matrix or the "
-                "path of its file."
-            )
-        self.is_aligned = alignment is not False
         self.supports_masking = True
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
@@ -201,8 +186,6 @@ class ElmoLayer(keras.layers.Layer):
                 with weights_follow():
                     self._set_up(files.config, files.lexicon, token_embeddings)
                 load_weights(self, self.config, files.weights, token_embeddings is not None)
-        if not isinstance(alignment, bool):
-            self._load_alignment(alignment)
         self.trainable_bilm = trainable_bilm
         for mix in self.mixes:
             mix.trainable = self.trainable  # Keras tells the parts of a later change only
@@ -245,23 +228,6 @@ class ElmoLayer(keras.layers.Layer):
             names = ("hidden_state", "cell_state")
             rows = self.max_batch_size
             self.hidden_state, self.cell_state = add_state(self, self.bilm, rows, names)
-        self.alignment = None
-        if self.is_aligned:
-            shape, options = 2 * (config.output_dim,), {"trainable": False, "autocast": False}
-            check_size("The alignment", math.prod(shape))
-            self.alignment = self.add_weight(
-                shape, "identity", "float32", name="alignment", **options
-            )
-
-    def _load_alignment(self, matrix):
-        if isinstance(matrix, (str, os.PathLike)):
-            matrix = read_matrix(matrix)
-        matrix, shape = np.asarray(matrix, "float32"), tuple(self.alignment.shape)
-        if matrix.shape != shape:
-            raise ValueError(
-                f"alignment must be a matrix {shape} for this model; got shape {matrix.shape}."
-            )
-        self.alignment.assign(matrix)
 
     @property
     def trainable_bilm(self) -> bool:
@@ -345,7 +311,6 @@ class ElmoLayer(keras.layers.Layer):
             tokens = self.token_encoder(ops.cast(inputs, "int32"))
         # The begin of a sentence is at the first position, the end at the last valid one.
         layers, mask = self._run_bilm(tokens, mask, training)[:, :, 1:-1], mask[:, 2:]
-        layers = aligned(layers, self.alignment)
         return masked(layers, mask[:, None, :, None]), mask
 
     def _mask_with_boundaries(self, inputs):
@@ -391,7 +356,7 @@ class ElmoLayer(keras.layers.Layer):
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-        The mixes and an alignment belong to the layer and are not part of these files. A lexicon is
+        The mixes belong to the layer and are not part of these files. A lexicon is
         written beside them, as word.dic and char.dic; such a model is read by this package alone.
 
         Args:
@@ -506,7 +471,6 @@ class ElmoLayer(keras.layers.Layer):
             "l2": self.l2,
             "dropout": self.dropout,
             "trainable_bilm": self.trainable_bilm,
-            "alignment": self.is_aligned,
             "stateful": self.stateful,
             "max_batch_size": self.max_batch_size,
             "dtype": keras.dtype_policies.serialize(self.bilm_dtype_policy),
@@ -515,7 +479,7 @@ class ElmoLayer(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
-        for name in ("model", "token_embeddings", "alignment"):
+        for name in ("model", "token_embeddings"):
             if not isinstance(config.get(name), bool | None):
                 raise ValueError(
                     f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
@@ -529,8 +493,6 @@ class ElmoLayer(keras.layers.Layer):
         if source is not None:
             layer.token_encoder.set_weights(source.token_encoder.get_weights())
             layer.bilm.set_weights(source.bilm.get_weights())
-            if layer.alignment is not None and source.alignment is not None:
-                layer.alignment.assign(source.alignment)
         return layer
 
 
@@ -551,18 +513,6 @@ class _StringOf(str):
 
     def __reduce__(self):
         return str, (str(self),)
-
-
-def aligned(layers: Any, alignment: Any) -> Any:
-    """All layers `(B, L + 1, T, 2 * P)`, with layer 1 times the matrix transposed, if any.
-
-    Reference: Schuster et al. 2019, "Cross-Lingual Alignment of Contextual Word Embeddings".
-    """
-    if alignment is None:
-        return layers
-    matrix = ops.transpose(ops.cast(alignment, layers.dtype))
-    parts = [layers[:, :1], ops.matmul(layers[:, 1:2], matrix), layers[:, 2:]]
-    return ops.concatenate(parts, axis=1)
 
 
 def _is_foreign_string_tensor(x):

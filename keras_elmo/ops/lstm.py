@@ -5,7 +5,6 @@ the left with a narrow one, which libraries do up to twice as fast as `h R` (the
 at the right), and the gates are slices of whole rows.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -57,46 +56,27 @@ def lstm(
     return call_with_gradient(_forward, _backward, spec, *arguments)
 
 
-def lstm_step(
-    spec: LSTMSpec,
-    state: tuple,
-    inputs: tuple,
-    kernels: tuple,
-    product: Callable | None = None,
-    gates_axis: int = 0,
-) -> tuple[tuple, tuple]:
-    """One step of an LSTM, for `scan`: the new state `(h, c)`, and the outputs.
-
-    The outputs are that state, and in training the gates' inputs.
-
-    Args:
-        inputs: `z` and `valid` of one time, see `lstm`.
-        kernels: The recurrent kernel, and the projection kernel or `None`.
-        product: `(spec, kernel, x) -> kernel @ x`; `None` for that of matrices.
-        gates_axis: The axis of the gates: 0, or 1 where tensors have the batch first.
-    """
-    product = product or _product
+def _step(spec, state, inputs, kernels):
+    """The new state `(h, c)`, and as outputs that state and in training the gates' inputs."""
     (h, c), (z, valid), (recurrent_kernel, projection_kernel) = state, inputs, kernels
-    recurrent = product(spec, recurrent_kernel, h)
-    sums, new_c, new_h = _element_wise(spec, _cell, (spec, gates_axis), z, recurrent, c)
+    recurrent = _product(spec, recurrent_kernel, h)
+    sums, new_c, new_h = _element_wise(spec, _cell, z, recurrent, c)
     if projection_kernel is not None:
-        new_h = product(spec, projection_kernel, new_h)
+        new_h = _product(spec, projection_kernel, new_h)
         new_h = _clip(ops.cast(new_h, spec.state_dtype), spec.proj_clip)
     new_state = masked(new_h, valid, h), masked(new_c, valid, c)
     return new_state, (*new_state, sums) if spec.training else new_state
 
 
-def lstm_outputs(spec: LSTMSpec, state: tuple, inputs: tuple) -> list[tuple]:
-    """Shapes and dtypes of the outputs of `lstm_step`, for `scan`."""
+def _step_outputs(spec, state, inputs):
     outputs = [(x.shape, spec.state_dtype) for x in state]
     return [*outputs, (inputs[0].shape[1:], spec.compute_dtype)] if spec.training else outputs
 
 
-def _cell(settings, z, recurrent, c):
+def _cell(spec, z, recurrent, c):
     """The gates' inputs, the new cell, and the cell's output, which is not projected yet."""
-    spec, gates_axis = settings
     sums = ops.cast(z + recurrent, spec.state_dtype)
-    i, j, f, o = _gates(sums, gates_axis)
+    i, j, f, o = _gates(sums)
     new_c = _clip(f * c + i * j, spec.cell_clip)
     return ops.cast(sums, spec.compute_dtype), new_c, o * ops.tanh(new_c)
 
@@ -125,7 +105,7 @@ def product_over_time(kernel: Any, inputs: Any, bias: Any = None) -> Any:
 
 def _forward(spec, z, valid, h, c, *kernels):
     (last_h, last_c), (all_h, all_c, *sums) = scan(
-        lstm_step, spec, (h, c), (z, valid), kernels, lstm_outputs, reverse=spec.reverse
+        _step, spec, (h, c), (z, valid), kernels, _step_outputs, reverse=spec.reverse
     )
     saved = (z if not sums else sums[0], valid, h, c, *kernels, all_h, all_c)
     return (masked(all_h, valid), last_h, last_c), saved
@@ -161,7 +141,7 @@ def _backward_step(spec, carry, inputs, kernels):
     if projection_kernel is not None:
         d_projected = _clip_gradient(d_projected, h, spec.proj_clip)
         d_m = _product(spec, projection_kernel, d_projected)
-    d_z, before_d_c, m = _element_wise(spec, _cell_gradient, spec, d_m, d_c, sums, before_c, c)
+    d_z, before_d_c, m = _element_wise(spec, _cell_gradient, d_m, d_c, sums, before_c, c)
     # Where the mask is False the state's gradient passes through, and nothing else does.
     d_z = masked(d_z, valid)
     d_projected = ops.cast(masked(d_projected, valid), spec.compute_dtype)
@@ -178,7 +158,7 @@ def _backward_outputs(spec, carry, inputs):
 def _cell_gradient(spec, d_m, d_c, sums, before_c, c):
     """The gradients of the gates' inputs and of the cell before, and the cell's output `m`."""
     d_m, sums = (ops.cast(x, spec.state_dtype) for x in (d_m, sums))
-    i, j, f, o = _gates(sums, axis=0)
+    i, j, f, o = _gates(sums)
     tanh_c = ops.tanh(c)
     d_cell = _clip_gradient(d_c + d_m * (o * (1 - tanh_c * tanh_c)), c, spec.cell_clip)
     d_sums = (
@@ -207,19 +187,19 @@ def _kernel_gradient(d_outputs, inputs):
     )
 
 
-def _element_wise(spec, function, settings, *args):
+def _element_wise(spec, function, *args):
     # Only in training: shapes vary where text is embedded, and each would be compiled.
-    return fused(function, settings, *args) if spec.training else function(settings, *args)
+    return fused(function, spec, *args) if spec.training else function(spec, *args)
 
 
 def _product(spec, kernel, x):
     return ops.matmul(kernel, ops.cast(x, spec.compute_dtype))
 
 
-def _gates(z, axis):
+def _gates(z):
     # One sigmoid of all is faster than three of parts.
-    i, _, f, o = ops.split(ops.sigmoid(z), 4, axis=axis)
-    return i, ops.tanh(ops.split(z, 4, axis=axis)[1]), f, o
+    i, _, f, o = ops.split(ops.sigmoid(z), 4, axis=0)
+    return i, ops.tanh(ops.split(z, 4, axis=0)[1]), f, o
 
 
 def _clip(x, bound):

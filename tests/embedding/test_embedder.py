@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import assert_close, needs_int8, to_numpy
+from helpers import assert_close, to_numpy
 from keras_elmo import (
     ElmoConfig,
     ElmoLayer,
@@ -396,12 +396,6 @@ def test_words_cut_at_any_byte(tmp_path, variant, character):
         assert other.word_cache.misses == misses
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="what JAX says")
-def test_int8_on_jax():
-    with pytest.raises(ValueError, match="int8.* needs the TensorFlow or the PyTorch backend"):
-        Embedder(dtype="int8")
-
-
 def test_a_block_without_sentences():
     assert small().embed_block([]) == []
 
@@ -482,19 +476,6 @@ def test_words_are_encoded_anew_when_the_weights_change(given):
         np.testing.assert_array_equal(cache.latest(5)[1], kept)
 
 
-@needs_int8
-def test_int8_quantizes_anew_when_the_weights_change():
-    embedder = small(dtype="int8")
-    before = embedder.embed(SENTENCES[:1])[0]
-    bilm = embedder.layer.bilm
-    bilm.set_weights([1.5 * weight for weight in bilm.get_weights()])
-    found = embedder.embed(SENTENCES[:1])[0]
-    assert np.abs(found - before).max() > 0.05
-    np.testing.assert_array_equal(
-        found, Embedder(embedder.layer, dtype="int8").embed(SENTENCES[:1])[0]
-    )
-
-
 def test_threads_see_new_weights_at_once():
     """From the first call after the change on, no thread gets a vector of the old weights."""
     embedder, words = small(), [f"word{i}" for i in range(40)]
@@ -530,9 +511,8 @@ def test_a_failed_first_word_does_not_bind_a_cache(monkeypatch):
         other.embed(["cat"])
 
 
-@pytest.mark.parametrize("dtype", [None, pytest.param("int8", marks=needs_int8)])
-def test_pickled(dtype):
-    embedder = small(dtype=dtype, batch_tokens=64, overlap=7)
+def test_pickled():
+    embedder = small(batch_tokens=64, overlap=7)
     vectors = embedder.embed(SENTENCES)
     again = pickle.loads(pickle.dumps(embedder))
     assert (again.batch_tokens, again.overlap, again.dtype) == (64, 7, embedder.dtype)

@@ -39,13 +39,9 @@ def test_an_existing_folder_is_replaced_only_when_told(elmo, tmp_path):
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_mix_is_no_part_of_the_files_nor_is_an_alignment(elmo, tmp_path):
+def test_a_mix_is_no_part_of_the_files(tmp_path):
     differences = convert(ElmoLayer(TINY, output="layers"), tmp_path / "layers")
     assert max(differences.values()) == 0
-    aligned = ElmoLayer(TINY, alignment=2 * np.eye(2 * elmo.config.projection_dim))
-    with pytest.raises(ValueError, match="hold no alignment: convert the model without it"):
-        convert(aligned, tmp_path / "aligned")
-    assert os.listdir(tmp_path) == ["layers"]
 
 
 # --- models with a lexicon, and other formats ---------------------------------------------------

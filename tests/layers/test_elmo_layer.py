@@ -621,10 +621,6 @@ def test_bad_inputs_of_word_models_are_named():
         ({"model": "smal"}, "Did you mean 'small'"),
         ({"model": None, "config": {"lstm": {}}}, r"no field lstm\.dim"),
         (
-            {"model": None, "config": WIDE, "alignment": True},
-            "The alignment would have 14,400,000,000 numbers",
-        ),
-        (
             {"model": None, "config": WIDE, "stateful": True, "max_batch_size": 10_000},
             "A state of 10,000 rows would have 4,800,080,000 numbers",
         ),
