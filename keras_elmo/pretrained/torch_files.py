@@ -40,7 +40,7 @@ class TorchTensor:
         try:
             with np.errstate(over="ignore"):
                 array = np.array(self.load(), "float32", order="C")
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
+        except Exception as error:  # damage shows as errors of many types
             raise ValueError(
                 f"The array {self.name} cannot be read: the file is damaged. Download or copy it "
                 f"again. ({error})"
@@ -72,10 +72,11 @@ def open_state_dict(path: str | os.PathLike) -> Iterator[dict[str, TorchTensor]]
                 state, loads = _read_zip(archive)
             else:
                 state, loads = _read_legacy(file)
+            if not all(type(x) is str and type(y) is _View for x, y in state.items()):
+                raise ValueError("it does not consist of names with a tensor for each")
             tensors = {
                 name: TorchTensor(f"{name} in {path}", *view.checked(loads))
                 for name, view in state.items()
-                if isinstance(name, str)
             }
         except Exception as error:  # damage shows as errors of many types
             raise ValueError(
@@ -139,8 +140,8 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names the Python object {module[:50]}.{name[:50]}")
 
     def persistent_load(self, pid: Any) -> _Storage:
-        kind, dtype, key, _, count = pid[:5]
-        if kind != "storage" or dtype not in _DTYPES.values() or type(count) is not int:
+        kind, dtype, key, _, count, *view = pid
+        if kind != "storage" or dtype not in _DTYPES.values() or any(view):
             raise pickle.UnpicklingError("it has a storage of an unknown form")
         storage = _Storage(key, np.dtype(dtype), count)
         if self.storages.setdefault(key, storage) != storage:
