@@ -4,8 +4,9 @@ import argparse
 import contextlib
 import logging
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,31 @@ def add_number(group, name: str, default: int | None, help: str) -> None:
     if default is not None:
         help += " (default: %(default)s)"
     group.add_argument(name, type=positive, default=default, metavar="N", help=help)
+
+
+def with_options(message: str, options: Mapping[str, str]) -> str:
+    """The library's message with options in the place of its arguments.
+
+    `overwrite=True` becomes `--overwrite`, `dtype='float16'` becomes `--dtype float16`, and
+    `batch_size` becomes `--batch-size`. A plain word without a value, such as "output", stays.
+
+    Args:
+        message: Of an error, say.
+        options: The options by the names of the arguments.
+    """
+    names = "|".join(sorted(options, key=len, reverse=True))
+    # Not in the names of files and folders.
+    before, after = r"(?<![\w./\\-])", r"(?![\w/\\-]|\.\w)"
+    value = r"""'[^']*'|"[^"]*"|[\w.,]*\w"""
+
+    def option(match):
+        name, value = match[1], match[2]
+        if value is None and "_" not in name:
+            return match[0]
+        shown = "" if value in (None, "True") else " " + value.strip("'\"")
+        return options[name] + shown
+
+    return re.sub(f"{before}({names})(?:=({value}))?{after}", option, message)
 
 
 def print_table(table: "Table | Columns") -> None:

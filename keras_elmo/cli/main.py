@@ -17,7 +17,7 @@ from keras_elmo.cli import (
     train,
     vocab,
 )
-from keras_elmo.cli.common import discard_output
+from keras_elmo.cli.common import discard_output, with_options
 from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
@@ -51,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if debug:
             traceback.print_exc()
-        message = " ".join(str(error).split()) or type(error).__name__
+        options = {name: "--" + name.replace("_", "-") for name in vars(arguments)}
+        message = with_options(" ".join(str(error).split()), options | arguments.options)
+        message = message or type(error).__name__
         print(f"keras-elmo: error: {message}", file=sys.stderr)
         return 1
 
@@ -80,7 +82,7 @@ def _parser():
         parents=[common],
     )
     parser.add_argument("--version", action="version", version=f"keras-elmo {__version__}")
-    parser.set_defaults(needs_keras=True, check=lambda arguments, parser: None)
+    parser.set_defaults(needs_keras=True, check=lambda arguments, parser: None, options={})
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_command(commands, common)

@@ -1,13 +1,11 @@
 """The parts of an `ElmoLayer` as functions of NumPy arrays, compiled; threads can share them."""
 
-import functools
-from collections.abc import Callable
-
 import keras
 import numpy as np
 from keras import ops
 
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.ops.compiled import CompiledFunction
 
 _FEWEST_WORDS = 8
 
@@ -18,7 +16,7 @@ class CompiledWords:
     def __init__(self, layer: ElmoLayer):
         encoder = layer.token_encoder
         ids = (None, None) if layer.config.reads_text else (None,), "int32"
-        self._vectors = _compiled(
+        self._vectors = CompiledFunction(
             lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, ids
         )
 
@@ -36,7 +34,7 @@ class SomeWeights:
 
     def __init__(self, layer: ElmoLayer):
         variables = [*layer.token_encoder.variables, *layer.bilm.variables]
-        self._numbers = _compiled(
+        self._numbers = CompiledFunction(
             lambda: ops.concatenate(
                 [
                     ops.cast(v if len(v.shape) == 1 else ops.ravel(v[-1]), "float32")
@@ -57,7 +55,7 @@ class CompiledSentences:
     def __init__(self, layer: ElmoLayer, output: str):
         self._layer, self._bilm, self._output = layer, layer.bilm, output
         tokens = (None, None, layer.config.projection_dim), "float32"
-        self._call = _compiled(self._vectors, layer.variables, tokens, ((None,), "int32"))
+        self._call = CompiledFunction(self._vectors, layer.variables, tokens, ((None,), "int32"))
 
     def _vectors(self, tokens, lengths=None):
         mask = None
@@ -96,41 +94,3 @@ def padded(count: int, up: bool = True) -> int:
     if keras.backend.backend() == "jax" and count > 1:
         step = max(8, 2 * step)
     return -(-count // step) * step if up else max(count // step * step, min(count, step))
-
-
-def _compiled(function: Callable, variables: list, *signature: tuple) -> Callable:
-    """A function of tensors as one of NumPy arrays. (Keras' own `predict` is not for threads.)
-
-    Args:
-        function: Function of tensors, of which it may be called without the last ones.
-        variables: Those that it reads.
-        *signature: Shape and dtype of each argument.
-    """
-    backend, call = keras.backend.backend(), function
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        specs = [tf.TensorSpec(*argument) for argument in signature]
-        graph = tf.function(function, autograph=False)
-        # Called directly, TensorFlow would warn of many functions.
-        traced = functools.cache(lambda count: graph.get_concrete_function(*specs[:count]))
-
-        def call(*tensors):
-            return traced(len(tensors))(*tensors)
-
-    elif backend == "jax":
-        import jax
-
-        @jax.jit
-        def on_values(values, *tensors):
-            with keras.StatelessScope(zip(variables, values)):
-                return function(*tensors)
-
-        def call(*tensors):
-            return on_values([variable.value for variable in variables], *tensors)
-
-    elif backend == "torch":
-        import torch
-
-        call = torch.no_grad()(function)
-    return lambda *arrays: ops.convert_to_numpy(call(*map(ops.convert_to_tensor, arrays)))

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import ElmoLayer, Embedder, cli, encode_sentences
-from keras_elmo.cli.common import printed_log
+from keras_elmo.cli.common import printed_log, with_options
 from keras_elmo.embedding import distributed
 
 TINY = str(Path(__file__).parents[1] / "golden" / "inference" / "default")
@@ -258,6 +258,21 @@ def test_what_was_odd_in_shards_is_mentioned(capsys, tmp_path, monkeypatch):
         "keras-elmo: ... 30 such lines in all",
         "keras-elmo: 2 lines with invalid UTF-8 (those bytes dropped)",
     ]
+
+
+def test_errors_name_options_in_the_place_of_arguments():
+    names = ("output", "overwrite", "dtype", "batch_size")
+    options = {name: "--" + name.replace("_", "-") for name in names}
+    options |= {"max_steps": "--steps"}
+    for message, expected in (
+        ("pass overwrite=True, or dtype='float16'.", "pass --overwrite, or --dtype float16."),
+        ("batch_size must be 1, got batch_size=0.", "--batch-size must be 1, got --batch-size 0."),
+        ("max_steps=2,000: less", "--steps 2,000: less"),
+        ("choose a different output", "choose a different output"),
+        ("/tmp/batch_size/a or batch_size.txt", "/tmp/batch_size/a or batch_size.txt"),
+        ("my_batch_size=1 and batch_size_2", "my_batch_size=1 and batch_size_2"),
+    ):
+        assert with_options(message, options) == expected
 
 
 def test_the_log_is_printed_above_a_progress_bar():
