@@ -52,7 +52,7 @@ def add_command(commands, common):
         "the last, incomplete window is dropped, batches of 256 (unlike there, blank lines are "
         "skipped, and only ASCII white space separates tokens)",
     )
-    command.set_defaults(check=_check, run=_evaluate)
+    command.set_defaults(check=_check, run=_evaluate, renamed={"vocabulary": "--vocab"})
 
 
 def _check(arguments, parser):

@@ -36,7 +36,8 @@ def add_command(commands, common):
     for name, field in SETTINGS.items():
         if name != "share_embedding_softmax":
             _add_argument(architecture if name in ("preset", "options") else command, field)
-    command.set_defaults(check=_check, run=_train, share_embedding_softmax=None)
+    renamed = {name: _option(name) for name in SETTINGS}
+    command.set_defaults(check=_check, run=_train, share_embedding_softmax=None, renamed=renamed)
 
 
 def _add_argument(parser, field):
@@ -70,18 +71,9 @@ def _option(name):
     return "--" + name.replace("vocabulary", "vocab").replace("_", "-")
 
 
-def _with_options(error, names):
-    """The message of an error with options in the place of the settings `names`."""
-    pattern = rf"(?<![\w./\\-])({'|'.join(names)})(?![\w/\\-]|\.\w)"  # not in paths
-    return re.sub(pattern, lambda match: _option(match[1]), str(error))
-
-
 def _check(arguments, parser):
-    try:
-        settings = {name: getattr(arguments, name) for name in SETTINGS}
-        arguments.settings = TrainingSettings(**settings)
-    except ValueError as error:
-        parser.error(_with_options(error, SETTINGS))
+    settings = {name: getattr(arguments, name) for name in SETTINGS}
+    arguments.settings = TrainingSettings(**settings)
     arguments.settings.check_files()
 
 
@@ -96,10 +88,6 @@ def _train(arguments):
         step = latest_step(Path(arguments.settings.output) / "checkpoints")
         print(f"keras-elmo: the same command resumes after step {step:,}", file=sys.stderr)
         raise
-    except ValueError as error:
-        # A plain word such as "steps" means itself.
-        names = (name if "_" in name else f"{name}(?==)" for name in SETTINGS)
-        raise ValueError(_with_options(error, names)) from error
     if result.report is not None:
         print_report(result.report)
     folder = str(result.folder)

@@ -121,13 +121,11 @@ class TextBatches(abc.ABC):
         indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
         return {"word_characters": pad_words(rows, inputs.size), **indices}
 
-    def dataset(self, source: Callable[[], Iterable[Batch]] | None = None) -> Any:
-        """A prefetched `tf.data.Dataset` of the batches, or of those of `source()`."""
+    def _dataset(self, source: Callable[[], Iterable[Batch]]) -> Any:
+        """A prefetched `tf.data.Dataset` of the batches of `source()`."""
         import tensorflow as tf
 
-        dataset = tf.data.Dataset.from_generator(
-            source or self.__iter__, output_signature=self._signature(tf)
-        )
+        dataset = tf.data.Dataset.from_generator(source, output_signature=self._signature(tf))
         return dataset.prefetch(_PREFETCHED)
 
     def _signature(self, tf):

@@ -107,9 +107,9 @@ class LanguageModelCorpus(TextBatches):
             repeat: Whether the dataset is endless; else each iteration over it is the next epoch.
         """
         if repeat:
-            return super().dataset(lambda: self.batches(first))
+            return self._dataset(lambda: self.batches(first))
         firsts = itertools.count(first, max(self.batches_per_epoch, 1))
-        return super().dataset(
+        return self._dataset(
             lambda: itertools.islice(self.batches(next(firsts)), self.batches_per_epoch)
         )
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
+from keras_elmo.training.settings import TrainingSettings
+
 
 @contextlib.contextmanager
-def split_batches(
-    batch_size: int, devices: int = 1, process: str | None = None, hosts: str | None = None
-) -> Iterator[tuple[int, int]]:
+def split_batches(settings: TrainingSettings) -> Iterator[tuple[int, int]]:
     """Splits batches over devices or processes, while the block trains.
 
-    Arguments are those of `TrainingSettings`. Yields this process's index and their number.
+    Yields this process's index and the number of processes.
     """
+    batch_size: int = settings.batch_size  # type: ignore[assignment]  # it is resolved
+    devices, process = settings.devices, settings.process
     index, count = map(int, (process or "0/1").split("/"))
     num_parts = max(count, devices)
     if batch_size % num_parts:
@@ -24,7 +26,7 @@ def split_batches(
             "Training on several devices or processes needs JAX: set KERAS_BACKEND=jax."
         )
     if process is not None:
-        keras.distribution.initialize(hosts, count, index)
+        keras.distribution.initialize(settings.hosts, count, index)
     if num_parts == 1:
         yield index, count
         return

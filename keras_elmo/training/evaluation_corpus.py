@@ -87,7 +87,8 @@ class EvaluationCorpus(TextBatches):
             return _EvaluationBatches(self)
         import tensorflow as tf
 
-        return self.dataset().apply(tf.data.experimental.assert_cardinality(self.num_batches))
+        dataset = self._dataset(self.__iter__)
+        return dataset.apply(tf.data.experimental.assert_cardinality(self.num_batches))
 
     def _shape_of(self, model):
         # Processes that train together have a part of the rows each.

@@ -83,10 +83,11 @@ class CorpusIndex:
             ValueError: if there is no sentence, or a file is damaged.
         """
         paths = find_files(files)
-        index = cls(tempfile.mkdtemp() if folder is None else folder)
+        path = Path(tempfile.mkdtemp() if folder is None else folder)
+        path.mkdir(parents=True, exist_ok=True)
+        index = cls(path)
         if folder is None:
-            weakref.finalize(index, shutil.rmtree, index.folder, ignore_errors=True)
-        index.folder.mkdir(parents=True, exist_ok=True)
+            weakref.finalize(index, shutil.rmtree, path, ignore_errors=True)
         key = {"format": _FORMAT, "files": _signatures(paths), "max_sentences": max_sentences}
         with filelock.FileLock(index._path("lock")):
             if not index._open(paths, key):
@@ -243,7 +244,7 @@ def index_lines(lines: list[bytes]) -> Block:
         invalid = sum(one is not line for one, line in zip(valid, lines))
         lines = valid
     sentences = [tokens for line in lines if (tokens := line.split())]
-    places: dict[bytes, int] = collections.defaultdict()
+    places: collections.defaultdict[bytes, int] = collections.defaultdict()
     places.default_factory = places.__len__  # the next id
     numbers = list(map(len, sentences))
     tokens = itertools.chain.from_iterable(sentences)

@@ -15,7 +15,7 @@ from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.formats import load_weights
 from keras_elmo.pretrained.hdf5 import read_softmax, variables_and_values
-from keras_elmo.pretrained.locate import ModelFiles, ModelSource, locate
+from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint, read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
@@ -80,7 +80,14 @@ def load_language_model(
             )
         words = _vocabulary(vocabulary, files.vocabulary, files.config.vocabulary_size)
         language_model = _plain_model(files.config, len(words))
-        _load(language_model, files)
+        kernel, bias = read_softmax(files.softmax)
+        if len(bias) != len(words):
+            raise ValueError(
+                f"{files.softmax} predicts {len(bias):,} words, the vocabulary has {len(words):,}."
+            )
+        load_weights(language_model.backbone, files.weights)
+        language_model.softmax_kernel.assign(kernel)
+        language_model.softmax.bias.assign(bias)
     return language_model, words
 
 
@@ -260,8 +267,8 @@ def _vocabulary(given, beside, size):
     path = given or beside
     if path is None or not Path(path).is_file():
         raise FileNotFoundError(
-            f"The vocabulary {path or 'vocabulary.txt'} does not exist: pass the file of the "
-            "model's vocabulary as `vocabulary`."
+            f"The vocabulary {path or 'vocabulary.txt'} does not exist: pass the model's with "
+            "vocabulary=FILE, or start_vocabulary=FILE for a model to start from."
         )
     words = Vocabulary.from_file(path, size)
     if size is not None and len(words) != size:
@@ -275,15 +282,3 @@ def _vocabulary(given, beside, size):
 def _plain_model(config, vocabulary_size):
     """A language model to be loaded, not trained."""
     return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False)
-
-
-def _load(model: BidirectionalLanguageModel, files: ModelFiles) -> None:
-    softmax = read_softmax(files.softmax)
-    if len(softmax[1]) != model.vocabulary_size:
-        raise ValueError(
-            f"{files.softmax} predicts {len(softmax[1]):,} words, the vocabulary has "
-            f"{model.vocabulary_size:,}."
-        )
-    load_weights(model.backbone, files.weights)
-    for variable, value in zip((model.softmax_kernel, model.softmax.bias), softmax):
-        variable.assign(value)

@@ -114,9 +114,8 @@ def train(
     settings = settings.resolved(config)
     config = dataclasses.replace(config, training_options={})
     folder = Path(settings.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    sizes = settings.batch_size, settings.devices, settings.process, settings.hosts
-    with split_batches(*sizes) as shard:
+    with split_batches(settings) as shard:
+        folder.mkdir(parents=True, exist_ok=True)
         if not is_first_process():
             return _train(folder, settings, config, shard, callbacks, show_progress)
         with locked_folder(folder, "Another training"):
