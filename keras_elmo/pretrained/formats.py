@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained import hdf5, many_languages
 from keras_elmo.pretrained.folder import is_of_many_languages
 

@@ -159,7 +159,7 @@ def test_tables_are_refused_and_series_are_read():
 def test_arrays_of_tokens_keep_their_width():
     elmo, tokens = ElmoLayer(TINY), np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
     vectors = to_numpy(elmo(tokens))
-    assert vectors.shape[:2] == to_numpy(elmo.compute_mask(tokens)).shape == (2, 4)
+    assert vectors.shape[:2] == to_numpy(elmo(tokens)._keras_mask).shape == (2, 4)
     assert not vectors[:, 2:].any()
     assert_close(vectors[:, :2], to_numpy(elmo([["the", "cat"], ["sat"]])))
 
@@ -453,12 +453,16 @@ def test_output_shape(arguments, shape, expected):
     assert ElmoLayer(TINY, **arguments).compute_output_shape(shape) == expected
 
 
+def without_token(config):
+    return {name: value for name, value in config.items() if name != "weights_of"}
+
+
 def test_a_layer_made_from_a_config_needs_no_files():
     elmo = ElmoLayer(TINY, num_mixes=2, l2=0.5, dropout=0.25, stateful=True, max_batch_size=7)
     config = elmo.get_config()
     assert config["model"] is None
     again = ElmoLayer.from_config(json.loads(json.dumps(config)))
-    assert again.get_config() == config
+    assert without_token(again.get_config()) == without_token(config)
     assert again.config == elmo.config
 
 
@@ -520,13 +524,15 @@ def test_clones_have_the_bilm_and_a_config_alone_has_not():
     assert_same(ElmoLayer.from_config({**config, "name": "another"}), elmo)
     layers = ElmoLayer.from_config({**config, "output": "layers"})
     assert_same(ElmoLayer(TINY, output="layers"), layers)
-    assert type(ElmoLayer.from_config(config).name) is str
+    assert_same(ElmoLayer.from_config(json.loads(json.dumps(config))), elmo)
     # Also a model that was trained, or loaded: what counts is what it has now.
     elmo.bilm.set_weights([2 * weight for weight in elmo.bilm.get_weights()])
     again = pickle.loads(pickle.dumps(elmo))
     assert_same(keras.models.clone_model(on_ids(again)), elmo)
-    fresh = ElmoLayer.from_config(json.loads(json.dumps(elmo.get_config())))
-    assert not np.allclose(fresh.get_weights()[0], elmo.get_weights()[0])
+    config, weights = elmo.get_config(), elmo.get_weights()
+    for changes in ({"weights_of": "of another process"}, {"config": {**config["config"], "x": 1}}):
+        fresh = ElmoLayer.from_config({**config, **changes})
+        assert not np.allclose(fresh.get_weights()[0], weights[0])
 
 
 @pytest.mark.parametrize(
@@ -559,7 +565,7 @@ def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes)
     opened = "keras_elmo.layers.elmo_layer."
     for name in ("locate", "read_token_embeddings", "ElmoConfig.from_json"):
         monkeypatch.setattr(opened + name, lambda *_: pytest.fail("looked at a file"))
-    refused = "Do not load what|from 1 to 10,000|options as a dict|needs a config|137,.* numbers"
+    refused = "Do not load models|from 1 to 10,000|options as a dict|needs a config|137,.* numbers"
     with pytest.raises((ValueError, TypeError), match=refused):
         keras.models.load_model("edited.keras")
 
@@ -650,10 +656,8 @@ def test_a_model_of_tf_keras_is_named():
 
 @tensorflow_only
 def test_strings_of_a_wrong_rank_are_named():
-    import tensorflow as tf
-
     with pytest.raises(ValueError, match=r"begin with keras\.Input\(\(None, 50\), dtype='int32'\)"):
-        ElmoLayer(TINY)(tf.constant([[["a"]]]))
+        ElmoLayer(TINY)(keras.Input((None, 50), dtype="string"))
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow takes strings")
@@ -672,11 +676,16 @@ def test_strings_encode_each_distinct_word_once(monkeypatch):
     seen = []
     encoder = elmo.token_encoder
     call = encoder.call
-    monkeypatch.setattr(encoder, "call", lambda ids: seen.append(tuple(ids.shape)) or call(ids))
+
+    def watched(ids):
+        tf.numpy_function(lambda shape: seen.append(tuple(shape)), [tf.shape(ids)], [])
+        return call(ids)
+
+    monkeypatch.setattr(encoder, "call", watched)
     outputs, gradients = [], []
     for inputs in (tokens, encode_sentences(sentences)):
         with tf.GradientTape() as tape:
-            outputs.append(elmo(inputs))
+            outputs.append(tf.function(elmo)(inputs))
             loss = tf.reduce_sum(outputs[-1] ** 2)
         gradients.append(tape.gradient(loss, encoder.char_embedding.value))
     # Four words, the padding and the boundaries; the longest has 17 characters with its marks, and
