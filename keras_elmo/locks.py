@@ -1,30 +1,13 @@
-"""Locks on open files and on folders, where the system has them."""
+"""Locks on the folders and files that a process writes, by filelock."""
 
 import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+
+from filelock import FileLock, Timeout
 
 from keras_elmo.atomic import errors_naming
-
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]  # on Windows, where files that are open cannot be removed
-
-
-def lock(file: IO | int, *, shared: bool = False) -> None:
-    """Locks an open file. Raises BlockingIOError if it is locked, OSError if it cannot be."""
-    if fcntl is not None:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-
-
-def unlock(file: IO | int) -> None:
-    """Unlocks an open file, which a forked process may have open still."""
-    if fcntl is not None:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @contextlib.contextmanager
@@ -39,47 +22,44 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
     Raises:
         BlockingIOError: if another one is in the folder.
     """
-    path = Path(folder) / ".lock"  # a file: across machines a folder has no locks
-    with contextlib.ExitStack() as stack:
-        with errors_naming(folder, str(path)):
-            file = stack.enter_context(open(path, "a+"))
-        stack.enter_context(_locked(file, f"{other} is running in {folder}"))
-        if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            raise BlockingIOError(f"{other} has just ended in {folder}: start again.")
+    path = Path(folder) / ".lock"
+    with _locked(path, folder, f"{other} is running in {folder}"):
         try:
             yield
         finally:
             if os.listdir(folder) == [path.name]:
-                with contextlib.suppress(OSError):  # Windows cannot remove an open file
-                    path.unlink()
+                _unlink(path)
 
 
 @contextlib.contextmanager
 def locked_output(folder: str | os.PathLike, output: str) -> Iterator[None]:
-    """Keeps others on this machine out of an existing folder, in which no file appears.
+    """Keeps others out of a folder by a file beside it, which is removed at the end.
 
     Raises BlockingIOError, which names the `output` that is made there, if another one is in it.
     """
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with _locked(descriptor, f"Another process is writing {output}"):
+    path = Path(f"{os.fspath(folder)}.lock")
+    with _locked(path, output, f"Another process is writing {output}"):
+        try:
             yield
-    finally:
-        os.close(descriptor)
+        finally:
+            _unlink(path)
 
 
 @contextlib.contextmanager
-def _locked(file, otherwise):
+def _locked(path, named, busy):
+    lock = FileLock(path, timeout=0)
     try:
-        lock(file)
-    except BlockingIOError:
-        raise BlockingIOError(f"{otherwise}: wait for its end, or choose another output.") from None
-    except OSError:
-        pass  # a file system without locks
+        with errors_naming(named, str(path)):
+            lock.acquire()
+    except Timeout:
+        message = f"{busy}: wait for its end, or choose a different output."
+        raise BlockingIOError(message) from None
     try:
         yield
     finally:
-        unlock(file)
+        lock.release()
+
+
+def _unlink(path):
+    with contextlib.suppress(OSError):  # Windows cannot remove an open file
+        path.unlink()

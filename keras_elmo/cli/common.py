@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tqdm import tqdm
+
 from keras_elmo.atomic import check_folder, check_free, check_is_file, check_is_no_input
 from keras_elmo.pretrained.locate import HUB, locate
 from keras_elmo.pretrained.registry import language_model_path, list_models
@@ -70,8 +72,9 @@ def printed_log() -> Iterator[None]:
 
     class Printer(logging.StreamHandler):
         def emit(self, record):
-            self.stream = sys.stdout  # while a progress bar is shown, it prints above the bar
-            super().emit(record)
+            self.stream = sys.stdout
+            with tqdm.external_write_mode():  # above progress bars
+                super().emit(record)
 
         def handleError(self, record):
             if isinstance(sys.exc_info()[1], BrokenPipeError):

@@ -9,18 +9,12 @@ def add_command(commands, common):
     command = commands.add_parser(
         "convert",
         parents=[common],
-        help="write a model of any readable format as options.json and weights.hdf5, or back",
-        description="Writes a model in another format of files, reads it back and shows by how "
-        "much its outputs differ.",
+        help="write a model of any readable format as options.json and weights.hdf5",
+        description="Writes a model as options.json and weights.hdf5, for a model of "
+        "ELMoForManyLangs also word.dic and char.dic, reads it back and shows by how much its "
+        "outputs differ.",
     )
     command.add_argument("model", metavar="MODEL", help=A_MODEL)
-    command.add_argument(
-        "--format",
-        choices=("hdf5", "many-languages"),
-        default="hdf5",
-        help="hdf5: options.json and weights.hdf5, for a model of ELMoForManyLangs also word.dic "
-        "and char.dic; many-languages: the files of ELMoForManyLangs (default: %(default)s)",
-    )
     command.add_argument(
         "--output", required=True, metavar="PATH", help="the folder to write, or FILE.zip"
     )
@@ -28,7 +22,7 @@ def add_command(commands, common):
         "--dtype",
         choices=("float32", "float16"),
         default="float32",
-        help="dtype of the weights in hdf5",
+        help="dtype of the weights (default: %(default)s)",
     )
     add_overwrite(command, "an earlier export")
     command.set_defaults(check=_check, run=_convert)
@@ -36,14 +30,12 @@ def add_command(commands, common):
 
 def _check(arguments, parser):
     check_free(arguments.output, arguments.overwrite)
-    if arguments.format == "many-languages" and arguments.dtype != "float32":
-        parser.error("ELMoForManyLangs stores float32 alone: leave --dtype out")
     check_model(arguments.model)
 
 
 def _convert(arguments):
     from keras_elmo.export.convert import convert
 
-    options = {name: getattr(arguments, name) for name in ("format", "dtype", "overwrite")}
+    options = {"dtype": arguments.dtype, "overwrite": arguments.overwrite}
     differences = convert(arguments.model, arguments.output, **options)
     print_differences(arguments.output, "the original", differences)

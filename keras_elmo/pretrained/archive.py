@@ -9,6 +9,7 @@ from typing import Any
 from keras_elmo.pretrained.weight_table import most_content_bytes
 
 _MOST_MEMBERS = 10_000
+_BAD_NAMES = FileExistsError, IsADirectoryError, NotADirectoryError
 
 
 def is_archive(path: Path) -> bool:
@@ -27,7 +28,7 @@ def unpack(archive: Path, folder: Path) -> None:
             _unpack_tar(archive, folder)
         else:
             _unpack_zip(archive, folder)
-    except gzip.BadGzipFile as error:
+    except (gzip.BadGzipFile, *_BAD_NAMES) as error:
         raise _unpack_error(archive, error) from None
     except OSError:  # of the disk
         raise

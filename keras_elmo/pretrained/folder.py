@@ -75,7 +75,7 @@ def _files(folder, pattern):
     return [
         path
         for path in sorted(folder.glob(pattern))
-        if path.is_file() and not path.name.startswith(".") and not path.parent.name.startswith(".")
+        if path.is_file() and not any(x.startswith(".") for x in path.relative_to(folder).parts)
     ]
 
 

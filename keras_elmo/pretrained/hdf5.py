@@ -20,8 +20,7 @@ from keras_elmo.text.vocabulary import Vocabulary
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 _WORDS_DIGEST = "words"
-_LARGE_CHUNK_BYTES = 1 << 16
-_CHECKSUM_BYTES = 4
+_MOST_OBJECTS, _MOST_GROUPS = 10_000, 16  # far more than those of a model
 
 
 def load_weights(
@@ -179,72 +178,62 @@ def _write_arrays(path, arrays, attributes=None):
 def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     """Yields every `h5py.Dataset` of a file by its name; no values are read yet.
 
-    Raises FileNotFoundError if there is no file, and ValueError if it is truncated, damaged or not
-    hdf5, would make HDF5 open other files, or is far too small for the arrays that it declares.
+    Raises FileNotFoundError if the file does not exist, and ValueError if it is truncated, damaged
+    or not hdf5, would make HDF5 open other files, has more objects than any model, or is far too
+    small for the arrays that it declares.
     """
     import h5py
 
     path = os.fspath(path)
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"There is no weights file {path}.")
+        raise FileNotFoundError(f"The weights file {path} does not exist.")
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(h5py.File(path, "r"))
-            links: dict[str, Any] = {}
-            file.visititems_links(links.__setitem__)
-            foreign = [name for name in links if not isinstance(links[name], h5py.HardLink)]
-            items = {name: file[name] for name in links if name not in foreign}
-            found = {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
-            foreign += [name for name, item in found.items() if item.external or item.is_virtual]
+            found, foreign = _walk(file)
             # HDF5 reads whole chunks, which may be larger than their array.
             declared = sum(
                 max(math.prod(item.shape or ()), math.prod(item.chunks or ())) * item.dtype.itemsize
                 for item in found.values()
             )
-            bombs = [name for name, item in found.items() if item.chunks and _is_bomb(item)]
         except Exception as error:  # damage shows as errors of many types
             raise ValueError(
                 f"{path} ({os.path.getsize(path):,} bytes) is not a complete hdf5 file: it is "
-                f"truncated, damaged or of another kind. Download or copy it again. ({error})"
+                f"truncated, damaged or of a different kind. Download or copy it again. ({error})"
             ) from None
         if foreign:
             raise ValueError(
-                f"{foreign[0]} in {path} is a link, or an array kept in other files. Only arrays "
+                f"{foreign} in {path} is a link, or an array kept in other files. Only arrays "
                 "within the file are loaded: a link could read any file of this machine."
-            )
-        if bombs:
-            raise ValueError(
-                f"{bombs[0]} in {path} is compressed in a way that is not supported, or holds more "
-                "than it declares. It is damaged, or made to exhaust the memory."
             )
         check_declared_bytes(path, declared)
         yield found
 
 
-def _is_bomb(dataset):
-    """Whether an array has filters other than gzip's, or chunks that inflate beyond their size."""
-    from h5py import h5z
+def _walk(file):
+    """Every array of a file by its name; and the name of one that is read from elsewhere."""
+    import h5py
 
-    properties = dataset.id.get_create_plist()
-    filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
-    allowed = [h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE, h5z.FILTER_FLETCHER32]
-    if any(filters.count(one) > (one in allowed) for one in filters):
-        return True
-    if h5z.FILTER_DEFLATE not in filters:
-        return False
-    skips_deflate = 1 << filters.index(h5z.FILTER_DEFLATE)
-    chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize + _CHECKSUM_BYTES
-    large = []
-
-    def collect(chunk):
-        # Small ones cannot fill the memory: nothing inflates to more than 1,032 times its size.
-        if chunk.size > _LARGE_CHUNK_BYTES and not chunk.filter_mask & skips_deflate:
-            large.append(chunk.chunk_offset)
-
-    dataset.id.chunk_iter(collect)
-    raw_chunks = (dataset.id.read_direct_chunk(offset)[1] for offset in large)
-    inflated = (zlib.decompressobj().decompress(raw, chunk_bytes + 1) for raw in raw_chunks)
-    return any(len(content) > chunk_bytes for content in inflated)
+    found, groups, num_objects = {}, [((), file)], 0
+    while groups:
+        path, group = groups.pop()
+        num_objects += len(group)
+        if num_objects > _MOST_OBJECTS or len(path) > _MOST_GROUPS:
+            raise ValueError(
+                f"it has over {_MOST_OBJECTS:,} objects, or over {_MOST_GROUPS} nested groups"
+            )
+        for name in group:
+            full_name = "/".join((*path, name))
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                return found, full_name
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                groups.append(((*path, name), item))
+            elif isinstance(item, h5py.Dataset):
+                if item.external or item.is_virtual:
+                    return found, full_name
+                found[full_name] = item
+    return found, None
 
 
 def check_arrays(
@@ -280,8 +269,9 @@ def check_arrays(
 def _as_float32(dataset):
     named = f"The array {dataset.name} in {dataset.file.filename}"
     try:
-        array = dataset.astype("float32")[...]
-    except OSError as error:
+        with np.errstate(over="ignore"):
+            array = dataset.astype("float32")[...] if dataset.chunks is None else _chunked(dataset)
+    except (OSError, ValueError, zlib.error) as error:
         raise ValueError(
             f"{named} cannot be read: the file is damaged. Download or copy it again. ({error})"
         ) from None
@@ -289,12 +279,42 @@ def _as_float32(dataset):
     return array
 
 
+def _chunked(dataset):
+    """Reads an array chunk by chunk, float32: HDF5's filters crash on chunks of a wrong size."""
+    array, chunks = np.full(dataset.shape, dataset.fillvalue, "float32"), []
+    dataset.id.chunk_iter(chunks.append)
+    for chunk in chunks:
+        values = np.frombuffer(_decoded(dataset, chunk.chunk_offset), dataset.dtype)
+        block = values.reshape(dataset.chunks)
+        place = tuple(slice(i, i + n) for i, n in zip(chunk.chunk_offset, block.shape))
+        array[place] = block[tuple(slice(n) for n in array[place].shape)]  # cut off at the edges
+    return array
+
+
+def _decoded(dataset, offset):
+    from h5py import h5z
+
+    itemsize, properties = dataset.dtype.itemsize, dataset.id.get_create_plist()
+    filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+    skipped, content = dataset.id.read_direct_chunk(offset)
+    for i, kind in reversed([*enumerate(filters)]):
+        if skipped >> i & 1:
+            continue
+        if kind == h5z.FILTER_DEFLATE:
+            most = math.prod(dataset.chunks) * itemsize + 1
+            content = zlib.decompressobj().decompress(content, most)
+        elif kind == h5z.FILTER_SHUFFLE:
+            content = np.frombuffer(content, "uint8").reshape(itemsize, -1).T.tobytes()
+        else:
+            raise ValueError(f"it uses filter {kind} of HDF5, expected gzip and shuffle only")
+    return content
+
+
 def check_finite(array: np.ndarray, named: str) -> None:
     """Raises ValueError, which begins with `named`, if an array holds NaN or infinity."""
     if not np.isfinite([array.min(initial=0), array.max(initial=0)]).all():
         raise ValueError(
-            f"{named} holds NaN, infinity or numbers beyond {array.dtype}: no working model has "
-            "such weights."
+            f"{named} holds NaN, infinity or numbers beyond {array.dtype}: weights must be finite."
         )
 
 

@@ -216,6 +216,6 @@ def _hub_folder(model):
     try:
         folder = snapshot_download(found[1], revision=found[2], allow_patterns=list(HUB_FILES))
     except Exception as error:  # of several libraries
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ConnectionError(f"Could not download {model}: {reason}") from None
     return Path(folder)

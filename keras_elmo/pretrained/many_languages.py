@@ -1,8 +1,6 @@
-"""The model files of ELMoForManyLangs (Che et al. 2018): reading and writing them."""
+"""The model files of ELMoForManyLangs (Che et al. 2018): reading them."""
 
 import contextlib
-import functools
-import json
 import os
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
@@ -11,14 +9,13 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig, read_json
 from keras_elmo.pretrained.folder import (
-    ARCHITECTURE,
     PICKLED_EMBEDDER,
     PICKLED_ENCODER,
     PICKLED_OPTIONS,
 )
-from keras_elmo.pretrained.hdf5 import array_of, check_arrays, variables_and_values
-from keras_elmo.pretrained.torch_files import open_state_dict, write_state_dict
-from keras_elmo.pretrained.weight_table import TRANSPOSED, WeightEntry
+from keras_elmo.pretrained.hdf5 import check_arrays, variables_and_values
+from keras_elmo.pretrained.torch_files import open_state_dict
+from keras_elmo.pretrained.weight_table import WeightEntry
 from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
 _WORD_TABLE = "word_emb_layer.embedding.weight"
@@ -40,6 +37,17 @@ _TOKEN_EMBEDDER = {
     "max_characters_per_token": "max_characters_per_token",
 }
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+_PUBLISHED = {
+    "encoder": {
+        **{"name": "elmo", "projection_dim": 512, "dim": 4096, "n_layers": 2},
+        **{"cell_clip": 3, "proj_clip": 3},
+    },
+    "token_embedder": {
+        **{"name": "cnn", "activation": "relu", "n_highway": 2, "word_dim": 100, "char_dim": 50},
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "max_characters_per_token": 50,
+    },
+}
 _OTHER_MODEL = (
     "Check that word.dic, char.dic, both .pkl files and the architecture are of one model (the "
     "published architecture is taken where its file is not there), or download it again."
@@ -68,23 +76,6 @@ def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
         "num_characters": lexicon.characters and len(lexicon.characters),
     }
     return ElmoConfig(**fields, **sizes, always_project=True), lexicon
-
-
-def check_sizes(config: ElmoConfig, encoder: str | os.PathLike) -> None:
-    """Raises ValueError if a model's files are too small for its architecture.
-
-    Pickles are not compressed, and their numbers have at least two bytes each: so an architecture
-    made to exhaust the memory is refused before layers are built for it.
-    """
-    _check_is_encoder(encoder)
-    embedder = Path(encoder).with_name(PICKLED_EMBEDDER)
-    for path, entries in ((encoder, _encoder_table(config)), (embedder, _embedder_table(config))):
-        least = 2 * sum(entry.size for entry in entries)
-        if os.path.isfile(path) and os.path.getsize(path) < least:
-            raise ValueError(
-                f"{path} has {os.path.getsize(path):,} bytes, too few for the architecture in the "
-                f"options, which takes at least {least:,}: it is damaged, or of another model."
-            )
 
 
 def load_weights(
@@ -120,23 +111,6 @@ def _check_is_encoder(path):
         )
 
 
-def write_model(folder: str | os.PathLike, backbone: Any, lexicon: Lexicon) -> None:
-    """Writes a model that has a lexicon as ELMoForManyLangs reads it, into an empty folder."""
-    folder, config = Path(folder), backbone.config
-    lexicon.to_folder(folder)
-    if lexicon.words is None:  # the original's training writes one, too
-        (folder / WORDS_FILE).write_text("", encoding="utf-8")
-    for name, values in (
-        (ARCHITECTURE, _values(config)),
-        (PICKLED_OPTIONS, {"config_path": ARCHITECTURE}),
-    ):
-        (folder / name).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    tables = {PICKLED_ENCODER: _encoder_table(config), PICKLED_EMBEDDER: _embedder_table(config)}
-    for name, entries in tables.items():
-        arrays = [(e.name, e.shape, functools.partial(array_of, backbone, e)) for e in entries]
-        write_state_dict(folder / name, arrays)
-
-
 def _embedder_table(config):
     """The arrays of token_embedder.pkl."""
     characters, layers, entries = "token_encoder", [], []
@@ -157,7 +131,6 @@ def _embedder_table(config):
             (config.projection_dim, config.word_dim + config.num_filters),
             tuple(f"{layer}.kernel" for layer in layers),
             lambda array: [columns.T for columns in np.split(array, ends, axis=1)],
-            lambda *values: np.concatenate([value.T for value in values], axis=1),
         ),
         WeightEntry("projection.bias", (config.projection_dim,), (f"{layers[-1]}.bias",)),
     ]
@@ -174,7 +147,7 @@ def _character_entries(config, encoder):
             f"{encoder}.convolutions.{i}",
             (number, dim, width),
         )
-        yield WeightEntry(f"{name}.weight", shape, (f"{layer}.kernel",), *TRANSPOSED)
+        yield WeightEntry(f"{name}.weight", shape, (f"{layer}.kernel",), _transposed)
         yield WeightEntry(f"{name}.bias", (number,), (f"{layer}.bias",))
     for i in range(config.num_highway):
         name, layer = f"highways._layers.{i}", f"{encoder}.highways.{i}"
@@ -183,7 +156,7 @@ def _character_entries(config, encoder):
             ("bias", "bias", (2 * num_filters,)),
         ):
             variables = (f"{layer}.transform.{ours}", f"{layer}.gate.{ours}")
-            yield WeightEntry(f"{name}.{theirs}", shape, variables, _split_highway, _join_highway)
+            yield WeightEntry(f"{name}.{theirs}", shape, variables, _split_highway)
 
 
 def _encoder_table(config):
@@ -194,9 +167,9 @@ def _encoder_table(config):
         for direction in ("forward", "backward"):
             name, lstm = f"{direction}_layer_{i}", f"bilm.{direction}_lstms.{i}"
             for theirs, ours, shape, *conversions in (
-                ("input_linearity.weight", "kernel", (4 * units, dim), *_GATES),
-                ("state_linearity.weight", "recurrent_kernel", (4 * units, dim), *_GATES),
-                ("state_linearity.bias", "bias", (4 * units,), _split_bias, _join_bias),
+                ("input_linearity.weight", "kernel", (4 * units, dim), _split_gates),
+                ("state_linearity.weight", "recurrent_kernel", (4 * units, dim), _split_gates),
+                ("state_linearity.bias", "bias", (4 * units,), _split_bias),
                 ("state_projection.weight", "projection_kernel", (dim, units)),
             ):
                 entries.append(
@@ -205,35 +178,24 @@ def _encoder_table(config):
     return entries
 
 
-def _swap_gates(array):
-    """Their gates i, f, j, o as ours i, j, f, o; and back."""
-    return array.reshape(4, -1)[[0, 2, 1, 3]].reshape(array.shape)
+def _transposed(array):
+    return [array.T]
 
 
-_GATES = (lambda array: [_swap_gates(array)]), _swap_gates
-
-
-def _forget_bias(bias):
-    """What they store in the bias, 1 for the forget gate, and this package adds when running."""
-    return np.repeat(np.float32([0, 1, 0, 0]), len(bias) // 4)
+def _split_gates(array):
+    """Their gates i, f, j, o as ours i, j, f, o."""
+    return [array.reshape(4, -1)[[0, 2, 1, 3]].reshape(array.shape)]
 
 
 def _split_bias(bias):
-    return [_swap_gates(bias - _forget_bias(bias))]
-
-
-def _join_bias(bias):
-    return _swap_gates(bias) + _forget_bias(bias)
+    """Their bias has the 1 of the forget gate, which this package adds when running."""
+    return _split_gates(bias - np.repeat(np.float32([0, 1, 0, 0]), len(bias) // 4))
 
 
 def _split_highway(array):
     """The transform and the gate, whose sign differs: there it lets the input pass."""
     transform, gate = np.split(array, 2)
     return [transform.T, -gate.T]
-
-
-def _join_highway(transform, gate):
-    return np.concatenate([transform.T, -gate.T])
 
 
 def _check_rows(path, entries, found):
@@ -259,9 +221,7 @@ def _architecture(folder, config_path):
         if os.path.isfile(path):  # unlike Path.is_file, False for a name that is too long
             return read_json(path)
     if name in _PUBLISHED_NAMES:
-        return _values(
-            ElmoConfig(char_embedding_dim=50, word_dim=100, vocabulary_size=1, num_characters=1)
-        )
+        return _PUBLISHED
     raise FileNotFoundError(
         f"There is no {name} in {folder}, the architecture that {PICKLED_OPTIONS} names: put it "
         "there."
@@ -291,20 +251,6 @@ def _section(architecture, section, kind, known):
     if str(values["name"]).lower() != kind:
         _fail(f"{section}.name", values["name"], f"{kind!r}, the only one of published models")
     return {field: values[name] for name, field in known.items()}
-
-
-def _values(config):
-    """The content of the architecture's file."""
-    encoder = {name: getattr(config, field) or 0 for name, field in _ENCODER.items()}
-    embedder = {name: getattr(config, field) for name, field in _TOKEN_EMBEDDER.items()}
-    embedder["filters"] = list(map(list, config.filters or ()))
-    if not config.reads_characters:
-        embedder["char_dim"] = 0
-    return {
-        "encoder": {"name": "elmo", **encoder},
-        "token_embedder": {"name": "cnn", **embedder},
-        "dropout": 0.1,
-    }
 
 
 def _fail(field: str, value: Any, expected: str) -> NoReturn:

@@ -379,7 +379,7 @@ def test_wrong_usage_leaves_with_2(capsys, arguments, message):
         (("embed", "a", "--output", "v.txt"), "must end in .h5, .hdf5 or .parquet"),
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
         (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "/no/such does not exist"),
-        (("info", "/no/such/folder"), "no folder or archive /no/such/folder"),
+        (("info", "/no/such/folder"), "archive /no/such/folder does not exist"),
     ],
 )
 def test_errors_leave_with_1_and_one_line(capsys, arguments, message):

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from helpers import TINY, assert_close, tensorflow_only, to_numpy
+from helpers import assert_close, tensorflow_only, to_numpy
 from keras_elmo import ElmoLayer, Embedder, cli, convert
 from many_languages import MANY_LANGUAGES, VARIANTS, golden
 
@@ -28,11 +28,10 @@ def packed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model", "model.zip"])
-@pytest.mark.parametrize("format", ["hdf5", "many-languages"])
-def test_convert(capsys, tmp_path, format, name):
+def test_convert(capsys, tmp_path, name):
     output = tmp_path / "out" / name
     output.parent.mkdir()
-    command = ("convert", MODEL, "--format", format, "--output", output)
+    command = ("convert", MODEL, "--output", output)
     code, out, _ = run(capsys, *command)
     assert code == 0
     assert f"Wrote {output}. Read back, its largest differences from the original" in out
@@ -58,8 +57,6 @@ def test_convert_to_float16(capsys, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("--format", "many-languages", "--dtype", "float16"), "stores float32 alone: leave --dt"),
-        (("--format", "onnx"), "invalid choice: 'onnx'"),
         (("--dtype", "int8"), "invalid choice: 'int8'"),
     ],
 )
@@ -71,16 +68,15 @@ def test_convert_of_wrong_usage(capsys, tmp_path, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "model, format, message",
+    "model, message",
     [
-        (TINY, "many-languages", "ELMoForManyLangs has no such models"),
-        (MODEL / "none", "hdf5", "There is no folder or archive"),
-        (MODEL / "word.dic", "hdf5", "neither a folder nor a whole zip or tar.gz file"),
-        ("many-langages/it", "hdf5", "Known models: default"),
+        (MODEL / "none", "none does not exist"),
+        (MODEL / "word.dic", "neither a folder nor a complete zip or tar.gz file"),
+        ("many-langages/it", "Known models: default"),
     ],
 )
-def test_convert_of_what_cannot_be_converted(capsys, tmp_path, model, format, message):
-    code, _, err = run(capsys, "convert", model, "--format", format, "--output", tmp_path / "a")
+def test_convert_of_what_cannot_be_converted(capsys, tmp_path, model, message):
+    code, _, err = run(capsys, "convert", model, "--output", tmp_path / "a")
     assert code == 1 and len(err.splitlines()) == 1
     assert message in err
     assert not os.listdir(tmp_path)

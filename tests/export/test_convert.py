@@ -1,16 +1,15 @@
 """Models from one format to another: verified on every backend, whole or not at all."""
 
-import dataclasses
 import os
 
 import numpy as np
 import pytest
 
 from export_checks import TINY
-from helpers import assert_close, to_numpy
+from helpers import to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, convert
 from keras_elmo.export import checks
-from keras_elmo.pretrained import hdf5, many_languages
+from keras_elmo.pretrained import hdf5
 from many_languages import MANY_LANGUAGES, WORD_CHAR_FIRST, golden, small_lexicon
 
 
@@ -44,7 +43,7 @@ def test_a_mix_is_no_part_of_the_files(tmp_path):
     assert max(differences.values()) == 0
 
 
-# --- models with a lexicon, and other formats ---------------------------------------------------
+# --- models with a lexicon ---------------------------------------------------
 
 
 def layers_of(model):
@@ -72,10 +71,7 @@ def test_hdf5_of_models_with_a_lexicon(variant, tmp_path):
     convert(full, packed)
     assert packed.is_file()
     np.testing.assert_array_equal(layers_of(packed), expected)
-    # And back.
-    convert(packed, tmp_path / "back", format="many-languages")
-    assert_close(layers_of(tmp_path / "back"), expected, 1e-6)
-    assert sorted(os.listdir(tmp_path)) == ["back", "full", "full.zip", "half"]
+    assert sorted(os.listdir(tmp_path)) == ["full", "full.zip", "half"]
 
 
 def test_float16_of_a_model_of_bilm_tf(elmo, tmp_path):
@@ -99,15 +95,14 @@ def test_a_weight_beyond_float16(name, tmp_path):
     convert(elmo, tmp_path / name)
 
 
-@pytest.mark.parametrize("format, name", [("many-languages", "a"), ("many-languages", "a.zip"),
-                                          ("hdf5", "a.zip")])  # fmt: skip
-def test_the_same_command_twice(format, name, tmp_path):
+@pytest.mark.parametrize("name", ["a", "a.zip"])
+def test_the_same_command_twice(name, tmp_path):
     model, output = MANY_LANGUAGES / "word_only", tmp_path / name
-    convert(model, output, format=format)
+    convert(model, output)
     with pytest.raises(FileExistsError, match="is there already: choose another name"):
-        convert(model, output, format=format)
-    convert(MANY_LANGUAGES / "char_only", output, format=format, overwrite=True)
-    assert ElmoLayer(output).lexicon.words is None
+        convert(model, output)
+    convert(MANY_LANGUAGES / "word_char", output, overwrite=True)
+    assert ElmoLayer(output).lexicon.characters is not None
     assert os.listdir(tmp_path) == [name]
 
 
@@ -119,46 +114,20 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     assert os.listdir(tmp_path / "a") == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("format", ["hdf5", "many-languages"])
 @pytest.mark.parametrize("name", ["a", "a.zip"])
-def test_an_interruption_leaves_what_was_there(format, name, tmp_path, monkeypatch):
-    convert(MANY_LANGUAGES / "word_only", tmp_path / name, format=format)
+def test_an_interruption_leaves_what_was_there(name, tmp_path, monkeypatch):
+    convert(MANY_LANGUAGES / "word_only", tmp_path / name)
     before = layers_of(tmp_path / name)
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(hdf5, "array_of", interrupted)
-    monkeypatch.setattr(many_languages, "array_of", interrupted)
     for overwrite, output in ((False, f"b{name}"), (True, name)):
         with pytest.raises(KeyboardInterrupt):
-            convert(
-                MANY_LANGUAGES / "word_only", tmp_path / output, format=format, overwrite=overwrite
-            )
+            convert(MANY_LANGUAGES / "word_only", tmp_path / output, overwrite=overwrite)
     assert os.listdir(tmp_path) == [name]
     np.testing.assert_array_equal(layers_of(tmp_path / name), before)
-
-
-def test_models_that_elmoformanylangs_cannot_have(elmo, tmp_path):
-    lexicon = small_lexicon()
-    config = ElmoLayer(MANY_LANGUAGES / "word_char").config
-    sizes = {"vocabulary_size": len(lexicon.words), "num_characters": len(lexicon.characters)}
-    config = dataclasses.replace(config, max_characters_per_token=12, **sizes)
-    bad = [
-        {"bidirectional": False},
-        {"use_skip_connections": False},
-        {"always_project": False, "lstm_dim": config.projection_dim},
-    ]
-    layers = [
-        ElmoLayer(None, config=dataclasses.replace(config, **changes), lexicon=lexicon)
-        for changes in bad
-    ]
-    for layer in (elmo, *layers):
-        with pytest.raises(ValueError, match="ELMoForManyLangs has no such models: .* Write hdf5"):
-            convert(layer, tmp_path / "a", format="many-languages")
-    assert os.listdir(tmp_path) == []
-    for i, layer in enumerate(layers):
-        convert(layer, tmp_path / f"{i}")
 
 
 def test_words_and_characters_are_projected_whatever_the_sizes(tmp_path):
@@ -175,13 +144,10 @@ def test_words_and_characters_are_projected_whatever_the_sizes(tmp_path):
     )
     layer = ElmoLayer(None, config=config, lexicon=lexicon)
     assert max(convert(layer, tmp_path / "a").values()) == 0
-    convert(layer, tmp_path / "b", format="many-languages")
 
 
 def test_bad_arguments(elmo, tmp_path):
-    with pytest.raises(ValueError, match=r"format must be one of \('hdf5', 'many-languages'\)"):
-        convert(elmo, tmp_path / "a", format="onnx")
-    with pytest.raises(ValueError, match="float32 alone: leave dtype out"):
-        convert(elmo, tmp_path / "a", format="many-languages", dtype="float16")
+    with pytest.raises(ValueError, match="dtype must be one of float32, float16; got 'int8'"):
+        convert(elmo, tmp_path / "a", dtype="int8")
     with pytest.raises(FileNotFoundError, match="does not exist: create it before writing a.zip"):
         convert(elmo, tmp_path / "none" / "a.zip")

@@ -177,46 +177,101 @@ def test_arrays_that_no_file_of_that_size_holds_are_refused(tmp_path, options):
         hdf5.read_token_embeddings(path)
 
 
-def chunk_that_inflates_beyond_its_size(file):
-    content = zlib.compress(bytes(1 << 27))
-    array = file.create_dataset("embedding", (16, 16), "f4", chunks=(16, 16), compression="gzip")
-    array.id.write_direct_chunk((0, 0), content)
+def write_chunk(path, content, skipped=0, **filters):
+    """Writes an array `(8, 4)`, of which the only chunk has the raw content."""
+    with h5py.File(path, "w") as file:
+        options = {"chunks": (8, 4), **filters}
+        array = file.create_dataset("embedding", (8, 4), "f4", **options)
+        array.id.write_direct_chunk((0, 0), content, filter_mask=skipped)
 
 
-def chunk_packed_twice(file):
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk((16, 16))
-    properties.set_deflate(9)
-    properties.set_deflate(9)
-    space = h5py.h5s.create_simple((16, 16))
-    h5py.h5d.create(file.id, b"embedding", h5py.h5t.IEEE_F32LE, space, properties)
-
-
-def another_compression(file):
-    file.create_dataset("embedding", data=np.zeros((16, 16), "f4"), compression="lzf")
+GZIP = {"compression": "gzip"}
+RAW = np.arange(32, dtype="f4").tobytes()
 
 
 @pytest.mark.parametrize(
-    "make", [chunk_that_inflates_beyond_its_size, chunk_packed_twice, another_compression]
+    "content, filters",
+    [
+        (zlib.compress(bytes(1 << 24)), GZIP),  # would fill the memory
+        (zlib.compress(RAW + b"x"), GZIP),
+        (zlib.compress(RAW[:-4]), GZIP),
+        (zlib.compress(b""), GZIP),
+        (zlib.compress(RAW)[:-1] + b"x", GZIP),
+        (b"x", GZIP),
+        (RAW[:3], {"fletcher32": True}),  # ends the process in HDF5
+        (zlib.compress(RAW[:3]), {"fletcher32": True, **GZIP}),
+        (RAW[:5], {"shuffle": True}),
+        (RAW, {"compression": "lzf"}),
+    ],
 )
-def test_chunks_that_could_fill_the_memory_are_refused(tmp_path, make):
+def test_chunks_that_do_not_decode_to_their_size_are_refused(tmp_path, content, filters):
+    """HDF5 reads beyond their end, or fills the memory."""
+    write_chunk(tmp_path / "words.hdf5", content, **filters)
+    with pytest.raises(ValueError, match="array /embedding in .* cannot be read: the file is dam"):
+        hdf5.read_token_embeddings(tmp_path / "words.hdf5")
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 0xFFFFFFFF])
+@pytest.mark.parametrize("filters", [GZIP, {"shuffle": True}, {"fletcher32": True}])
+def test_sizes_of_chunks_that_are_damaged_in_the_index_are_refused(tmp_path, size, filters):
     path = tmp_path / "words.hdf5"
-    with h5py.File(path, "w") as file:
-        make(file)
-    with pytest.raises(ValueError, match="embedding in .* is compressed in a way that is not"):
+    write_chunk(path, RAW, **filters)
+    with h5py.File(path) as file:
+        chunk = file["embedding"].id.get_chunk_info(0)
+    content = bytearray(path.read_bytes())
+    # The size, the mask and three offsets of eight bytes stand before the place.
+    start = content.index(chunk.byte_offset.to_bytes(8, "little")) - 32
+    assert content[start : start + 4] == chunk.size.to_bytes(4, "little")
+    content[start : start + 4] = size.to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="array /embedding in .* cannot be read: the file is dam"):
         hdf5.read_token_embeddings(path)
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": True, "fletcher32": True}])
-@pytest.mark.parametrize("most", [1.0, 1e-3])
-def test_large_chunks_are_read(tmp_path, rng, options, most):
-    """What gzip does not make smaller, HDF5 leaves as it is."""
-    array = (rng.normal(size=(512, 512)) * most).astype("float32").round(2)
+@pytest.mark.parametrize("options", [{}, GZIP, {"shuffle": True}, {"shuffle": True, **GZIP}])
+@pytest.mark.parametrize("dtype", ["f4", "f2", ">f8"])
+def test_chunks_are_read_as_hdf5_does(tmp_path, rng, options, dtype):
+    array = rng.normal(size=(50, 33)).astype(dtype)
     path = tmp_path / "words.hdf5"
     with h5py.File(path, "w") as file:
-        options = {"chunks": array.shape, "compression": "gzip", **options}
-        file.create_dataset("embedding", data=array, **options)
-    np.testing.assert_array_equal(hdf5.read_token_embeddings(path), array)
+        file.create_dataset("embedding", data=array, chunks=(16, 10), **options)
+    np.testing.assert_array_equal(hdf5.read_token_embeddings(path), array.astype("float32"))
+    with h5py.File(path, "w") as file:  # most chunks were never written
+        chunked = file.create_dataset(
+            "embedding", (50, 33), dtype, chunks=(16, 10), fillvalue=3, **options
+        )
+        chunked[:5] = 1
+    expected = np.where(np.arange(50)[:, None] < 5, 1, 3) * np.ones(33)
+    np.testing.assert_array_equal(hdf5.read_token_embeddings(path), expected)
+
+
+def test_a_chunk_that_gzip_did_not_make_smaller_is_stored_as_it_is(tmp_path):
+    write_chunk(tmp_path / "words.hdf5", RAW, skipped=1, **GZIP)
+    found = hdf5.read_token_embeddings(tmp_path / "words.hdf5")
+    np.testing.assert_array_equal(found.ravel(), np.arange(32))
+
+
+def deep_groups(file):
+    for _ in range(30):
+        file = file.create_group("g")
+
+
+def a_group_in_itself(file):
+    file["g"] = file["/"]
+
+
+def many_objects(file):
+    for i in range(10_001):
+        file.create_group(str(i))
+
+
+@pytest.mark.parametrize("make", [deep_groups, a_group_in_itself, many_objects])
+def test_more_objects_than_those_of_a_model_are_refused(tmp_path, make):
+    path = tmp_path / "words.hdf5"
+    with h5py.File(path, "w") as file:
+        make(file)
+    with pytest.raises(ValueError, match="it has over 10,000 objects, or over 16 nested groups"):
+        hdf5.read_token_embeddings(path)
 
 
 def test_an_architecture_that_is_too_large_for_its_file_is_refused(folder):
@@ -251,7 +306,7 @@ def test_other_files_are_refused(folder):
     (folder / "weights.hdf5").write_text("<html>Access denied</html>")
     with pytest.raises(ValueError, match=r"\(26 bytes\) is not a complete hdf5 file"):
         ElmoLayer(folder)
-    with pytest.raises(FileNotFoundError, match="There is no weights file"):
+    with pytest.raises(FileNotFoundError, match="weights file .* does not exist"):
         hdf5.load_weights(None, folder)
 
 

@@ -1,16 +1,13 @@
-"""The files of ELMoForManyLangs: what is looked for, what is refused, what is written."""
+"""The files of ELMoForManyLangs: what is looked for and what is refused."""
 
 import json
 import shutil
 
-import numpy as np
 import pytest
 
-from helpers import assert_close, to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer, convert
+from keras_elmo import ElmoConfig, ElmoLayer
 from keras_elmo.pretrained.many_languages import read_architecture
-from keras_elmo.pretrained.torch_files import open_state_dict
-from many_languages import MANY_LANGUAGES, VARIANTS, golden
+from many_languages import MANY_LANGUAGES
 
 PUBLISHED = "cnn_50_100_512_4096_sample.json"
 
@@ -35,7 +32,7 @@ def test_the_published_architecture(model):
     assert config == ElmoConfig(
         char_embedding_dim=50, word_dim=100, always_project=True, **sizes
     )  # else it is that of the original model of bilm-tf
-    with pytest.raises(ValueError, match="too few for the architecture in the options"):
+    with pytest.raises(ValueError, match="too few for the arrays of|misshapen"):
         ElmoLayer(model)
 
 
@@ -76,12 +73,12 @@ def test_architectures_that_are_refused(model, section, fields, message):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"dim": 1 << 16}, {"n_layers": 64}, {"projection_dim": 1 << 13}]
+    "fields", [{"dim": 1 << 16, "projection_dim": 1 << 10}, {"projection_dim": 1 << 16}]
 )
 def test_an_architecture_that_is_too_large_for_its_files_is_refused(model, fields, monkeypatch):
     change(model / PUBLISHED, encoder=fields)
     monkeypatch.setattr(ElmoLayer, "build", lambda *_: pytest.fail("layers are built for it"))
-    with pytest.raises(ValueError, match=r"\.pkl has [\d,]+ bytes, too few for the architecture"):
+    with pytest.raises(ValueError, match=r"encoder\.pkl has [\d,]+ bytes, too few for the arrays"):
         ElmoLayer(model)
 
 
@@ -133,9 +130,7 @@ def test_a_pair_with_the_wrong_pickle(model):
 def test_a_truncated_pickle(model, share):
     path = model / "encoder.pkl"
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(
-        ValueError, match=r"encoder\.pkl.*(Download or copy it again|truncated|too few for)"
-    ):
+    with pytest.raises(ValueError, match=r"encoder\.pkl.*Download it again"):
         ElmoLayer(model)
 
 
@@ -145,29 +140,3 @@ def test_a_pickle_with_a_foreign_global_runs_nothing(model, tmp_path):
     with pytest.raises(ValueError, match="encoder.pkl"):
         ElmoLayer(model)
     assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("kind", ["folder", "model.zip"])
-def test_what_is_written_has_the_arrays_that_were_read(variant, kind, tmp_path):
-    elmo = ElmoLayer(MANY_LANGUAGES / variant)
-    differences = convert(elmo, tmp_path / kind, format="many-languages")
-    assert max(differences.values()) <= 1e-6
-    if kind == "folder":
-        for name in ("encoder.pkl", "token_embedder.pkl"):
-            _assert_same_arrays(MANY_LANGUAGES / variant / name, tmp_path / kind / name)
-        folder = MANY_LANGUAGES / variant
-        assert read_architecture(tmp_path / kind / "config.json") == read_architecture(
-            folder / "config.json"
-        )
-    sentences = golden(variant)[0]["sentences"]
-    expected = to_numpy(elmo(elmo.lexicon.encode_sentences(sentences)))
-    again = ElmoLayer(tmp_path / kind)
-    assert_close(to_numpy(again(again.lexicon.encode_sentences(sentences))), expected, 1e-6)
-
-
-def _assert_same_arrays(old, new):
-    with open_state_dict(old) as expected, open_state_dict(new) as found:
-        assert list(found) == list(expected)
-        for name, array in expected.items():
-            np.testing.assert_allclose(found[name].read(), array.read(), rtol=0, atol=2e-7)

@@ -141,10 +141,10 @@ def test_a_training_that_fails_at_once_leaves_nothing(tmp_path, existing):
 
 
 def test_a_folder_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
-    def denied(path, *_):
-        raise PermissionError(13, "Permission denied", str(path))
+    def denied(lock):
+        raise PermissionError(13, "Permission denied", lock.lock_file)
 
-    monkeypatch.setattr("keras_elmo.locks.open", denied, raising=False)
+    monkeypatch.setattr("keras_elmo.locks.FileLock.acquire", denied)
     with pytest.raises(PermissionError) as caught:
         train(settings(tmp_path / "run"))
     assert caught.value.filename == str(tmp_path / "run") and ".lock" not in str(caught.value)

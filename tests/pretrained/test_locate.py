@@ -1,0 +1,370 @@
+"""From the name or place of a model to its files: folders, archives, pairs."""
+
+import gzip
+import io
+import json
+import os
+import shutil
+import tarfile
+import zipfile
+
+import pytest
+
+from helpers import TINY
+from keras_elmo import ElmoConfig, ElmoLayer, Embedder
+from keras_elmo.pretrained import archive
+from keras_elmo.pretrained.locate import locate
+from many_languages import MANY_LANGUAGES, VARIANTS
+
+OPTIONS = (TINY / "options.json").read_bytes()
+WEIGHTS = (TINY / "weights.hdf5").read_bytes()
+MODEL = {"options.json": OPTIONS, "weights.hdf5": WEIGHTS}
+PICKLED = {
+    path.name: path.read_bytes()
+    for path in (MANY_LANGUAGES / "word_char").iterdir()
+    if path.suffix in (".json", ".dic", ".pkl") and path.name != "sentences.json"
+}
+FAMILIES = {
+    "NLPL": ("options.json", "model.hdf5", ["vocab.txt.gz", "meta.json", "README"]),
+    "Schuster": ("options262.json", "es_weights.hdf5", ["es_best_mapping.pth"]),
+    "EMBEDDIA": ("sl/options.json", "sl/slovenian-elmo-weights.hdf5", []),
+    "German": ("options.json", "weights.hdf5", ["vocab-train.txt", "checkpoint", "x.ckpt.index"]),
+    "AllenNLP": ("elmo_pt_options.json", "ELMO_PT_WEIGHTS.HDF5", []),
+    "keras_elmo": ("m/options.json", "m/weights.hdf5", ["m/vectors.hdf5", "m/vocab.txt"]),
+    "macOS": ("options.json", "weights.hdf5", ["__MACOSX/._options.json", ".partial-0.hdf5"]),
+    "a language model": ("options.json", "biggest.h5", ["softmax.hdf5"]),
+}
+
+
+def packed(kind, path, files):
+    """Writes files to a folder, zip or tar.gz file; returns its path."""
+    if kind == "folder":
+        for name, content in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+        return path
+    path = path.with_name(f"{path.name}.{kind}")
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+            for name, content in files.items():
+                target.writestr(name, content)
+    else:
+        with tarfile.open(path, "w:gz") as target:
+            for name, content in files.items():
+                add(target, name, content)
+    return path
+
+
+def add(target, name, content=b"", **header):
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for field, value in header.items():
+        setattr(info, field, value)
+    target.addfile(info, io.BytesIO(content))
+
+
+def content_of(model):
+    """The content of a model's options and weights."""
+    with locate(model) as files:
+        return files.options.read_bytes(), files.weights.read_bytes()
+
+
+every_kind = pytest.mark.parametrize("kind", ["folder", "zip", "tar.gz"])
+
+
+@every_kind
+@pytest.mark.parametrize("family", FAMILIES)
+def test_published_families_are_read(kind, family, tmp_path):
+    options, weights, others = FAMILIES[family]
+    files = {**dict.fromkeys(others, b"x"), weights: WEIGHTS, options: OPTIONS}
+    path = packed(kind, tmp_path / "model", files)
+    with locate(str(path)) as found:
+        assert (found.options.read_bytes(), found.weights.read_bytes()) == (OPTIONS, WEIGHTS)
+        assert found.config == ElmoConfig.from_json(TINY / "options.json")
+        assert found.lexicon is None
+        assert found.softmax == (found.folder / "softmax.hdf5" if "lang" in family else None)
+    assert found.weights.exists() == (kind == "folder")
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@every_kind
+@pytest.mark.parametrize("inside", ["", "it.model/"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_elmo_for_many_langs_is_recognized(kind, inside, variant, tmp_path):
+    source = MANY_LANGUAGES / variant
+    paths = {path.relative_to(source): path for path in source.rglob("*") if path.is_file()}
+    files = {f"{inside}{name}": path.read_bytes() for name, path in paths.items()}
+    with locate(packed(kind, tmp_path / "it", files)) as found, locate(source) as expected:
+        assert found.options.name == "config.json"
+        assert found.weights.read_bytes() == (source / "encoder.pkl").read_bytes()
+        assert (found.config, found.lexicon) == (expected.config, expected.lexicon)
+
+
+@every_kind
+def test_files_beside_the_weights(kind, tmp_path):
+    beside = {"m/softmax.hdf5": b"softmax", "m/vocabulary.txt": b"a\n", "vocabulary.txt": b"b\n"}
+    files = {**{f"m/{name}": data for name, data in MODEL.items()}, **beside}
+    with locate(packed(kind, tmp_path / "model", files)) as found:
+        assert found.softmax.read_bytes() == b"softmax"
+        assert found.vocabulary.read_bytes() == b"a\n"
+    with locate(TINY) as found:
+        assert (found.softmax, found.vocabulary) == (None, None)
+
+
+def test_the_options_are_read_once(tmp_path, monkeypatch):
+    read, real = [], ElmoConfig.from_json
+    monkeypatch.setattr(ElmoConfig, "from_json", lambda path: (read.append(path), real(path))[1])
+    ElmoLayer(packed("zip", tmp_path / "model", MODEL))
+    assert len(read) == 1
+    ElmoLayer("default")
+    assert len(read) == 2
+
+
+def test_a_model_of_words_in_an_archive_brings_its_vocabulary(tmp_path):
+    config = ElmoConfig(None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
+    ElmoLayer(None, config=config).export_hdf5(tmp_path / "words")
+    (tmp_path / "words" / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    path = shutil.make_archive(tmp_path / "words", "zip", tmp_path / "words")
+    assert Embedder(path).vocabulary == ["<S>", "</S>", "<UNK>", "the"]
+
+
+def test_pairs_and_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(TINY.parent))
+    name = TINY.name
+    for model in (
+        f"~/{name}",
+        (f"~/{name}/options.json", TINY / "weights.hdf5"),
+        [f"{TINY}/options.json", f"~/{name}/weights.hdf5"],
+    ):
+        assert content_of(model) == (OPTIONS, WEIGHTS)
+
+
+@pytest.mark.parametrize("folder", [{"training.json": b"{"}, {"checkpoints/x.npz": b""}])
+def test_a_training_run(folder, tmp_path):
+    run = packed("folder", tmp_path / "run", {**folder, "options.json": OPTIONS})
+    with pytest.raises(FileNotFoundError, match="training run that has not ended.*keras-elmo exp"):
+        content_of(run)
+    packed("folder", run / "model", MODEL)
+    assert content_of(run) == (OPTIONS, WEIGHTS)
+
+
+def test_places_without_a_model_are_named(tmp_path):
+    def refused(model, message, error=FileNotFoundError):
+        with pytest.raises(error, match=message):
+            content_of(model)
+
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", r"empty must hold options\.json.*found nothing")
+    refused("nowhere/at/all", r"archive nowhere/at/all does not exist\. Known")
+    os.mkfifo(tmp_path / "fifo")
+    for path in (TINY / "weights.hdf5", tmp_path / "fifo", "/dev/zero"):
+        refused(str(path), "is neither a folder nor a complete zip or tar.gz file")
+    refused((TINY / "weights.hdf5", TINY / "weights.hdf5"), "is not a JSON file", ValueError)
+    for address in ("HTTP://example.org/elmo", "file:///elmo", "https://example.org/elmo"):
+        refused(address, "is an address: pass a published")
+        refused((f"{address}/options.json", f"{address}/weights.hdf5"), "is an address: pass")
+    refused((TINY / "options.json", tmp_path / "w.hdf5"), "The weights file .* does not exist")
+    refused([TINY], r"a pair of paths \(options, weights\), got 1 items", ValueError)
+    refused(3, "a pair .* of paths, or hf://user/repo; got 3", ValueError)
+
+
+@every_kind
+@pytest.mark.parametrize("missing", ["encoder.pkl", "token_embedder.pkl", "config.json"])
+def test_missing_files_of_elmo_for_many_langs_are_named(kind, missing, tmp_path):
+    files = {name: data for name, data in PICKLED.items() if name != missing}
+    path = packed(kind, tmp_path / "it", files)
+    with pytest.raises(
+        FileNotFoundError, match=rf"ELMoForManyLangs without .*{missing}.*; found .*char\.dic"
+    ):
+        content_of(path)
+
+
+def test_hdf5_with_options_decides(tmp_path):
+    path = packed(
+        "zip", tmp_path / "a", {**PICKLED, "model.hdf5": WEIGHTS, "x_options.json": OPTIONS}
+    )
+    assert content_of(path) == (OPTIONS, WEIGHTS)
+    path = packed("zip", tmp_path / "b", {**PICKLED, "vectors.hdf5": WEIGHTS})
+    assert content_of(path)[1] == PICKLED["encoder.pkl"]
+
+
+@every_kind
+def test_several_candidates_are_listed(kind, tmp_path):
+    files = {"a/options.json": OPTIONS, "a/model.hdf5": WEIGHTS, "b/model.hdf5": WEIGHTS}
+    path = packed(kind, tmp_path / "model", files)
+    message = rf"{path} must hold weights\.hdf5.*found a/model\.hdf5, b/model\.hdf5\. Pass the pair"
+    with pytest.raises(ValueError, match=message):
+        content_of(path)
+    path = packed(kind, tmp_path / "two", {f"{x}/{n}": d for x in "ab" for n, d in PICKLED.items()})
+    with pytest.raises(ValueError, match="must hold one model; found a/encoder.pkl, b/encoder.pkl"):
+        content_of(path)
+
+
+def test_a_folder_inside_a_folder_counts_only_where_the_outer_one_has_no_model(tmp_path):
+    packed("folder", tmp_path, MODEL)
+    packed("folder", tmp_path / "x", {"options.json": b"{}", "weights.hdf5": b""})
+    assert content_of(tmp_path) == (OPTIONS, WEIGHTS)
+    packed("folder", tmp_path / "y" / ".partial-1", MODEL)
+    with pytest.raises(FileNotFoundError, match="must hold options.json.*found nothing"):
+        content_of(tmp_path / "y")
+
+
+def test_an_architecture_too_large_for_its_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(ElmoLayer, "build", lambda *_: pytest.fail("layers are built for it"))
+    options = json.loads(OPTIONS)
+    options["lstm"] |= {"dim": 1 << 16, "projection_dim": 1 << 16, "n_layers": 64}
+    files = {**MODEL, "options.json": json.dumps(options).encode()}
+    with pytest.raises(ValueError, match=r"weights\.hdf5 has 110,552 bytes, too few for the arr"):
+        ElmoLayer(packed("folder", tmp_path / "model", files))
+
+
+# --- archives of an enemy -----------------------------------------------------------------------
+
+
+def refused(path, message):
+    before = set(os.listdir(path.parent))
+    with pytest.raises(ValueError, match=rf"{path.name} cannot be unpacked: {message}") as error:
+        content_of(path)
+    assert len(str(error.value).splitlines()) == 1
+    assert set(os.listdir(path.parent)) == before
+
+
+@pytest.mark.parametrize(
+    "name, header, message",
+    [
+        ("../../escape", {}, "'../../escape' would be extracted to .* outside the destination"),
+        ("x", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, "'x' is a.* link to"),
+        ("x", {"type": tarfile.SYMTYPE, "linkname": "../../x"}, "'x' would link to .* outside"),
+        ("x", {"type": tarfile.LNKTYPE, "linkname": "../../x"}, "'x' would link to .* outside"),
+        ("x", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5}, "'x' is a special file"),
+        ("x", {"type": tarfile.FIFOTYPE}, "'x' is a special file"),
+    ],
+)
+def test_tar_files_that_lead_outside_are_refused(name, header, message, tmp_path):
+    with tarfile.open(tmp_path / "model.tgz", "w:gz") as target:
+        for file, content in MODEL.items():
+            add(target, file, content)
+        add(target, name, **header)
+    refused(tmp_path / "model.tgz", message)
+
+
+def test_zip_files_lead_nowhere_outside(tmp_path):
+    path = packed(
+        "zip", tmp_path / "model", {"/m/options.json": OPTIONS, "../m/weights.hdf5": WEIGHTS}
+    )
+    link = zipfile.ZipInfo("m/softmax.hdf5")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(path, "a") as target:
+        target.writestr(link, "/etc/passwd")
+    with locate(path) as files:
+        assert files.softmax.read_bytes() == b"/etc/passwd"  # a file with that text
+    assert os.listdir(tmp_path) == ["model.zip"]
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_size_and_number_of_files_are_limited(kind, tmp_path, monkeypatch):
+    refused(packed(kind, tmp_path / "large", {**MODEL, "x": bytes(70_000_000)}), "it has over 10")
+    monkeypatch.setattr(archive, "_MOST_MEMBERS", 100)
+    many = packed(kind, tmp_path / "many", {str(i): b"" for i in range(102)})
+    refused(many, "it has over 100 files, or over 67,108,864 bytes unpacked")
+
+
+def tar_header(name, size, kind=b"0"):
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    info.size = size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def pax(body):
+    return tar_header("x", len(body), b"x") + body.ljust(-(-len(body) // 512) * 512, b"\0")
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (tar_header("weights.hdf5", 1 << 62) + bytes(1024), "it has over"),
+        (tar_header("x", 1 << 40, b"L") + bytes(70_000_000), "it has over"),  # a long name
+        (tar_header("x", 1 << 40, b"x") + bytes(70_000_000), "it has over"),
+        (pax(b"9" * 20 + b" size=1\n") + tar_header("a", 0) + bytes(1024), ""),
+        (pax((b"1" * 300 + b" ") * 200) * 40 + bytes(1024), ""),
+    ],
+    ids=["member", "name", "header", "overflow", "quadratic"],
+)
+def test_tar_files_that_lie_about_sizes_are_refused(content, message, tmp_path):
+    (tmp_path / "bad.tgz").write_bytes(gzip.compress(content, 1))
+    refused(tmp_path / "bad.tgz", message)
+
+
+@pytest.mark.parametrize("damage", ["cut off", "checksum", "no tar", "no gzip", "empty"])
+def test_a_damaged_tar_file_is_named(damage, tmp_path):
+    path = packed("tar.gz", tmp_path / "m", MODEL)
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut off": data[: len(data) // 2],
+            "checksum": data[:-8] + bytes(4) + data[-4:],
+            "no tar": gzip.compress(b"just text" * 1000),
+            "no gzip": data[:10] + b"x" * 1000,
+            "empty": gzip.compress(b""),
+        }[damage]
+    )
+    refused(path, ".*pack or copy it again")
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        # in the central directory: versions, flags and the method of each file; and a name
+        (b"PK\x01\x02\x14\x03\x14\0\0\0", b"PK\x01\x02\x14\x03\x14\0\x01\0"),
+        (b"\x14\x03\x14\0\0\0\x08\0", b"\x14\x03\x14\0\0\0\x63\0"),
+        (b"PK\x01\x02", b"PK\x01\x03"),
+        (WEIGHTS[5000:6000], bytes(1000)),
+    ],
+    ids=["encrypted", "unknown compression", "directory", "checksum"],
+)
+def test_zip_files_that_cannot_be_unpacked_are_named(tmp_path, old, new):
+    stored = zipfile.ZIP_STORED if len(old) == 1000 else zipfile.ZIP_DEFLATED
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w", stored) as target:
+        for name, content in MODEL.items():
+            target.writestr(name, content)
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new))
+    refused(path, ".*without a password")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compressions_of_large_blocks_are_refused(tmp_path, compression):
+    with zipfile.ZipFile(tmp_path / "model.zip", "w", compression) as target:
+        target.writestr("options.json", OPTIONS)
+    refused(tmp_path / "model.zip", "its compression is neither stored nor deflated")
+
+
+@pytest.mark.parametrize("name", ["/", "a\0b", "x" * 200])
+def test_odd_names_in_a_zip_file_do_no_harm(name, tmp_path):
+    path = packed("zip", tmp_path / "model", {**MODEL, name: b""})
+    assert content_of(path) == (OPTIONS, WEIGHTS)
+
+
+@pytest.mark.parametrize("names", [[".."], ["a", "a/b"], ["a/b", "a"]])
+def test_names_that_cannot_be_are_refused(names, tmp_path):
+    refused(packed("zip", tmp_path / "model", dict.fromkeys(names, b"x")), ".*pack or copy")
+
+
+@pytest.mark.parametrize("place", ["header", "directory", "both"])
+def test_a_zip_file_without_a_name(place, tmp_path):
+    path = packed("zip", tmp_path / "model", {"a": b"x"})
+    content = path.read_bytes()
+    lengths = {
+        "header": content.index(b"PK\x03\x04") + 26,
+        "directory": content.index(b"PK\x01\x02") + 28,
+    }
+    for name, offset in lengths.items():
+        if place in (name, "both"):
+            content = content[:offset] + b"\0" + content[offset + 1 :]
+    path.write_bytes(content)
+    with pytest.raises((ValueError, FileNotFoundError)) as error:
+        content_of(path)
+    assert len(str(error.value).splitlines()) == 1
