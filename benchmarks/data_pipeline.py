@@ -30,7 +30,7 @@ def main():
         widest_filter=7,
         seed=0,
     )
-    batches = iter(corpus.endless() if arguments.numpy else corpus.dataset(corpus.endless))
+    batches = iter(corpus.batches() if arguments.numpy else corpus.dataset(repeat=True))
     next(batches)
     part, started = max(1, arguments.batches // 4), time.perf_counter()
     for i in range(4):

@@ -87,7 +87,7 @@ def run(folder, name, steps):
         --options {folder}/options.json --vocab {folder}/vocab.txt
         --held-out {folder}/shard-0.txt --evaluate-sentences 20
         --batch-size 8 --unroll-steps 5 --negatives 50 --steps {steps}
-        --evaluate-every {steps // 100} --checkpoint-seconds 1"""
+        --checkpoint-every {steps // 100}"""
     # The pattern is for the command to expand.
     with open(folder / f"{name}.log", "ab") as log:
         return subprocess.Popen([sys.executable, *command.split()], stdout=log, stderr=log)
@@ -104,7 +104,9 @@ def end_of(log):
 
 
 def last(folder):
-    return max((path.name for path in folder.glob("checkpoints/step-*.npz")), default="nothing yet")
+    return max(
+        (path.name for path in folder.glob("checkpoints/step-*.ckpt")), default="nothing yet"
+    )
 
 
 def compare(folder):
@@ -116,7 +118,7 @@ def compare(folder):
         np.load(folder / run / "checkpoints" / name)
         for run, name in zip(("undisturbed", "killed"), names)
     )
-    paths = [name for name in expected if name != "state"]
+    paths = [name for name in expected if name != "state.json"]
     different = [name for name in paths if not np.array_equal(expected[name], found[name])]
     if different:
         raise SystemExit(f"{len(different)} of {len(paths)} arrays differ: {different[:10]}")

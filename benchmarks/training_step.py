@@ -133,7 +133,7 @@ def model_and_batches(
     corpus = LanguageModelCorpus(
         arguments.files, vocabulary, widest_filter=config.widest_filter, seed=seed, **size
     )
-    return model, corpus.endless()
+    return model, corpus.batches()
 
 
 def bilm(arguments):

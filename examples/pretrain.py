@@ -82,7 +82,7 @@ settings = TrainingSettings(
     batch_size=batch_size,
     unroll_steps=UNROLL_STEPS,
     steps=steps,
-    evaluate_every=max(1, steps // 20),
+    checkpoint_every=max(1, steps // 20),
     dropout=0.0,
     negatives=4096,
     optimizer="adam",
@@ -92,9 +92,9 @@ settings = TrainingSettings(
     seed=1,
 )
 
-# 5. The training. Any Keras callback can watch it: an epoch is what lies between two evaluations.
+# 5. The training. Any Keras callback can watch it: an epoch lies between two checkpoints.
 stop = keras.callbacks.EarlyStopping(
-    "held_out_perplexity", mode="min", patience=5, restore_best_weights=True
+    "val_perplexity", mode="min", patience=5, restore_best_weights=True
 )
 result = train(settings, callbacks=[stop], show_progress=None)
 

@@ -34,11 +34,12 @@ from keras_elmo.training.corpus import language_model_dataset as language_model_
 from keras_elmo.training.evaluation import bilm_tf_perplexity as bilm_tf_perplexity
 from keras_elmo.training.evaluation import perplexity as perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus as EvaluationCorpus
+from keras_elmo.training.index import CorpusIndex as CorpusIndex
 from keras_elmo.training.language_model import (
     BidirectionalLanguageModel as BidirectionalLanguageModel,
 )
 from keras_elmo.training.loading import load_language_model as load_language_model
 from keras_elmo.training.optimizer import bilm_tf_optimizer as bilm_tf_optimizer
-from keras_elmo.training.run import train as train
 from keras_elmo.training.settings import TrainingSettings as TrainingSettings
+from keras_elmo.training.train import train as train
 from keras_elmo.version import __version__ as __version__

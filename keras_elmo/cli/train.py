@@ -1,7 +1,6 @@
 """The command `keras-elmo train`."""
 
 import dataclasses
-import inspect
 import re
 import sys
 import typing
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from keras_elmo.cli.common import printed_log
 from keras_elmo.cli.evaluate import print_report
-from keras_elmo.training.settings import CHOICES, TrainingSettings
+from keras_elmo.training.settings import SETTINGS, TrainingSettings
 
 _METAVARS = {
     "output": "FOLDER",
@@ -21,7 +20,6 @@ _METAVARS = {
     "hosts": "HOST:PORT,...",
     "held_out": "FILES",
 }
-_FIELDS = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 
 
 def add_command(commands, common):
@@ -31,39 +29,39 @@ def add_command(commands, common):
         parents=[common],
         help="train a language model, or resume a training run",
         description="Trains a biLM on text files. The same command started again resumes a "
-        "training that was stopped. Where --options or the options of --start-from's model name a "
-        "setting, their value replaces the default below.",
+        "training run that was stopped. Where --options or the options of --start-from's model "
+        "name a setting, their value replaces the default below.",
     )
     architecture = command.add_mutually_exclusive_group()
-    texts = _help_texts()
-    for name, field in _FIELDS.items():
+    for name, field in SETTINGS.items():
         if name != "share_embedding_softmax":
-            parser = architecture if name in ("preset", "options") else command
-            _add_argument(parser, field, texts.get(name))
+            _add_argument(architecture if name in ("preset", "options") else command, field)
     command.set_defaults(check=_check, run=_train, share_embedding_softmax=None)
 
 
-def _add_argument(parser, field, text):
-    name, default = field.name, field.default
+def _add_argument(parser, field):
+    name, default, text = field.name, field.default, field.metadata["text"].removesuffix(".")
+    text = re.sub(r"`(\w+)`", lambda match: _option(match[1]), text)
+    text = text[0].lower() + text[1:]
     if name == "files":
         parser.add_argument(name, nargs="+", metavar="FILES", help=text)
         return
     if field.type is bool:
         parser.add_argument(_option(name), action="store_true", help=text)
         return
-    required = default is dataclasses.MISSING
-    if text and not required and default is not None:
+    is_required, choices = default is dataclasses.MISSING, field.metadata["choices"]
+    if not is_required and default is not None:
         text += " (default: %(default)s)"
     kinds = typing.get_args(field.type) or (field.type,)
     parser.add_argument(
         _option(name),
         dest=name,
-        required=required,
-        default=None if required else default,
+        required=is_required,
+        default=None if is_required else default,
         type=next((kind for kind in (int, float) if kind in kinds), str),
-        choices=CHOICES.get(name),
+        choices=choices,
         nargs="+" if name == "held_out" else None,
-        metavar=None if name in CHOICES else _METAVARS.get(name, "N"),
+        metavar=None if choices else _METAVARS.get(name, "N"),
         help=text,
     )
 
@@ -78,30 +76,18 @@ def _with_options(error, names):
     return re.sub(pattern, lambda match: _option(match[1]), str(error))
 
 
-def _help_texts():
-    """What the docstring of `TrainingSettings` says of each, with options for the names there."""
-    docstring = inspect.getdoc(TrainingSettings) or ""  # python -OO has none
-    entries = docstring.partition("Args:\n")[2].partition("\n\n")[0]
-    texts = {}
-    for name, text in re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)\.$", entries, re.MULTILINE):
-        text = re.sub(r'`(?:"(.+?)"|(\w+))`', lambda m: m[1] or _option(m[2]), text)
-        text = " ".join(text.split())
-        texts[name] = text[0].lower() + text[1:]
-    return texts
-
-
 def _check(arguments, parser):
     try:
-        settings = {name: getattr(arguments, name) for name in _FIELDS}
+        settings = {name: getattr(arguments, name) for name in SETTINGS}
         arguments.settings = TrainingSettings(**settings)
     except ValueError as error:
-        parser.error(_with_options(error, _FIELDS))
+        parser.error(_with_options(error, SETTINGS))
     arguments.settings.check_files()
 
 
 def _train(arguments):
     from keras_elmo.training.checkpoint import latest_step
-    from keras_elmo.training.run import train
+    from keras_elmo.training.train import train
 
     try:
         with printed_log():
@@ -112,7 +98,7 @@ def _train(arguments):
         raise
     except ValueError as error:
         # A plain word such as "steps" means itself.
-        names = (name if "_" in name else f"{name}(?==)" for name in _FIELDS)
+        names = (name if "_" in name else f"{name}(?==)" for name in SETTINGS)
         raise ValueError(_with_options(error, names)) from error
     if result.report is not None:
         print_report(result.report)

@@ -1,6 +1,6 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import add_number, add_overwrite, check_output, printed_log
+from keras_elmo.cli.common import add_number, add_overwrite, check_output
 from keras_elmo.text.reader import find_files
 
 
@@ -28,10 +28,11 @@ def _check(arguments, parser):
 def _vocab(arguments):
     from keras_elmo.text.reader import counted
     from keras_elmo.text.vocabulary import Vocabulary
-    from keras_elmo.training.files import count_corpus
+    from keras_elmo.training.index import CorpusIndex
 
-    with printed_log():
-        words = count_corpus(arguments.files)
+    index = CorpusIndex.build(arguments.files, show_progress=None)
+    words = index.word_counts
+    print(*words.report.lines(), sep="\n")
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )

@@ -54,6 +54,12 @@ class TextReport:
         """Words that a language model predicts in one direction: all tokens and sentence ends."""
         return self.tokens + self.sentences
 
+    def lines(self) -> list[str]:
+        """What was read, and what was odd about it, to print."""
+        sizes = ((self.files, "file"), (self.sentences, "sentence"), (self.tokens, "token"))
+        head = f"Corpus: {', '.join(counted(*size) for size in sizes)}"
+        return [head, *(f"        {oddity}" for oddity in self.oddities())]
+
     def oddities(self) -> list[str]:
         """Phrases about what may be unexpected in the corpus."""
         names = ", ".join(self.empty_files[:3]) + ", ..." * (len(self.empty_files) > 3)
@@ -78,7 +84,7 @@ def read_sentences(
     sentences_before = report.sentences
     with open_text(path) as (_, lines):
         for line in lines:
-            valid = _valid_utf8(line)
+            valid = valid_utf8(line)
             report.invalid_lines += valid is not line
             tokens = valid.split()
             if not tokens:
@@ -91,7 +97,7 @@ def read_sentences(
         report.empty_files.append(os.path.basename(path))
 
 
-def _valid_utf8(line):
+def valid_utf8(line: bytes) -> bytes:
     """The line itself, or a copy without its invalid bytes."""
     try:
         line.decode()
@@ -142,7 +148,7 @@ def _records(lines, raw, field, max_line_tokens):
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line)
-        text = _valid_utf8(line)
+        text = valid_utf8(line)
         if field is None:
             # A line that is much too long is not split to its end.
             most = -1 if max_line_tokens is None else max_line_tokens + 1

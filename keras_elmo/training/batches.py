@@ -1,25 +1,26 @@
-"""Windows of words over sentences, packed as bilm-tf packs them, and the batches made of them."""
+"""Batches of word windows, made of an index of a text: bilm-tf's packing, and its arrays."""
 
 import abc
-import array
 import dataclasses
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from keras_elmo.text.characters import ByteRules, distinct_ids, pad_words, trim_characters
-from keras_elmo.text.reader import Files, TextReport, find_files, read_sentences
+from keras_elmo.text.characters import pad_words, trim_characters
+from keras_elmo.text.reader import Files, TextReport
 from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.training.index import CorpusIndex
 
 SUFFIXES = ("", "_reverse")
 """Endings of the names of a batch's arrays: the forward stream and the backward stream."""
 
 _PREFETCHED = 8
+_SENTENCES_AT_ONCE = 1 << 16
 
 Batch = dict[str, np.ndarray]
 
@@ -28,7 +29,7 @@ Batch = dict[str, np.ndarray]
 class TextBatches(abc.ABC):
     """The base of `LanguageModelCorpus` and `EvaluationCorpus`, which describe the arguments."""
 
-    files: Files
+    files: Files | CorpusIndex
     vocabulary: Vocabulary
     _: dataclasses.KW_ONLY
     batch_size: int
@@ -37,64 +38,88 @@ class TextBatches(abc.ABC):
     widest_filter: int | None = None
     distinct_words: bool = True
     bidirectional: bool = True
-    shard: tuple[int, int] = (0, 1)
 
     def __post_init__(self):
         for name in ("batch_size", "unroll_steps"):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-            setattr(self, name, int(value))  # JSON, which keeps the state, knows no NumPy
-        index, count = self.shard
-        if not 0 <= index < count:
-            expected = "(index, count) with 0 <= index < count"
-            raise ValueError(f"shard must be {expected}, got {self.shard!r}.")
-        self.paths = find_files(self.files)
+            setattr(self, name, int(value))
+        self.index = self._make_index()
+        self._vocabulary_ids = self.index.vocabulary_ids(self.vocabulary)
+
+    def _make_index(self):
+        return self.files if isinstance(self.files, CorpusIndex) else CorpusIndex.build(self.files)
 
     @abc.abstractmethod
     def __iter__(self) -> Iterator[Batch]:
         """The batches."""
 
     @property
-    def has_weights(self) -> bool:
-        """Whether batches have `weights`."""
-        return False
-
-    @property
-    def reads_characters(self) -> bool:
-        """Whether batches have the characters of words."""
-        return self.max_characters_per_token is not None
-
-    @property
-    def deals_files(self) -> bool:
-        """Whether workers share the corpus file by file; where files are few, by sentences."""
-        return len(self.paths) >= self.shard[1]
-
-    def parts(self) -> list[tuple[str, tuple[int, int]]]:
-        """Pairs of a file and the (index, count) of its sentences that this worker reads."""
-        index, count = self.shard
-        if self.deals_files:
-            return [(path, (0, 1)) for path in self.paths[index::count]]
-        return [(path, self.shard) for path in self.paths]
-
-    @functools.cached_property
     def report(self) -> TextReport:
-        """Counts of this worker's files; the first access reads all of them."""
-        report = TextReport()
-        for path, _ in self.parts():
-            for _ in read_sentences(path, report):
-                pass
-        return report
+        """What was read."""
+        return self.index.report
+
+    def check_model(self, model: Any) -> None:
+        """Raises ValueError unless a `BidirectionalLanguageModel` can read the batches."""
+        expected = {
+            "vocabulary size": model.vocabulary_size,
+            "bidirectional": model.config.bidirectional,
+            "max_characters_per_token": model.config.row_width or None,
+            **self._shape_of(model),
+        }
+        found = {**vars(self), "vocabulary size": len(self.vocabulary)}
+        different = [
+            f"{name} is {found[name]} in the corpus, {value} in the model"
+            for name, value in expected.items()
+            if found[name] != value
+        ]
+        if different:
+            raise ValueError(
+                f"The corpus does not fit the model: {'; '.join(different)}. Make both with the "
+                "same vocabulary and arguments; a model that reads whole words needs a corpus with "
+                "max_characters_per_token=None."
+            )
+
+    @abc.abstractmethod
+    def _shape_of(self, model):
+        """The arguments that determine the shape of a batch, as a model needs them."""
+
+    def batch(self, forward: np.ndarray, backward: np.ndarray) -> Batch:
+        """The batch of the inputs at these places of the index, integers `(B, T)`.
+
+        The target of a forward place is the id behind it, that of a backward place the one before.
+        """
+        ids = self.index.ids
+        windows = [ids[forward], ids[forward + 1]]
+        if self.bidirectional:
+            windows += [ids[backward], ids[backward - 1]]
+        names = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
+        batch = dict(zip(names, map(self._vocabulary_ids.__getitem__, windows)))
+        if self.max_characters_per_token is not None:
+            batch.update(self._characters(np.stack(windows[::2])))
+        return batch
 
     @functools.cached_property
-    def id_table(self) -> dict[bytes | str, int]:
-        """The id of each word of the vocabulary."""
-        return self.vocabulary.id_table()
+    def _character_ids(self):
+        return self.index.characters(self.max_characters_per_token)
 
-    @functools.cached_property
-    def vocabulary_characters(self) -> np.ndarray:
-        """Character ids of the vocabulary, int16 `(V, C)`."""
-        return self.vocabulary.character_ids(self.max_characters_per_token or 0).astype(np.int16)
+    def _characters(self, inputs):
+        """The characters of the inputs, ids of the index `(directions, B, T)`."""
+        # Marking the distinct words in a table is several times as fast as sorting the inputs.
+        is_used = np.zeros(len(self._vocabulary_ids), bool)
+        is_used[inputs.ravel()] = True
+        words = np.flatnonzero(is_used)
+        places = np.empty(len(is_used), np.int32)
+        places[words] = np.arange(len(words))
+        index = places[inputs]
+        rows = self._character_ids[words].astype(np.int32)
+        if self.widest_filter is not None:
+            rows = trim_characters(rows, self.widest_filter)
+        if not self.distinct_words:
+            return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
+        indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
+        return {"word_characters": pad_words(rows, inputs.size), **indices}
 
     def dataset(self, source: Callable[[], Iterable[Batch]] | None = None) -> Any:
         """A prefetched `tf.data.Dataset` of the batches, or of those of `source()`."""
@@ -109,181 +134,71 @@ class TextBatches(abc.ABC):
         shape = (self.batch_size, self.unroll_steps)
         window, characters = (tf.TensorSpec(dims, tf.int32) for dims in (shape, (*shape, None)))
         stream, signature = {"token_ids": window, "next_token_id": window}, {}
-        if self.reads_characters and self.distinct_words:
+        if self.max_characters_per_token is not None and self.distinct_words:
             stream["word_index"] = window
             signature["word_characters"] = tf.TensorSpec((None, None), tf.int32)
-        elif self.reads_characters:
+        elif self.max_characters_per_token is not None:
             stream["tokens_characters"] = characters
         for suffix in SUFFIXES[: 1 + self.bidirectional]:
             signature.update({f"{name}{suffix}": spec for name, spec in stream.items()})
-        if self.has_weights:
-            signature["weights"] = tf.TensorSpec(shape, tf.float32)
         return signature
 
 
-class Packer:
-    """Fills windows row by row: a row that has run out takes the next sentence.
+def packed(
+    starts: np.ndarray, order: Iterable[np.ndarray], batch_size: int, unroll_steps: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Packs sentences into windows as bilm-tf does: a row that has run out takes the next sentence.
 
-    Words outside the vocabulary have ids from `len(vocabulary)` on, which hold until the next shard
-    is loaded: only one shard's words and sentences are in memory.
+    Args:
+        starts: `CorpusIndex.starts`.
+        order: Arrays of the numbers of sentences, in the order in which they are taken.
+        batch_size: Rows.
+        unroll_steps: Words of a window.
 
-    Attributes:
-        rows: For each row the ids, int32, that are left of its sentence: forward and backward.
-        words: The `ShardWords` of the shard that was loaded last.
+    Yields:
+        For each batch the pieces of sentences that fill its windows, row after row: where each
+        begins in the index, forward and backward, and its length. See `places`.
     """
-
-    def __init__(self, text: TextBatches):
-        self.text = text
-        self.words = ShardWords(text)
-        self.rows: list[tuple[np.ndarray, ...]] = [(np.zeros(0, np.int32),) * 2] * text.batch_size
-        self._windows: np.ndarray | None = None
-
-    @property
-    def is_between_batches(self) -> bool:
-        """Whether no batch has been begun."""
-        return self._windows is None
-
-    def load_shard(self, path: str, part: tuple[int, int]) -> "ShardSentences":
-        """Reads the sentences of a file, or with `part` (index, count) a share of them."""
-        words, previous = ShardWords(self.text), self.words.unknown
-        # What the rows still hold keeps its words: they get ids among the new shard's.
-        self.rows = [tuple(words.translate(ids, previous) for ids in row) for row in self.rows]
-        if self._windows is not None:
-            self._windows[:] = words.translate(self._windows, previous)
-        sentences = words.read(path, part)
-        self.words = words
-        return sentences
-
-    def fill(self, next_sentence: Callable[[], np.ndarray | None]) -> np.ndarray | None:
-        """The next windows: inputs and targets, forward and backward, int32 `(4, B, T)`.
-
-        `next_sentence` returns the ids of a sentence with its boundaries. Where it returns `None`,
-        so does this; the next call continues there.
-        """
-        num_rows, num_steps = len(self.rows), self.text.unroll_steps
-        if self._windows is None:
-            self._windows = np.zeros((4, num_rows, num_steps), np.int32)
-            self._row = self._step = 0
-        while self._row < num_rows:
-            if not self._fill_row(num_steps, next_sentence):
-                return None
-            self._row, self._step = self._row + 1, 0
-        windows, self._windows = self._windows, None
-        return windows
-
-    def _fill_row(self, num_steps, next_sentence):
-        windows = self._windows[:, self._row]
-        forward, backward = self.rows[self._row]
-        start = self._step
-        while start < num_steps:
-            if len(forward) <= 1:
-                sentence = next_sentence()
-                if sentence is None:
-                    self.rows[self._row], self._step = (forward, backward), start
-                    return False
-                forward, backward = sentence, sentence[::-1]
-            count = min(len(forward) - 1, num_steps - start)
-            for i, ids in enumerate((forward, forward[1:], backward, backward[1:])):
-                windows[i, start : start + count] = ids[:count]
-            forward, backward = forward[count:], backward[count:]
-            start += count
-        self.rows[self._row] = forward, backward
-        return True
-
-    def batch(self, windows: np.ndarray) -> Batch:
-        """The batch of windows that `fill` returned last."""
-        text, vocabulary = self.text, self.text.vocabulary
-        streams = windows if text.bidirectional else windows[:2]
-        ids = np.where(streams < len(vocabulary), streams, np.int32(vocabulary.unknown_id))
-        names = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
-        batch = dict(zip(names, ids))
-        if text.reads_characters:
-            batch.update(self._characters(streams[::2]))
-        return batch
-
-    def _characters(self, inputs):
-        """The characters of the inputs `(directions, B, T)`."""
-        text = self.text
-        # In the order of their first place: ids of unknown words depend on where reading began,
-        # and a batch must not, to the last bit of a sum.
-        words, index = distinct_ids(inputs.ravel())
-        index = index.reshape(inputs.shape)
-        rows = self._rows(words)
-        if text.widest_filter is not None:
-            rows = trim_characters(rows, text.widest_filter)
-        if not text.distinct_words:
-            return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
-        indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
-        return {"word_characters": pad_words(rows, inputs.size), **indices}
-
-    def _rows(self, ids):
-        """Character ids int32 `(N, C)` of words."""
-        num_words = len(self.text.vocabulary)
-        known = self.text.vocabulary_characters[np.minimum(ids, num_words - 1)]
-        rows, is_unknown = known.astype(np.int32), ids >= num_words
-        rows[is_unknown] = self.words.unknown_characters[ids[is_unknown] - num_words]
-        return rows
+    sentences = itertools.chain.from_iterable(map(functools.partial(_bounds, starts), order))
+    rows = [(0, 0, 0)] * batch_size  # the next place, forward and backward, and what is left
+    while True:
+        forwards, backwards, counts = [], [], []
+        for row, (forward, backward, left) in enumerate(rows):
+            missing = unroll_steps
+            while missing:
+                if not left:
+                    bounds = next(sentences, None)
+                    if bounds is None:
+                        return
+                    forward, backward = bounds
+                    left = backward - forward
+                count = left if left < missing else missing
+                forwards.append(forward)
+                backwards.append(backward)
+                counts.append(count)
+                forward += count
+                backward -= count
+                left -= count
+                missing -= count
+            rows[row] = forward, backward, left
+        yield np.array(forwards), np.array(backwards), np.array(counts)
 
 
-class ShardWords(dict):
-    """Words to ids: those of the vocabulary, and further ids for the unknown words of a shard.
-
-    `unknown` lists the latter, UTF-8, in the order of their ids.
-    """
-
-    def __init__(self, text: TextBatches):
-        super().__init__(text.id_table)
-        self.unknown: list[bytes] = []
-        self._vocabulary: Vocabulary = text.vocabulary
-        self._width = text.max_characters_per_token
-
-    def __missing__(self, word):
-        # A model of whole words needs to know only that a word is unknown.
-        if self._width is None:
-            return self._vocabulary.unknown_id
-        self[word] = new = len(self._vocabulary) + len(self.unknown)
-        self.unknown.append(word)
-        return new
-
-    def read(self, path: str, part: tuple[int, int]) -> "ShardSentences":
-        """The ids of the sentences of a part of a file: see `Packer.load_shard`."""
-        begin, end, get = self._vocabulary.begin_id, self._vocabulary.end_id, self.__getitem__
-        ids, stops = array.array("i"), [0]
-        index, count = part
-        for tokens in itertools.islice(read_sentences(path), index, None, count):
-            ids.append(begin)
-            ids.extend(map(get, tokens))
-            ids.append(end)
-            stops.append(len(ids))
-        return ShardSentences(np.array(ids, np.int32), np.array(stops))
-
-    def translate(self, ids: np.ndarray, unknown: list[bytes]) -> np.ndarray:
-        """Ids of another shard, whose unknown words are `unknown`, to ids of this one."""
-        num_words = len(self._vocabulary)
-        if not unknown or not (ids >= num_words).any():
-            return ids
-        translated = ids.copy()
-        for before in np.unique(ids[ids >= num_words]).tolist():
-            translated[ids == before] = self[unknown[before - num_words]]
-        return translated
-
-    @functools.cached_property
-    def unknown_characters(self) -> np.ndarray:
-        """Character ids of the unknown words, int16 `(len(unknown), C)`, once all are read."""
-        return ByteRules(self._width or 0).encode_words(self.unknown).astype(np.int16)
+def _bounds(starts, sentences):
+    """Pairs of the places of the boundaries of each sentence."""
+    for part in np.split(sentences, range(_SENTENCES_AT_ONCE, len(sentences), _SENTENCES_AT_ONCE)):
+        yield from zip(starts[part].tolist(), (starts[part + 1] - 1).tolist())
 
 
-class ShardSentences(Sequence):
-    """The sentences of a shard, each as int32 ids with its boundaries, in one array."""
-
-    def __init__(self, ids: np.ndarray, stops: np.ndarray):
-        self._ids, self._stops = ids, stops
-
-    def __len__(self) -> int:
-        return len(self._stops) - 1
-
-    def __getitem__(self, i):
-        return self._ids[self._stops[i] : self._stops[i + 1]]
+def places(
+    forwards: np.ndarray, backwards: np.ndarray, counts: np.ndarray, batch_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The places in the index of each input of a batch, forward and backward, int64 `(B, T)`."""
+    ends = np.cumsum(counts)
+    within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+    forward = np.repeat(forwards, counts) + within
+    backward = np.repeat(backwards, counts) - within
+    return forward.reshape(batch_size, -1), backward.reshape(batch_size, -1)
 
 
 def prefetched(items: Iterable[Any]) -> Iterator[Any]:

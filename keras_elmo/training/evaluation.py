@@ -1,26 +1,19 @@
 """Perplexity of a text: every word is scored once, by the full softmax."""
 
 import dataclasses
-import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.text.characters import ByteRules, distinct, pad_words, trim_characters
-from keras_elmo.text.reader import Files, TextReport, find_files, read_sentences
-from keras_elmo.text.vocabulary import BEGIN, END, UNKNOWN_KEY, Vocabulary, encode_vocabulary
-from keras_elmo.training.batches import SUFFIXES
-from keras_elmo.training.distribution import distributed
+from keras_elmo.text.reader import Files, TextReport
+from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.training.devices import distributed
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
-from keras_elmo.training.files import raise_no_sentence
-
-_WINDOW = 8  # words that are scored in one call of the compiled model
-_SORTED_TOGETHER = 1024  # sentences that are sorted by length
-_LOGITS_AT_ONCE = 32_000_000
+from keras_elmo.training.index import CorpusIndex
 
 
 def _exp(mean):
@@ -80,21 +73,22 @@ class PerplexityReport:
 
 def perplexity(
     model: keras.Model,
-    files: Files,
+    files: Files | CorpusIndex,
     vocabulary: Vocabulary,
     *,
     batch_size: int = 64,
     max_sentences: int | None = None,
     on_sentence: Callable[[SentenceScore], Any] | None = None,
 ) -> PerplexityReport:
-    """Scores every word of a text once, each sentence on its own, by the full softmax.
+    """Scores every word of a text once, each sentence separately, by the full softmax.
 
-    LSTM states start from zero in each sentence, as in `ElmoLayer`: a score depends on its sentence
-    alone. For the figure of bilm-tf, which carries the states, see `bilm_tf_perplexity`.
+    LSTM states start from zero in each sentence, as in `ElmoLayer`: a score depends only on its
+    sentence. For the figure of bilm-tf, which carries the states, see `bilm_tf_perplexity`.
 
     Args:
         model: A `BidirectionalLanguageModel`.
-        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such.
+        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such; or a
+            `CorpusIndex`.
         vocabulary: The model's `Vocabulary`.
         batch_size: Sentences scored together.
         max_sentences: Score only so many of the first sentences; `None` for all.
@@ -105,7 +99,7 @@ def perplexity(
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if there is no sentence, or the vocabulary has another size than the model's.
+        ValueError: if there is no sentence, or the vocabulary's size is not the model's.
 
     Example:
 
@@ -134,170 +128,114 @@ def bilm_tf_perplexity(
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if the text does not fill one step, or the vocabulary has another size than the
-            model's.
+        ValueError: if the text does not fill one step, or the vocabulary's size is not the model's.
 
     Reference: BILM_TF.md, "Language-model training".
     """
-    model.check_vocabulary(vocabulary)
     scorer = Scorer(model, batch_size)
-    # bilm-tf moves one word at a time, which decides which row takes which sentence.
-    corpus = EvaluationCorpus(
-        files,
-        vocabulary,
-        batch_size=batch_size,
-        unroll_steps=1,
-        max_characters_per_token=model.config.row_width or None,
-        distinct_words=False,
-        bidirectional=model.config.bidirectional,
-        remainder="drop",
-    )
-    steps = iter(corpus)
-    state = scorer.zero_state()
-    total = count = 0
-    while window := list(itertools.islice(steps, _WINDOW)):
-        num_steps = len(window)
-        window += window[-1:] * (_WINDOW - num_steps)
-        batch = {name: np.concatenate([one[name] for one in window], axis=1) for name in window[0]}
-        spelled = [batch.pop(name) for name in list(batch) if name.startswith("tokens_characters")]
-        if spelled:
-            rows = np.concatenate([one.reshape(-1, one.shape[-1]) for one in spelled])
-            words, index = distinct(map(bytes, rows))
-            rows = np.frombuffer(b"".join(words), rows.dtype).reshape(-1, rows.shape[1])
-            batch.update(scorer.word_arrays(rows, index))
-        losses, state = scorer.score(batch, state)
-        total += losses[:, :, :num_steps].sum(dtype="float64") / len(losses)
-        count += num_steps
+    corpus = scorer.corpus(files, vocabulary, carry_state=True)
+    total = count = 0.0
+    for _, weights, losses in scorer.scored(corpus):
+        total += (losses * weights[:, None]).sum(dtype="float64") / losses.shape[1]
+        count += weights.sum(dtype="float64")
     if not count:
         raise ValueError(f"The text does not fill one step of {batch_size} rows.")
-    return _exp(total / (count * batch_size)), count
+    return _exp(total / count), round(count / batch_size)
 
 
 class Scorer(keras.Model):
-    """A language model as a compiled function of a batch and a state.
+    """A language model as a compiled function of a batch and a state, to the loss of each word.
 
-    Makes `perplexity` of several texts faster than the function, which compiles anew. Threads can
-    share one.
+    Makes `perplexity` of several texts faster than the function, which compiles each time. Threads
+    can share one.
     """
 
     def __init__(self, language_model: keras.Model, batch_size: int = 64):
         super().__init__(dtype=language_model.dtype_policy, name="scorer")
         self.batch_size = batch_size
         self.language_model = language_model
-        self.num_directions = language_model.config.num_directions
         self.jit_compile = keras.backend.backend() == "jax"
         self.autocast = False  # Keras would round the state to the compute dtype
-        self.lock = threading.Lock()  # JAX gives the buffers of a running call away
+        self.lock = threading.Lock()  # JAX takes the buffers of a running call away
         self.built = True
+
+    def call(self, inputs):
+        model = self.language_model
+        streams, state = model.token_vectors(inputs), (inputs["h"], inputs["c"])
+        tops, (h, c) = model.run(inputs, streams, state, training=False)
+        return {"losses": ops.stack(model.word_losses(inputs, tops), axis=1), "h": h, "c": c}
+
+    def corpus(
+        self, files: Files | CorpusIndex, vocabulary: Vocabulary, **options: Any
+    ) -> EvaluationCorpus:
+        """A text as batches for this model."""
+        config = self.language_model.config
+        self.language_model.check_vocabulary(vocabulary)
+        return EvaluationCorpus(
+            files,
+            vocabulary,
+            batch_size=self.batch_size,
+            max_characters_per_token=config.row_width or None,
+            widest_filter=config.widest_filter,
+            bidirectional=config.bidirectional,
+            **options,
+        )
+
+    def scored(
+        self, corpus: EvaluationCorpus
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The number of each row's sentence, weights `(B, T)` and losses `(B, D, T)`, by batch."""
+        state = map(ops.convert_to_numpy, self.language_model.zero_state(self.batch_size))
+        parts = dict(zip("hc", state))
+        # All of a batch is on each device.
+        with distributed(None):
+            for numbers, batch in corpus.numbered():
+                weights = batch.pop("weights")
+                with self.lock:
+                    parts = self.predict_on_batch({**batch, **parts})
+                yield numbers, weights, parts.pop("losses")
 
     def perplexity(
         self,
-        files: Files,
+        files: Files | CorpusIndex,
         vocabulary: Vocabulary,
         max_sentences: int | None = None,
         on_sentence: Callable[[SentenceScore], Any] | None = None,
     ) -> PerplexityReport:
         """What the function `perplexity` returns."""
-        self.language_model.check_vocabulary(vocabulary)
-        paths, text, ids = find_files(files), TextReport(), vocabulary.id_table()
-        every = (tokens for path in paths for tokens in read_sentences(path, text))
-        sentences = itertools.islice(every, max_sentences)
-        totals = np.zeros(self.num_directions)
-        num_sentences = num_tokens = num_unknown = 0
-        # All of a batch is on each device; reading is not split.
-        with distributed(None):
-            while block := list(itertools.islice(sentences, _SORTED_TOGETHER)):
-                for tokens, scores in zip(block, self._score_block(block, ids)):
-                    totals += scores.sum(axis=1, dtype="float64")
-                    num_sentences, num_tokens = num_sentences + 1, num_tokens + len(tokens)
-                    num_unknown += vocabulary.count_unknown(tokens)
-                    if on_sentence is not None:
-                        words = [token.decode() for token in tokens]
-                        backward = scores[1][::-1] if len(scores) > 1 else None
-                        on_sentence(SentenceScore(words, scores[0], backward))
-        if not num_sentences:
-            raise_no_sentence(paths)
-        means = totals / (num_tokens + num_sentences)
+        corpus = self.corpus(files, vocabulary, max_sentences=max_sentences)
+        totals = np.zeros(self.language_model.config.num_directions)
+        for number, scores in enumerate(self._sentences(corpus)):
+            totals += scores.sum(axis=1, dtype="float64")
+            if on_sentence is not None:
+                words = [word.decode() for word in corpus.index.sentence(number)]
+                backward = scores[1][::-1] if len(scores) > 1 else None
+                on_sentence(SentenceScore(words, scores[0], backward))
+        report, index = corpus.report, corpus.index
+        means = totals / report.predictions
+        is_unknown = np.array([vocabulary.count_unknown([word]) for word in index.words], bool)
         return PerplexityReport(
             perplexity=_exp(means.mean()),
             forward=_exp(means[0]),
             backward=_exp(means[1]) if len(means) > 1 else None,
-            sentences=num_sentences,
-            tokens=num_tokens,
-            unknown_tokens=num_unknown,
-            text=text,
+            sentences=report.sentences,
+            tokens=report.tokens,
+            unknown_tokens=int(index.counts[is_unknown].sum()),
+            text=report,
         )
 
-    def _score_block(self, block, ids):
-        """Losses of sentences, float32 arrays (directions, words + 1), in their order."""
-        order = sorted(range(len(block)), key=lambda i: len(block[i]))
-        scores = [None] * len(block)
-        for start in range(0, len(order), self.batch_size):
-            places = order[start : start + self.batch_size]
-            for i, losses in zip(places, self._score_batch([block[i] for i in places], ids)):
-                scores[i] = losses
-        return scores
-
-    def _score_batch(self, sentences, ids):
-        """In windows, of which one at a time is in memory: a line may be very long."""
-        rows = [[BEGIN, *tokens, END] for tokens in sentences]
-        streams = (rows, [row[::-1] for row in rows])[: self.num_directions]
-        parts, state = [[] for _ in rows], self.zero_state()
-        for start in range(0, max(map(len, rows)) - 1, _WINDOW):
-            losses, state = self.score(self._window(streams, start, ids), state)
-            for row, part, loss in zip(rows, parts, np.moveaxis(losses, 1, 0)):
-                if start < len(row) - 1:
-                    part.append(loss[:, : len(row) - 1 - start])
-        return [np.concatenate(part, axis=1) for part in parts]
-
-    def _window(self, streams, start, ids):
-        """A batch of one shape, whatever is in it: the model is compiled once."""
-        shape = self.batch_size, _WINDOW + 1
-        words = np.full((len(streams), *shape), END, object)
-        for rows, places in zip(streams, words):
-            for row, place in zip(rows, places):
-                part = row[start : start + _WINDOW + 1]
-                place[: len(part)] = part
-        numbers = np.array([ids.get(word, ids[UNKNOWN_KEY]) for word in words.flat], np.int32)
-        batch = {}
-        for suffix, places in zip(SUFFIXES, numbers.reshape(words.shape)):
-            batch[f"token_ids{suffix}"] = places[:, :-1]
-            batch[f"next_token_id{suffix}"] = places[:, 1:]
-        if width := self.language_model.config.row_width:
-            found, index = distinct(words[:, :, :-1].ravel().tolist())
-            batch.update(self.word_arrays(encode_vocabulary(found, ByteRules(width)), index))
-        return batch
-
-    def word_arrays(self, rows, index):
-        """The characters of a batch's distinct words, and the place of each word in them."""
-        rows = trim_characters(rows, self.language_model.config.widest_filter)
-        parts = index.reshape(-1, self.batch_size, _WINDOW)
-        indices = {f"word_index{suffix}": part for suffix, part in zip(SUFFIXES, parts)}
-        return {"word_characters": pad_words(rows, index.size), **indices}
-
-    def call(self, inputs):
-        model = self.language_model
-        streams = model.token_vectors(inputs)
-        tops, (h, c) = model.bilm.read_streams(streams, (inputs["h"], inputs["c"]))
-        return {"losses": ops.stack(self._word_losses(inputs, tops)), "h": h, "c": c}
-
-    def _word_losses(self, inputs, tops):
-        """In slices of time, since a word of the window has a logit for each of the vocabulary."""
-        model = self.language_model
-        num_logits = self.batch_size * _WINDOW * model.vocabulary_size
-        num_slices = min(_WINDOW, -(-num_logits // _LOGITS_AT_ONCE))
-        edges = [_WINDOW * i // num_slices for i in range(num_slices + 1)]
-        slices = []
-        for start, stop in itertools.pairwise(edges):
-            part = {name: inputs[name][:, start:stop] for name in inputs if "next_token" in name}
-            slices.append(model.word_losses(part, [top[:, start:stop] for top in tops]))
-        return [ops.concatenate(parts, axis=1) for parts in zip(*slices)]
-
-    def score(self, batch, state):
-        """Losses `(directions, B, T)` as an array, and the state after the batch."""
-        with self.lock:
-            outputs = self.predict_on_batch({**batch, "h": state[0], "c": state[1]})
-        return outputs["losses"], (outputs["h"], outputs["c"])
-
-    def zero_state(self):
-        return tuple(map(ops.convert_to_numpy, self.language_model.zero_state(self.batch_size)))
+    def _sentences(self, corpus):
+        """Losses of each sentence, float32 `(directions, words + 1)`, in order."""
+        lengths = np.diff(corpus.index.starts) - 1
+        parts, next_sentence = {}, 0
+        for numbers, weights, losses in self.scored(corpus):
+            for number, row, loss in zip(numbers.tolist(), weights, losses):
+                if row[0]:
+                    parts.setdefault(number, []).append(loss[:, : int(row.sum())])
+            # A short sentence ends before a long one that began earlier.
+            while next_sentence in parts:
+                found = parts[next_sentence]
+                if sum(part.shape[1] for part in found) < lengths[next_sentence]:
+                    break
+                yield np.concatenate(parts.pop(next_sentence), axis=1)
+                next_sentence += 1

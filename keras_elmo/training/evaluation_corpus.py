@@ -2,30 +2,39 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
+from typing import Any
 
+import keras
 import numpy as np
 
-from keras_elmo.training.batches import Batch, Packer, TextBatches
-from keras_elmo.training.files import raise_no_sentence
+from keras_elmo.training.batches import Batch, TextBatches, packed, places, prefetched
+from keras_elmo.training.devices import num_processes
+from keras_elmo.training.index import BEGIN_ID, CorpusIndex
 
 _PADDING = -1
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class EvaluationCorpus(TextBatches):
-    """A text as batches of word windows, read once from its beginning to its end.
+    """A text as batches of word windows, in which every word is predicted once.
 
-    Batches are packed as those of a `LanguageModelCorpus`, in the order of the files. For
-    `validation_data` of `BidirectionalLanguageModel.fit` and for `evaluate`.
+    For `validation_data` of `BidirectionalLanguageModel.fit`, for `evaluate` and `perplexity`. Each
+    sentence begins a window, with an LSTM state of zeros, and its last window is padded: the score
+    of a sentence depends on no other.
 
     Args:
         files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
-        remainder: What to do with the words left when the text ends within a window: `"pad"` the
-            window, so that each word is scored once, or `"drop"` them, as bilm-tf does in its test.
+        unroll_steps: Words T of a window. Changes no result; shorter windows have less padding.
+        max_sentences: Read only so many sentences; `None` for all.
+        carry_state: Whether to read as bilm-tf's test does instead: sentences follow one another in
+            a row, the LSTM state is carried from each to the next, and what is left when one row
+            runs out is not scored.
 
-    Iterating yields the dicts of a `LanguageModelCorpus`. With `remainder="pad"` they also have
-    `weights`, float32 `(B, T)`: 0.0 at padding, 1.0 elsewhere.
+    Iterating yields the dicts of a `LanguageModelCorpus`, with `weights`, float32 `(B, T)`, 0.0 at
+    padding and 1.0 elsewhere; and `begins`, bool `(B,)`: whether the row's LSTM state is reset to
+    zero before the window.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
@@ -33,52 +42,112 @@ class EvaluationCorpus(TextBatches):
 
     Example:
 
-    >>> held_out = EvaluationCorpus("heldout.txt", vocabulary, batch_size=128, unroll_steps=20)
+    >>> held_out = EvaluationCorpus("heldout.txt", vocabulary, batch_size=128)
     >>> model.fit(corpus, epochs=10, validation_data=held_out)
     >>> model.evaluate(held_out)
 
     Reference: BILM_TF.md, "Language-model training".
     """
 
-    remainder: str = "pad"
+    unroll_steps: int = 8
+    max_sentences: int | None = None
+    carry_state: bool = False
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.remainder not in ("pad", "drop"):
-            raise ValueError(f"remainder must be 'pad' or 'drop', got {self.remainder!r}.")
-
-    @property
-    def has_weights(self) -> bool:
-        return self.remainder == "pad"
+    def _make_index(self):
+        if isinstance(self.files, CorpusIndex):
+            return self.files
+        return CorpusIndex.build(self.files, max_sentences=self.max_sentences)
 
     def __iter__(self) -> Iterator[Batch]:
-        packer = Packer(self)
-        for windows in self._windows(packer):
-            batch = packer.batch(np.maximum(windows, 0))
-            if self.has_weights:
-                batch["weights"] = (windows[0] != _PADDING).astype(np.float32)
-            yield batch
+        return (batch for _, batch in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Pairs of the number of the sentence that each row holds, int64 `(B,)`, and the batch."""
+        is_first = True
+        for forward, backward in self._carried_windows() if self.carry_state else self._windows():
+            weights = (forward != _PADDING).astype(np.float32)
+            # Padding reads the first word, whatever it is.
+            batch = self.batch(np.maximum(forward, 0), np.maximum(backward, 1))
+            first = forward[:, 0]
+            begins = self.index.ids[np.maximum(first, 0)] == BEGIN_ID
+            if self.carry_state:
+                begins = np.full_like(begins, is_first)
+            numbers = np.searchsorted(self.index.starts, first, side="right") - 1
+            yield numbers, {**batch, "weights": weights, "begins": begins}
+            is_first = False
 
     @functools.cached_property
     def num_batches(self) -> int:
-        """Batches of one iteration; the first access reads the whole text."""
-        return sum(1 for _ in self._windows(Packer(self)))
+        """Batches of one iteration."""
+        return sum(1 for _ in (self._carried_windows() if self.carry_state else self._windows()))
 
-    def _windows(self, packer):
-        """Windows int32 `(4, B, T)`, with -1 for padding."""
-        sentences = self._sentences(packer)
-        while (windows := packer.fill(lambda: next(sentences, None))) is not None:
-            if (windows[0] == _PADDING).all():
+    def for_keras(self) -> Any:
+        """The batches as Keras takes them, with their number; only TensorFlow needs tf.data."""
+        if keras.backend.backend() != "tensorflow":
+            return _EvaluationBatches(self)
+        import tensorflow as tf
+
+        return self.dataset().apply(tf.data.experimental.assert_cardinality(self.num_batches))
+
+    def _shape_of(self, model):
+        # Processes that train together have a part of the rows each.
+        return {"batch_size": model.batch_size // num_processes()}
+
+    def _windows(self):
+        """The places of inputs in the index, int64 `(B, T)`, forward and backward."""
+        starts, shape = self.index.starts, (self.batch_size, self.unroll_steps)
+        bounds = zip(starts[:-1].tolist(), (starts[1:] - 1).tolist())
+        rows = [(0, 0, 0)] * self.batch_size  # the next place, each way, and what is left
+        while True:
+            windows = np.full((2, *shape), _PADDING)
+            for i, (forward, backward, left) in enumerate(rows):
+                if not left:
+                    forward, backward = next(bounds, (0, 0))
+                    left = backward - forward
+                count = min(left, self.unroll_steps)
+                windows[0, i, :count] = range(forward, forward + count)
+                windows[1, i, :count] = range(backward, backward - count, -1)
+                rows[i] = forward + count, backward - count, left - count
+            if (windows == _PADDING).all():
                 return
             yield windows
 
-    def _sentences(self, packer):
-        is_empty = True
-        for path, part in self.parts():
-            for sentence in packer.load_shard(path, part):
-                is_empty = False
-                yield sentence
-        if is_empty:
-            raise_no_sentence(self.paths)
-        while self.has_weights:
-            yield np.full(self.unroll_steps + 1, _PADDING, np.int32)
+    def _carried_windows(self):
+        # bilm-tf moves by one word at a time, which decides which row takes which sentence.
+        order = [np.arange(len(self.index))]
+        steps = packed(self.index.starts, order, self.batch_size, 1)
+        while columns := list(itertools.islice(steps, self.unroll_steps)):
+            windows = np.full((2, self.batch_size, self.unroll_steps), _PADDING)
+            for step, pieces in enumerate(columns):
+                windows[:, :, step : step + 1] = places(*pieces, self.batch_size)
+            yield windows
+
+    def _signature(self, tf):
+        shape = (self.batch_size, self.unroll_steps)
+        extra = {
+            "weights": tf.TensorSpec(shape, tf.float32),
+            "begins": tf.TensorSpec(shape[:1], tf.bool),
+        }
+        return {**super()._signature(tf), **extra}
+
+
+class _EvaluationBatches(keras.utils.PyDataset):
+    """The batches of an `EvaluationCorpus`, prefetched, where there is no tf.data."""
+
+    def __init__(self, corpus):
+        super().__init__()
+        self._corpus = corpus
+        self._batches = None
+
+    @property
+    def num_batches(self):
+        return self._corpus.num_batches
+
+    def on_epoch_end(self):
+        self._batches = None
+
+    def __getitem__(self, index):
+        # Keras asks for one after the other.
+        if self._batches is None:
+            self._batches = prefetched(self._corpus)
+        return (next(self._batches),)

@@ -1,15 +1,24 @@
-"""Language models from folders and checkpoints: to evaluate, to export, to start a training run."""
+"""Language models from files: to evaluate, to export, to start a training run from."""
 
+import dataclasses
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
 
 from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.folder import PICKLED_ENCODER
-from keras_elmo.pretrained.locate import locate
-from keras_elmo.pretrained.registry import get_model, language_model_path, list_models
-from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
+from keras_elmo.pretrained.formats import load_weights
+from keras_elmo.pretrained.hdf5 import read_softmax, variables_and_values
+from keras_elmo.pretrained.locate import ModelFiles, ModelSource, locate
+from keras_elmo.pretrained.registry import get_model, list_models
+from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint, read_tf1_checkpoint
+from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import latest_checkpoint, load_checkpoint, read_checkpoint_state
 from keras_elmo.training.language_model import (
@@ -22,15 +31,15 @@ _log = logging.getLogger(__name__)
 
 
 def load_language_model(
-    path: str | os.PathLike, vocabulary: str | os.PathLike | None = None
+    model: ModelSource, vocabulary: str | os.PathLike | None = None
 ) -> tuple[BidirectionalLanguageModel, Vocabulary]:
     """Loads a language model with its softmax and its vocabulary, to evaluate or to export it.
 
     Args:
-        path: A folder with options.json, weights.hdf5 and softmax.hdf5, as `export_hdf5` writes
-            it; the folder of a training run or a checkpoint, also bilm-tf's own, which TensorFlow
-            reads; or `"default"`, the bundled model. The other models that are known by name have
-            no softmax.
+        model: The folder of a training run, a checkpoint of one, or a TensorFlow 1 checkpoint of
+            bilm-tf, which TensorFlow reads; or what `ElmoLayer` takes, with softmax.hdf5 beside the
+            weights, such as a folder of `export_hdf5` or `"default"`, the bundled model. Other
+            published models have no softmax.
         vocabulary: The vocabulary file; `None` for the vocabulary.txt in the folder.
 
     Returns:
@@ -38,8 +47,8 @@ def load_language_model(
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if a file is damaged, the vocabulary is of another size than the model, or the
-            model has a lexicon.
+        ValueError: if a file is damaged, the vocabulary does not have the size of the model's, or
+            the model has a lexicon.
 
     Example:
 
@@ -47,65 +56,106 @@ def load_language_model(
     >>> perplexity(model, "heldout.txt", vocabulary).perplexity
     118.3
     """
-    if path in list_models() and get_model(os.fspath(path)).architecture:
-        raise ValueError(NO_LEXICON)
-    path = language_model_path(path)
-    if find_tf1_checkpoint(path) is not None:
-        config = ElmoConfig.from_json(_options_beside(path))
-        vocabulary = _vocabulary(vocabulary, _folder(path), config.vocabulary_size)
-        model = _plain_model(config, len(vocabulary))
-        model.load_tf1_checkpoint(path)
-        return model, vocabulary
-    if not _holds_model(path):
-        checkpoint = _checkpoint_at(path)
-        folder = path if path.is_dir() else path.resolve().parent.parent
+    if (checkpoint := _checkpoint_at(model)) is not None:
         state = read_checkpoint_state(checkpoint)["model"]
-        vocabulary = _vocabulary(vocabulary, folder, state["vocabulary_size"])
-        model = BidirectionalLanguageModel.from_config(state)
-        model.compile("sgd")
-        load_checkpoint(checkpoint, model, optimizer=False)
-        model.check_vocabulary(vocabulary)
-        return model, vocabulary
-    check_no_lexicon(config := ElmoConfig.from_json(path / "options.json"))
-    vocabulary = _vocabulary(vocabulary, path, config.vocabulary_size)
-    model = _plain_model(config, len(vocabulary))
-    if not model.load_hdf5(path):
-        raise FileNotFoundError(
-            f"There is no softmax.hdf5 in {path}: a perplexity needs the softmax. Evaluate the "
-            "checkpoint, or export it with `keras-elmo export`."
-        )
-    return model, vocabulary
+        folder = checkpoint.resolve().parent.parent
+        words = _vocabulary(vocabulary, folder / "vocabulary.txt", state["vocabulary_size"])
+        language_model = BidirectionalLanguageModel.from_config(state)
+        load_checkpoint(checkpoint, language_model, optimizer=False)
+        return language_model, words
+    if (prefix := _tf1_checkpoint_at(model)) is not None:
+        folder = Path(prefix).parent
+        config = ElmoConfig.from_json(folder / "options.json")
+        words = _vocabulary(vocabulary, folder / "vocabulary.txt", config.vocabulary_size)
+        language_model = _plain_model(config, len(words))
+        load_tf1_checkpoint(language_model, prefix)
+        return language_model, words
+    _check_published(model, needs_softmax=True)
+    with locate(model) as files:
+        check_no_lexicon(files.config)
+        if files.softmax is None:
+            raise FileNotFoundError(
+                f"{files.folder} has no softmax.hdf5, without which a model predicts no words. "
+                "Use the training run, or export it with `keras-elmo export`."
+            )
+        words = _vocabulary(vocabulary, files.vocabulary, files.config.vocabulary_size)
+        language_model = _plain_model(files.config, len(words))
+        _load(language_model, files)
+    return language_model, words
 
 
 def export_language_model(
-    checkpoint: str | os.PathLike,
+    model: ModelSource,
     folder: str | os.PathLike,
     vocabulary: str | os.PathLike | None = None,
     overwrite: bool = False,
 ) -> None:
     """Writes options, weights, softmax and vocabulary of what `load_language_model` reads."""
     with atomic_folder(folder, overwrite) as partial:
-        model, words = load_language_model(checkpoint, vocabulary)
-        model.export_hdf5(partial, words)
+        language_model, words = load_language_model(model, vocabulary)
+        language_model.export_hdf5(partial, words)
 
 
-def config_of(model: str | os.PathLike) -> ElmoConfig:
+def load_tf1_checkpoint(model: BidirectionalLanguageModel, path: str | os.PathLike) -> int:
+    """Loads a training checkpoint of bilm-tf: weights, softmax and, when compiled, Adagrad.
+
+    Args:
+        model: A model of the same architecture.
+        path: Its prefix such as `"run/model.ckpt-30"`, or its folder.
+
+    Returns:
+        The steps it was trained for.
+
+    Raises:
+        FileNotFoundError: if there is no such checkpoint.
+        ImportError: if TensorFlow is not installed.
+        ValueError: if its architecture or vocabulary size is different.
+    """
+    values, slots, steps = read_tf1_checkpoint(model.config, path)
+    if len(values["softmax/b"]) != model.vocabulary_size:
+        raise ValueError(
+            f"The checkpoint predicts {len(values['softmax/b']):,} words, this model "
+            f"{model.vocabulary_size:,}."
+        )
+    for variable, value in _by_variable(model, values):
+        variable.assign(value)
+    optimizer = model.optimizer if model.compiled else None
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
+    if slots and isinstance(optimizer, keras.optimizers.Adagrad):
+        variables = model.trainable_variables
+        optimizer.build(variables)
+        # bilm-tf's gradients are larger by the factor unroll_steps: see bilm_tf_optimizer.
+        scale = model.unroll_steps**2
+        accumulators = dict(zip(map(id, variables), optimizer.variables[-len(variables) :]))
+        for variable, value in _by_variable(model, slots):
+            accumulators[id(variable)].assign(value / scale)
+        optimizer.iterations.assign(steps)
+    return steps
+
+
+def _by_variable(model, arrays):
+    """Pairs of a variable and its part of arrays that are named as in `weight_table`."""
+    for entry in weight_table(model.config):
+        yield from variables_and_values(model.backbone, entry, arrays[entry.name])
+    if not model.share_embedding_softmax:
+        yield model.softmax.kernel, arrays["softmax/W"]
+    yield model.softmax.bias, arrays["softmax/b"]
+
+
+def config_of(model: ModelSource) -> ElmoConfig:
     """The architecture of a model that `start_from` takes."""
-    if model in list_models():
-        if get_model(model).architecture:  # told before a download
-            raise ValueError(NO_LEXICON)
-        with locate(model) as files:
-            return files.config
-    options = _options_beside(Path(model))
-    if options.exists() and not _is_training(Path(model)):
-        return ElmoConfig.from_json(options)
-    state = read_checkpoint_state(_checkpoint_at(Path(model)))
-    return ElmoConfig.from_dict(state["model"]["config"])
+    if (checkpoint := _checkpoint_at(model)) is not None:
+        return ElmoConfig.from_dict(read_checkpoint_state(checkpoint)["model"]["config"])
+    if (prefix := _tf1_checkpoint_at(model)) is not None:
+        return ElmoConfig.from_json(Path(prefix).parent / "options.json")
+    _check_published(model)
+    with locate(model) as files:
+        return files.config
 
 
 def start_from(
     model: BidirectionalLanguageModel,
-    source: str | os.PathLike,
+    source: ModelSource,
     vocabulary: Vocabulary,
     source_vocabulary: str | os.PathLike | None = None,
 ) -> None:
@@ -113,64 +163,127 @@ def start_from(
 
     The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
-    is_name = source in list_models()
-    path = get_model(os.fspath(source)).local_path if is_name else Path(source)  # None: downloaded
-    has_softmax = path is not None and (
-        (path / "softmax.hdf5").exists() or find_tf1_checkpoint(path) is not None
-    )
-    if (is_name or _holds_model(path)) and not has_softmax:
-        model.load_hdf5(source)
-        _log.info(f"Started from {source}, with a fresh softmax: there is no softmax.hdf5")
-        return
-    old, old_vocabulary = load_language_model(path or source, source_vocabulary)
-    shared = model.start_from(old, vocabulary, old_vocabulary)
+    if _checkpoint_at(source) is None and _tf1_checkpoint_at(source) is None:
+        with locate(source) as files:
+            if files.softmax is None:
+                load_weights(model.backbone, files.weights)
+                _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
+                return
+    other, other_vocabulary = load_language_model(source, source_vocabulary)
+    shared = take_over(model, other, vocabulary, other_vocabulary)
     _log.info(
         f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
     )
 
 
-def _vocabulary(given, folder, size):
-    path = Path(given or folder / "vocabulary.txt")
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"There is no vocabulary {path}: give the file of the model's vocabulary, on the "
-            "command line by --vocab or --start-vocab."
-        )
-    return Vocabulary.from_file(path, size)
+def take_over(
+    model: BidirectionalLanguageModel,
+    other: BidirectionalLanguageModel,
+    vocabulary: Vocabulary,
+    other_vocabulary: Vocabulary,
+) -> int:
+    """Takes over the weights of another language model, to fine-tune it.
+
+    Args:
+        model, other: Models of the same architecture.
+        vocabulary, other_vocabulary: The `Vocabulary` of each. Rows of the softmax (and of an
+            embedding of whole words) are taken over for the words in both.
+
+    Returns:
+        How many words of the model were in the other's vocabulary.
+
+    Raises:
+        ValueError: if the architectures differ, or a vocabulary does not have its model's size.
+    """
+    own, found = (
+        dataclasses.replace(one.config, vocabulary_size=None, training_options={})
+        for one in (model, other)
+    )
+    if own != found:
+        raise ValueError(f"The other model has a different architecture: {found}, here {own}.")
+    for words, one in ((vocabulary, model), (other_vocabulary, other)):
+        one.check_vocabulary(words)
+    rows: Sequence[int] = range(len(vocabulary))
+    other_rows = rows
+    if vocabulary != other_vocabulary:
+        places = {word: i for i, word in enumerate(other_vocabulary.words)}
+        rows = [i for i, word in enumerate(vocabulary.words) if word in places]
+        other_rows = [places[vocabulary.words[i]] for i in rows]
+    model.backbone.bilm.set_weights(other.backbone.bilm.get_weights())
+    encoder, other_encoder = model.backbone.token_encoder, other.backbone.token_encoder
+    tables = [(model.softmax.bias, other.softmax.bias)]
+    if model.config.reads_characters:
+        encoder.set_weights(other_encoder.get_weights())
+    else:
+        tables.append((encoder.embedding, other_encoder.embedding))
+    if not model.share_embedding_softmax:
+        tables.append((model.softmax.kernel, other.softmax_kernel))
+    for variable, source in tables:
+        values = np.array(ops.convert_to_numpy(variable.value))
+        values[rows] = ops.convert_to_numpy(source.value)[other_rows]
+        variable.assign(values)
+    return len(rows)
 
 
-def _options_beside(path):
-    """The options.json of a folder, or beside a file."""
-    return _folder(path) / "options.json"
+def _checkpoint_at(model: Any) -> Path | None:
+    """A checkpoint of this package by its path or that of its training run, if there is one."""
+    if not isinstance(model, (str, os.PathLike)) or model in list_models():
+        return None
+    path = Path(model)
+    if path.is_dir():
+        # The folder of a run that has ended holds its model in `model/`.
+        return latest_checkpoint(path / "checkpoints")
+    return path if path.suffix == ".ckpt" and path.is_file() else None
 
 
-def _folder(path):
-    return path if path.is_dir() else path.parent
+def _tf1_checkpoint_at(model):
+    if not isinstance(model, (str, os.PathLike)) or model in list_models():
+        return None
+    return find_tf1_checkpoint(model)
 
 
-def _holds_model(path):
-    """Whether a folder holds a model: options.json and weights."""
-    return (path / "options.json").exists() and not _is_training(path)
-
-
-def _is_training(path):
-    """Whether a folder is that of a training run, which may have an options.json as well."""
-    has_checkpoint = latest_checkpoint(path / "checkpoints") is not None
-    return has_checkpoint and not (path / "weights.hdf5").exists()
-
-
-def _checkpoint_at(path):
-    """A checkpoint by its own path or its training folder."""
-    if (path / PICKLED_ENCODER).exists():
+def _check_published(model, needs_softmax=False):
+    """Raises what is wrong with a published model before it is downloaded."""
+    if not isinstance(model, (str, os.PathLike)) or model not in list_models():
+        return
+    known = get_model(os.fspath(model))
+    if known.architecture:
         raise ValueError(NO_LEXICON)
-    found = path if path.is_file() else latest_checkpoint(path / "checkpoints")
-    if found is None:
+    if needs_softmax and known.local_path is None:
         raise FileNotFoundError(
-            f"{path} is neither a checkpoint, nor a training folder, nor one with options.json."
+            f"The model {model} has no softmax, which predicts words: pass a training run (one of "
+            f"this name as ./{model}), or 'default'."
         )
-    return found
+
+
+def _vocabulary(given, beside, size):
+    path = given or beside
+    if path is None or not Path(path).is_file():
+        raise FileNotFoundError(
+            f"The vocabulary {path or 'vocabulary.txt'} does not exist: pass the file of the "
+            "model's vocabulary as `vocabulary`."
+        )
+    words = Vocabulary.from_file(path, size)
+    if size is not None and len(words) != size:
+        raise ValueError(
+            f"The vocabulary {path} has {len(words):,} words, the model predicts {size:,}: pass "
+            "the one that the model was trained with."
+        )
+    return words
 
 
 def _plain_model(config, vocabulary_size):
     """A language model to be loaded, not trained."""
     return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False)
+
+
+def _load(model: BidirectionalLanguageModel, files: ModelFiles) -> None:
+    softmax = read_softmax(files.softmax)
+    if len(softmax[1]) != model.vocabulary_size:
+        raise ValueError(
+            f"{files.softmax} predicts {len(softmax[1]):,} words, the vocabulary has "
+            f"{model.vocabulary_size:,}."
+        )
+    load_weights(model.backbone, files.weights)
+    for variable, value in zip((model.softmax_kernel, model.softmax.bias), softmax):
+        variable.assign(value)

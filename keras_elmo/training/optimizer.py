@@ -3,22 +3,19 @@
 import keras
 from keras import ops
 
-from keras_elmo.training.distribution import jointly_clipped
-
 SLOTS = {"adagrad": 1, "adam": 2}
 """Numbers that an optimizer keeps for each weight."""
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class ClippedAdagrad(keras.optimizers.Adagrad):
-    """Adagrad as TensorFlow 1 computes it, clipping the gradient of all replicas as a whole.
+class FusedAdagrad(keras.optimizers.Adagrad):
+    """Keras' Adagrad; on TensorFlow each variable is updated in one pass over its numbers."""
 
-    Keras then finds nothing left to clip in the part of each replica. On TensorFlow each variable
-    is updated in one pass over its numbers instead of many.
-    """
-
-    def apply(self, grads, trainable_variables=None):
-        return super().apply(jointly_clipped(grads, self.global_clipnorm), trainable_variables)
+    def build(self, variables):
+        if not self.built:
+            super().build(variables)
+            slots = self.variables[-len(variables) :]
+            self._slots = {id(one.value): slot.value for one, slot in zip(variables, slots)}
 
     def update_step(self, gradient, variable, learning_rate):
         if keras.backend.backend() != "tensorflow":
@@ -26,42 +23,12 @@ class ClippedAdagrad(keras.optimizers.Adagrad):
             return
         import tensorflow as tf
 
-        accumulator = self._accumulators[self._get_variable_index(variable)].value
         tf.raw_ops.ResourceApplyAdagradV2(
             var=variable.handle,
-            accum=accumulator.handle,
+            accum=self._slots[id(variable)].handle,
             lr=tf.cast(learning_rate, variable.dtype),
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=tf.cast(gradient, variable.dtype),
-        )
-
-
-@keras.saving.register_keras_serializable("keras_elmo")
-class ClippedAdam(keras.optimizers.Adam):
-    """Adam with the clipping and the single pass of `ClippedAdagrad`."""
-
-    def apply(self, grads, trainable_variables=None):
-        return super().apply(jointly_clipped(grads, self.global_clipnorm), trainable_variables)
-
-    def update_step(self, gradient, variable, learning_rate):
-        if keras.backend.backend() != "tensorflow" or self.amsgrad:
-            super().update_step(gradient, variable, learning_rate)
-            return
-        import tensorflow as tf
-
-        place, dtype = self._get_variable_index(variable), variable.dtype
-        step = tf.cast(self.iterations + 1, dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[place].value.handle,
-            v=self._velocities[place].value.handle,
-            beta1_power=tf.cast(self.beta_1, dtype) ** step,
-            beta2_power=tf.cast(self.beta_2, dtype) ** step,
-            lr=tf.cast(learning_rate, dtype),
-            beta1=tf.cast(self.beta_1, dtype),
-            beta2=tf.cast(self.beta_2, dtype),
-            epsilon=tf.cast(self.epsilon, dtype),
-            grad=tf.cast(gradient, dtype),
         )
 
 
@@ -90,7 +57,7 @@ def bilm_tf_optimizer(
 
     Reference: BILM_TF.md, "Language-model training"; Duchi et al. 2011.
     """
-    return ClippedAdagrad(
+    return FusedAdagrad(
         learning_rate=learning_rate,
         initial_accumulator_value=1.0 / unroll_steps**2,
         epsilon=0.0,

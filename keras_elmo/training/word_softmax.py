@@ -1,5 +1,6 @@
 """The softmax over words, in full or on a sample of them."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from keras_elmo.ops.gather import gather
 
 _NEVER = -1e30
 """Logit of a word that must not count."""
+
+_LOGITS_AT_ONCE = 1 << 25
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -74,9 +77,7 @@ class WordSoftmax(Configured, keras.layers.Layer):
     def call(self, inputs, targets, sampled=False, kernel=None):
         kernel = self.kernel if kernel is None else kernel
         if not sampled:
-            logits = ops.matmul(inputs, ops.transpose(ops.cast(kernel, self.compute_dtype)))
-            logits = ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
-            return keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+            return self._full_losses(inputs, targets, kernel)
         candidates, expected_targets, expected = self.draw(targets)
         num_targets = ops.shape(targets)[0]
         # One lookup for both: its gradient is a whole table.
@@ -89,6 +90,28 @@ class WordSoftmax(Configured, keras.layers.Layer):
         columns = _columns(ids[:num_targets], ids[num_targets:], self.vocabulary_size)
         arguments = self.compute_dtype, inputs, rows[num_targets:], biases, positive, columns
         return call_with_gradient(_sampled_losses, _sampled_losses_gradient, *arguments)[0]
+
+    def _full_losses(self, inputs, targets, kernel):
+        kernel = ops.transpose(ops.cast(kernel, self.compute_dtype))
+        bias, num_targets = ops.cast(self.bias, "float32"), targets.shape[0] or 1
+        # In slices: each context has a logit for each word of the vocabulary.
+        num_slices = min(num_targets, -(-num_targets * self.vocabulary_size // _LOGITS_AT_ONCE))
+        edges = [num_targets * i // num_slices for i in range(num_slices)] + [None]
+        losses = []
+        for start, stop in itertools.pairwise(edges):
+            logits = ops.cast(ops.matmul(inputs[start:stop], kernel), "float32") + bias
+            words = targets[start:stop]
+            loss = keras.losses.sparse_categorical_crossentropy(words, logits, from_logits=True)
+            losses.append(loss)
+        return losses[0] if num_slices == 1 else ops.concatenate(losses)
+
+    def initialize_bias(self, counts: np.ndarray) -> None:
+        """Sets the bias to the log frequency of each word, from `Vocabulary.counts`.
+
+        A sampled softmax hardly ever draws rare words, and takes long to learn that they are rare.
+        """
+        counts = np.asarray(counts, "float64") + 1
+        self.bias.assign(np.log(counts / counts.sum()).astype("float32"))
 
     def draw(self, targets: Any) -> tuple[Any, Any, Any]:
         """Draws words log-uniformly by rank, each at most once.

@@ -17,7 +17,7 @@ def test_pretrain(tmp_path):
     assert "819 tokens" in printed and "6 steps of 1 x 20 words, 0.1 epochs" in printed
     assert "Held-out perplexity" in printed and "Vectors of 16 numbers" in printed
     assert (tmp_path / "log.csv").read_text().count("\n") == 7
-    assert (tmp_path / "checkpoints" / "step-00000006.npz").exists()
+    assert (tmp_path / "checkpoints" / "step-00000006.ckpt").exists()
     arguments[arguments.index("--words") + 1] = 90
     with pytest.raises(AssertionError, match="begun with another text or --words"):
         run_program("pretrain.py", *arguments)

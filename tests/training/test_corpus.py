@@ -1,11 +1,6 @@
-"""Batches of a corpus: bilm-tf's packing, the order, the state, the remainder."""
+"""Batches of a corpus: bilm-tf's packing, the order, the place, what is read once."""
 
-import gzip
 import itertools
-import json
-import lzma
-import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,51 +8,49 @@ import numpy as np
 import pytest
 
 from helpers import tensorflow_only
-from keras_elmo import EvaluationCorpus, LanguageModelCorpus, Vocabulary, language_model_dataset
+from keras_elmo import (
+    CorpusIndex,
+    EvaluationCorpus,
+    LanguageModelCorpus,
+    Vocabulary,
+    language_model_dataset,
+)
+from keras_elmo.training import corpus as corpus_module
 from keras_elmo.training.batches import prefetched
-from keras_elmo.training.files import fingerprints
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "training"
 DATA = GOLDEN / "train_tiny_data"
 NAMES = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
+SETTINGS = {"batch_size": 4, "unroll_steps": 8, "max_characters_per_token": 20}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def vocabulary():
     return Vocabulary.from_file(DATA / "vocab.txt")
 
 
-@pytest.fixture
-def shards(tmp_path):
-    """The training text in five shards of several kinds, one with words that are unknown."""
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """The training text in three shards, one with words that are unknown."""
+    folder = tmp_path_factory.mktemp("shards")
     lines = (DATA / "train.txt").read_text().splitlines()
-    parts = [lines[i::4] for i in range(4)]
-    (tmp_path / "0.txt").write_text("\n".join(parts[0]))
-    (tmp_path / "1.gz").write_bytes(gzip.compress("\r\n".join(parts[1]).encode() + b"\n\n"))
-    (tmp_path / "2.xz").write_bytes(lzma.compress("\n".join(parts[2]).encode()))
-    (tmp_path / "3.txt").write_text("")
-    (tmp_path / "4.txt").write_text("zebras eat Zoë 's quinces .\n" * 7 + "\n".join(parts[3]))
-    return f"{tmp_path}/*"
+    parts = [lines[i::3] for i in range(3)]
+    parts[2] += ["zebras eat Zoë 's quinces ."] * 7
+    for i, part in enumerate(parts):
+        (folder / f"{i}.txt").write_text("\n".join(part))
+    return f"{folder}/*"
 
 
 def make(files, vocabulary, **arguments):
-    settings = {
-        "batch_size": 4,
-        "unroll_steps": 8,
-        "max_characters_per_token": 20,
-        "seed": 5,
-        **arguments,
-    }
-    return LanguageModelCorpus(files, vocabulary, **settings)
+    return LanguageModelCorpus(files, vocabulary, **{**SETTINGS, "seed": 5, **arguments})
 
 
 def read_once(files, vocabulary, **arguments):
-    settings = {"batch_size": 4, "unroll_steps": 8, "max_characters_per_token": 20, **arguments}
-    return EvaluationCorpus(files, vocabulary, **settings)
+    return EvaluationCorpus(files, vocabulary, **{**SETTINGS, **arguments})
 
 
-def take(corpus, n):
-    return list(itertools.islice(corpus.endless(), n))
+def take(corpus, n, first=0):
+    return list(itertools.islice(corpus.batches(first), n))
 
 
 def assert_equal(batches, others):
@@ -88,15 +81,25 @@ def test_batches_of_bilm_tf(vocabulary, distinct_words):
 
 @tensorflow_only
 def test_dataset_gives_the_same_batches(vocabulary, shards):
-    arguments = {"batch_size": 4, "unroll_steps": 8, "max_characters_per_token": 20, "seed": 5}
-    dataset = language_model_dataset(shards, vocabulary, **arguments)
+    arguments = {**SETTINGS, "seed": 5}
     corpus = make(shards, vocabulary)
-    for _ in range(2):
-        found = [{k: v.numpy() for k, v in batch.items()} for batch in dataset]
-        assert_equal(found, list(corpus))
+
+    def found(dataset):
+        return [{k: v.numpy() for k, v in batch.items()} for batch in dataset]
+
+    dataset, n = language_model_dataset(shards, vocabulary, **arguments), corpus.batches_per_epoch
+    for epoch in range(2):
+        assert_equal(found(dataset), take(corpus, n, epoch * n))
     endless = language_model_dataset(shards, vocabulary, repeat=True, **arguments)
-    found = [{k: v.numpy() for k, v in batch.items()} for batch in endless.take(70)]
-    assert_equal(found, take(make(shards, vocabulary), 70))
+    assert_equal(found(endless.take(70)), take(corpus, 70))
+    assert_equal(found(corpus.dataset(7, repeat=True).take(3)), take(corpus, 3, 7))
+
+
+def test_iterating_gives_one_epoch(vocabulary, shards):
+    corpus = make(shards, vocabulary)
+    assert corpus.batches_per_epoch == corpus.report.predictions // 32
+    for _ in range(2):
+        assert_equal(list(corpus), take(corpus, corpus.batches_per_epoch))
 
 
 def test_words_without_characters(vocabulary, shards):
@@ -107,36 +110,52 @@ def test_words_without_characters(vocabulary, shards):
     assert set(forward) == {"token_ids", "next_token_id", "word_characters", "word_index"}
 
 
-def test_every_sentence_once_an_epoch_in_another_order(vocabulary, shards):
-    def sentences(batches):
-        """The text of each row, cut at the beginnings of sentences."""
-        rows = np.concatenate([batch["next_token_id"] for batch in batches], axis=1)
-        found = []
-        for row in rows:
-            ends = np.flatnonzero(row == vocabulary.end_id)
-            found += [tuple(x) for x in np.split(row, ends + 1)[:-1]]
-        return found
-
-    corpus = read_once(shards, vocabulary, remainder="pad")
-    in_order = sentences(list(corpus))
-    epochs = [sentences(list(make(shards, vocabulary, batch_size=1, seed=s))) for s in (1, 1, 2)]
-    assert epochs[0] == epochs[1] != epochs[2]
-    # All but what is left for the next epoch.
-    for epoch in epochs:
-        assert len(in_order) - 2 <= len(epoch) <= len(in_order)
-        assert not set(epoch) - set(in_order)
+def sentences_of(batches, vocabulary, suffix=""):
+    """The text of the rows, cut at the ends of sentences."""
+    rows = np.concatenate([batch[f"next_token_id{suffix}"] for batch in batches], axis=1)
+    end = vocabulary.end_id if not suffix else vocabulary.begin_id
+    found = []
+    for row in rows:
+        found += [tuple(x) for x in np.split(row, np.flatnonzero(row == end) + 1)[:-1]]
+    return found
 
 
-def test_unknown_words_keep_their_characters(vocabulary, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("Zebras ate <S> .\n")
-    corpus = read_once(path, vocabulary, batch_size=1, unroll_steps=5, remainder="pad")
-    (batch,) = list(corpus)
-    assert batch["token_ids"][0, 1] == vocabulary.unknown_id == batch["token_ids"][0, 3]
-    rows = batch["word_characters"][batch["word_index"][0]]
-    assert bytes(rows[1, 1:7].astype(np.uint8) - 1) == b"Zebras"
-    # A boundary spelled out is a word like any other.
-    assert bytes(rows[3, 1:4].astype(np.uint8) - 1) == b"<S>"
+@pytest.mark.parametrize("shuffled_together", [7, 1 << 22])
+def test_every_sentence_once_a_pass_in_another_order(
+    vocabulary, shards, shuffled_together, monkeypatch
+):
+    monkeypatch.setattr(corpus_module, "_SHUFFLED_TOGETHER", shuffled_together)
+    settings = {"batch_size": 1, "unroll_steps": 5}
+    in_order = make(shards, vocabulary, shuffle=False, **settings)
+    passes = in_order.report.predictions // 5
+    expected = sentences_of(take(in_order, passes), vocabulary)
+    assert len(expected) >= len(in_order.index) - 1
+    orders = []
+    for seed in (1, 1, 2):
+        batches = take(make(shards, vocabulary, seed=seed, **settings), 2 * passes + 2)
+        found = sentences_of(batches, vocabulary)
+        one, two = (found[i * len(in_order.index) :][: len(in_order.index)] for i in range(2))
+        assert sorted(one) == sorted(two) and one != two and set(expected) <= set(one)
+        backward = sentences_of(batches, vocabulary, "_reverse")
+        assert [x[-2::-1] for x in found] == [x[:-1] for x in backward]
+        orders.append(one)
+    assert orders[0] == orders[1] != orders[2]
+
+
+@pytest.mark.parametrize("first", [0, 1, 37, 80])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_reading_continues_from_any_batch(vocabulary, shards, first, shuffle):
+    corpus = make(shards, vocabulary, shuffle=shuffle)
+    assert_equal(take(corpus, 9, first), take(corpus, first + 9)[first:])
+
+
+def test_a_batch_may_take_the_whole_text_several_times(vocabulary, tmp_path):
+    (tmp_path / "text").write_text("the cat sat\n")
+    corpus = make(tmp_path / "text", vocabulary)
+    (batch,) = take(corpus, 1)
+    ids = [vocabulary.begin_id, *vocabulary.ids(["the", "cat", "sat"])]
+    np.testing.assert_array_equal(batch["token_ids"], [ids * 2] * 4)
+    assert corpus.batches_per_epoch == 0 and list(corpus) == []
 
 
 def test_trimmed_characters_change_no_vector(vocabulary, shards):
@@ -155,120 +174,89 @@ def test_trimmed_characters_change_no_vector(vocabulary, shards):
     np.testing.assert_allclose(*vectors, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [0, 1, 20, 37, 80])
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_state_goes_on_from_any_batch(vocabulary, shards, n, shuffle):
-    reference = take(make(shards, vocabulary, shuffle=shuffle), n + 60)
-    corpus = make(shards, vocabulary, shuffle=shuffle)
-    take(corpus, n + 9)  # read ahead
-    state = json.loads(json.dumps(corpus.state(n)))
-    other = make(shards, vocabulary, shuffle=shuffle, seed=99)
-    other.restore(state)
-    assert_equal(take(other, 60), reference[n:])
-    assert other.state(n + 5)["target"] == n + 5
-    corpus.go_to(n)
-    assert_equal(take(corpus, 60), reference[n:])
+def test_one_index_serves_several_corpora_and_vocabularies(vocabulary, shards):
+    index = CorpusIndex.build(shards)
+    fewer = Vocabulary(vocabulary.words[:60])
+    one, other = (take(make(index, words), 3) for words in (vocabulary, fewer))
+    for batch, smaller in zip(one, other):
+        ids = batch["token_ids"]
+        np.testing.assert_array_equal(smaller["token_ids"], np.where(ids < 60, ids, 2))
+        np.testing.assert_array_equal(smaller["word_characters"], batch["word_characters"])
 
 
-def test_state_after_a_batch_that_takes_the_whole_text(vocabulary, tmp_path):
-    (tmp_path / "text").write_text("the cat sat on the mat and the dog ran\n" * 4)
-    corpus = make(tmp_path / "text", vocabulary)
-    reference = take(corpus, 8)
-    for n in range(8):
-        other = make(tmp_path / "text", vocabulary)
-        other.restore(corpus.state(n))
-        assert_equal(take(other, 8 - n), reference[n:])
-
-
-def test_states_that_do_not_fit_are_refused(vocabulary, shards):
-    corpus = make(shards, vocabulary)
-    take(corpus, 3)
-    with pytest.raises(ValueError, match="state after batch 7 is not known: 3 batches"):
-        corpus.state(7)
-    state = corpus.state(2)
-    with pytest.raises(ValueError, match="batch_size was 4, now 2"):
-        make(shards, vocabulary, batch_size=2).restore(state)
-    with pytest.raises(ValueError, match="the vocabulary has other words"):
-        make(shards, Vocabulary([*vocabulary.words[:-1], "another"])).restore(state)
-    del state["corpus"]["words"]  # as of an earlier version
-    make(shards, Vocabulary([*vocabulary.words[:-1], "another"])).restore(state)
-
-
-def test_files_are_known_by_their_content(vocabulary, shards, tmp_path):
-    corpus = make(shards, vocabulary)
-    take(corpus, 3)
-    state = json.loads(json.dumps(corpus.state(2)))
-    path = tmp_path / "0.txt"
-    text = path.read_bytes()
-    os.utime(path, ns=(0, 0))  # copied elsewhere, say
-    make(shards, vocabulary).restore(state)
-    # Of another folder, with the same name, size and time.
-    twin = tmp_path / "twin" / "0.txt"
-    twin.parent.mkdir()
-    twin.write_bytes(b"X" + text[1:])
-    os.utime(twin, ns=(0, 0))
-    known = fingerprints([path, twin])
-    assert known[0][:3] == known[1][:3] and known[0][3] != known[1][3]
-    assert fingerprints([path, twin], known) == known
-    path.write_bytes(text[:-1] + b"?")
-    with pytest.raises(ValueError, match=r"these files have changed: 0\.txt"):
-        make(shards, vocabulary).restore(state)
-    # Earlier versions recorded no more than the size.
-    state["corpus"]["files"] = [entry[:2] for entry in state["corpus"]["files"]]
-    make(shards, vocabulary).restore(state)
-    path.write_bytes(text + b"?")
-    with pytest.raises(ValueError, match=r"these files have changed: 0\.txt"):
-        make(shards, vocabulary).restore(state)
-    with pytest.raises(ValueError, match=r"these files have changed: 0\.txt, 1\.gz"):
-        make(path, vocabulary).restore(state)
-
-
-def test_a_worker_resumes_from_the_state_of_another(vocabulary, shards):
-    """The first of several processes writes the checkpoints of all."""
-    first, second = (make(shards, vocabulary, shard=(i, 2)) for i in range(2))
-    take(first, 20)
-    expected = take(second, 30)
-    resumed = make(shards, vocabulary, shard=(1, 2), seed=9)
-    resumed.restore(json.loads(json.dumps(first.state(15))))
-    assert_equal(take(resumed, 15), expected[15:])
-    with pytest.raises(ValueError, match="shard was"):
-        make(shards, vocabulary).restore(first.state(15))
+def test_identity_tells_streams_apart(vocabulary, shards, tmp_path):
+    own = make(shards, vocabulary).identity()
+    assert make(shards, vocabulary).identity() == own
+    (tmp_path / "other").write_text("another text\n")
+    others = [
+        make(shards, vocabulary, seed=6),
+        make(shards, vocabulary, shuffle=False),
+        make(shards, vocabulary, batch_size=2),
+        make(shards, Vocabulary([*vocabulary.words[:-1], "another"])),
+        make(tmp_path / "other", vocabulary),
+        make(shards, vocabulary, shard=(0, 2)),
+    ]
+    for other in others:
+        assert other.identity() != own
+    assert make(shards, vocabulary, shard=(1, 2)).identity() == others[-1].identity()
 
 
 @pytest.mark.parametrize("count", [2, 7])
 def test_workers_share_the_text(vocabulary, shards, count):
-    def words(shard):
-        corpus = read_once(shards, vocabulary, remainder="pad", shard=shard)
-        return sum(int(batch["weights"].sum()) for batch in corpus)
-
-    parts = [words((i, count)) for i in range(count)]
-    assert sum(parts) == words((0, 1)) and min(parts) > 0
-
-
-def test_pad_scores_each_word_once_and_drop_what_bilm_tf_drops(vocabulary):
-    padded = list(read_once(DATA / "train.txt", vocabulary, remainder="pad"))
-    dropped = list(read_once(DATA / "train.txt", vocabulary, remainder="drop"))
-    assert sum(batch["weights"].sum() for batch in padded) == 819 + 60
-    assert len(dropped) == 27 and "weights" not in dropped[0]
-    corpus = read_once(DATA / "train.txt", vocabulary, remainder="pad")
-    assert_equal(list(corpus), padded)
-    assert_equal(list(corpus), padded)
-    assert corpus.num_batches == len(padded)
-    assert make(DATA / "train.txt", vocabulary).batches_per_epoch == (819 + 60) // 32
+    settings = {"batch_size": 1, "unroll_steps": 3}
+    index = CorpusIndex.build(shards)
+    found = []
+    for i in range(count):
+        corpus = make(index, vocabulary, shard=(i, count), shuffle=False, **settings)
+        numbers = range(i, len(index), count)
+        length = sum(int(index.starts[n + 1] - index.starts[n]) - 1 for n in numbers)
+        part = sentences_of(take(corpus, -(-length // 3)), vocabulary)[: len(numbers)]
+        assert len(part) == len(numbers)
+        found += part
+    whole = make(index, vocabulary, shuffle=False, **settings)
+    everything = sentences_of(take(whole, whole.report.predictions // 3 + 1), vocabulary)
+    assert sorted(found) == sorted(everything[: len(index)])
 
 
-def test_odd_files_are_read_and_reported(vocabulary, tmp_path):
-    (tmp_path / "a").write_bytes(b"the\r\n\r\n  \nthe e\xffnd\nlast")
-    (tmp_path / "b").write_bytes(b"")
-    corpus = read_once(f"{tmp_path}/*", vocabulary, batch_size=1, unroll_steps=7, remainder="pad")
-    (batch,) = list(corpus)
-    words = [vocabulary.words[i] for i in batch["token_ids"][0]]
-    assert words == ["<S>", "the", "<S>", "the", "<UNK>", "<S>", "last"]
-    rows = batch["word_characters"][batch["word_index"][0]]
-    assert bytes(rows[4, 1:4].astype(np.uint8) - 1) == b"end"
-    report = corpus.report
-    assert (report.sentences, report.tokens, report.blank_lines) == (3, 4, 2)
-    assert report.invalid_lines == 1 and report.empty_files == ["b"]
+@pytest.mark.parametrize("batch_size, unroll_steps", [(1, 1), (4, 8), (64, 3), (500, 40)])
+def test_evaluation_predicts_each_word_once(vocabulary, shards, batch_size, unroll_steps):
+    corpus = read_once(shards, vocabulary, batch_size=batch_size, unroll_steps=unroll_steps)
+    rows: dict = {}
+    for numbers, batch in corpus.numbered():
+        assert batch["weights"].shape == (batch_size, unroll_steps)
+        for row, number in enumerate(numbers):
+            count = int(batch["weights"][row].sum())
+            if count:
+                # A row begins exactly with a sentence.
+                assert batch["begins"][row] == (number not in rows)
+                rows.setdefault(number, []).append([batch[name][row, :count] for name in NAMES])
+    assert sorted(rows) == list(range(len(corpus.index)))
+    for number, parts in rows.items():
+        ids = vocabulary.ids(corpus.index.sentence(number))
+        ids = [vocabulary.begin_id, *ids, vocabulary.end_id]
+        expected = ids[:-1], ids[1:], ids[:0:-1], ids[-2::-1]
+        for found, one in zip(map(np.concatenate, zip(*parts)), expected):
+            assert found.tolist() == one
+    assert corpus.num_batches == len(list(corpus))
+    assert len(read_once(shards, vocabulary, max_sentences=3).index) == 3
+
+
+def test_evaluation_as_bilm_tf_drops_what_it_drops(vocabulary):
+    corpus = read_once(DATA / "train.txt", vocabulary, carry_state=True)
+    batches = list(corpus)
+    packed = take(make(DATA / "train.txt", vocabulary, unroll_steps=1, shuffle=False), 219)
+    for name in NAMES:
+        found = np.concatenate([batch[name] for batch in batches], axis=1)
+        weights = np.concatenate([batch["weights"] for batch in batches], axis=1)
+        steps = int(weights[0].sum())
+        assert (weights[:, :steps] == 1).all() and not weights[:, steps:].any()
+        expected = np.concatenate([batch[name] for batch in packed], axis=1)
+        np.testing.assert_array_equal(found[:, :steps], expected[:, :steps])
+    begins = np.array([batch["begins"] for batch in batches])
+    assert begins[0].all() and not begins[1:].any()
+    assert corpus.num_batches == len(batches)
+    # A row has run out, and there is no other sentence.
+    assert 819 + 60 - 4 * steps > 0
 
 
 def test_prefetched_passes_batches_errors_and_the_end_on():
@@ -291,52 +279,15 @@ def test_bad_arguments_are_named(vocabulary, shards, tmp_path):
         ({"batch_size": 0}, "batch_size must be a positive integer"),
         ({"unroll_steps": 2.5}, "unroll_steps must be a positive integer"),
         ({"shard": (2, 2)}, r"shard must be \(index, count\)"),
+        ({"shard": (2, 1000)}, "A text of 67 sentences has no 1000 shards"),
     ):
         with pytest.raises(ValueError, match=message):
             make(shards, vocabulary, **arguments)
-    with pytest.raises(ValueError, match="remainder must be 'pad' or 'drop', got 'keep'"):
-        read_once(shards, vocabulary, remainder="keep")
-    empty = tmp_path / "empty"
-    empty.write_text("\n\n")
-    for corpus in (make(empty, vocabulary), read_once(empty, vocabulary)):
-        with pytest.raises(ValueError, match="There is no sentence in .*empty"):
-            next(iter(corpus))
 
 
-def test_a_row_goes_on_behind_the_end_of_a_shard(tmp_path):
-    """The unknown words that a window holds get new ids there; nothing else changes."""
-    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
-    lines = ["zebra a b c a b\n", "c c c quince b b b zebra a\n"]
-    for i, line in enumerate(lines):
-        (tmp_path / f"{i}.txt").write_text(line)
-    (tmp_path / "all").write_text("".join(lines))
-    settings = {"batch_size": 1, "unroll_steps": 10, "shuffle": False}
-    apart, together = (make(tmp_path / name, vocabulary, **settings) for name in ("*.txt", "all"))
-    assert_equal(take(apart, 7), take(together, 7))
-    del settings["shuffle"]
-    apart, together = (
-        read_once(tmp_path / name, vocabulary, **settings) for name in ("*.txt", "all")
-    )
-    assert_equal(list(apart), list(together))
-
-
-def test_iterators_in_several_threads_share_the_text(vocabulary, shards):
-    """Each batch goes to one of them, whole."""
-    settings = {"batch_size": 3, "unroll_steps": 5, "seed": 1, "max_characters_per_token": 20}
-    corpora = [LanguageModelCorpus(shards, vocabulary, **settings) for _ in range(2)]
-
-    def numbers(batches):
-        return [tuple(np.concatenate([one[name] for name in NAMES]).flat) for one in batches]
-
-    expected = numbers(itertools.islice(corpora[0].endless(), 200))
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            parts = pool.map(
-                lambda _: numbers(itertools.islice(corpora[1].endless(), 50)), range(4)
-            )
-            found = [one for part in parts for one in part]
-    finally:
-        sys.setswitchinterval(interval)
-    assert sorted(found) == sorted(expected)
+def test_threads_share_a_corpus(vocabulary, shards):
+    corpus = make(shards, vocabulary)
+    expected = take(corpus, 40)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: take(corpus, 40), range(4)):
+            assert_equal(found, expected)

@@ -14,6 +14,7 @@ from keras_elmo.pretrained.hdf5 import variable_at
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.training.evaluation import bilm_tf_perplexity
+from keras_elmo.training.loading import load_tf1_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "training"
 CHECKPOINT = GOLDEN / "train_tiny_ckpt" / "model.ckpt-30"
@@ -189,7 +190,7 @@ def test_training_with_the_recorded_dropout(monkeypatch):
         mask = mask[:, ::-1] if direction else mask
         return x * ops.convert_to_tensor(mask.astype("float32") / np.float32(0.9))
 
-    monkeypatch.setattr(model.bilm, "_drop", drop)
+    monkeypatch.setattr(model.backbone.bilm, "_drop", drop)
     train(model, golden)
     assert not queue
     check_end(model, golden)
@@ -222,7 +223,7 @@ def test_a_checkpoint_of_bilm_tf_gives_its_perplexities():
     options = json.loads((CHECKPOINT.parent / "options.json").read_text())
     model = BidirectionalLanguageModel(options, 127, batch_size=4, unroll_steps=8)
     model.compile()
-    assert model.load_tf1_checkpoint(CHECKPOINT) == 30
+    assert load_tf1_checkpoint(model, CHECKPOINT) == 30
     vocabulary = Vocabulary.from_file(GOLDEN / "train_tiny_data" / "vocab.txt")
     recorded = json.loads((GOLDEN / "train_tiny_perplexity.json").read_text())
     cases = [
@@ -247,7 +248,7 @@ def test_a_checkpoint_of_bilm_tf_gives_its_perplexities():
 def test_a_checkpoint_of_bilm_tf_goes_on_with_its_accumulators():
     model, golden = model_of("")
     model.compile()
-    model.load_tf1_checkpoint(CHECKPOINT.parent)
+    load_tf1_checkpoint(model, CHECKPOINT.parent)
     check_end(model, golden)
     assert int(model.optimizer.iterations) == 30
 
@@ -256,13 +257,13 @@ def test_a_checkpoint_of_bilm_tf_goes_on_with_its_accumulators():
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     model, _ = model_of("_words")
     with pytest.raises(ValueError, match="not of the architecture in the options: missing"):
-        model.load_tf1_checkpoint(CHECKPOINT)
+        load_tf1_checkpoint(model, CHECKPOINT)
     with pytest.raises(FileNotFoundError, match="no TensorFlow 1 checkpoint"):
-        model.load_tf1_checkpoint(tmp_path)
+        load_tf1_checkpoint(model, tmp_path)
     options = json.loads((CHECKPOINT.parent / "options.json").read_text())
     other = BidirectionalLanguageModel(options, 100, batch_size=4)
     with pytest.raises(ValueError, match="predicts 127 words, this model 100"):
-        other.load_tf1_checkpoint(CHECKPOINT)
+        load_tf1_checkpoint(other, CHECKPOINT)
 
 
 @tensorflow_only
@@ -271,7 +272,7 @@ def test_export_of_a_checkpoint_is_bilm_tfs_own_dump(tmp_path):
 
     options = json.loads((CHECKPOINT.parent / "options.json").read_text())
     model = BidirectionalLanguageModel(options, 127, batch_size=4)
-    model.load_tf1_checkpoint(CHECKPOINT)
+    load_tf1_checkpoint(model, CHECKPOINT)
     model.export_hdf5(tmp_path)
     with h5py.File(GOLDEN / "train_tiny_weights.hdf5") as expected:
         values, _, _ = read_tf1_checkpoint(model.config, CHECKPOINT)

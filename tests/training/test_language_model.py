@@ -13,13 +13,12 @@ from keras_elmo import (
     ElmoLayer,
     EvaluationCorpus,
     LanguageModelCorpus,
-    TrainingCheckpoint,
     Vocabulary,
     bilm_tf_optimizer,
     encode_sentences,
     load_language_model,
+    perplexity,
 )
-from keras_elmo.training import language_model
 from training_models import (
     BATCH,
     CONFIG,
@@ -44,9 +43,9 @@ def test_fit_evaluate_and_callbacks(tmp_path):
         corpus, epochs=3, verbose=0, validation_data=held_out(), callbacks=[stop, csv]
     ).history
     assert set(history) >= NAMES and {f"val_{name}" for name in NAMES} <= set(history)
-    assert "tokens_per_second" in (tmp_path / "log.csv").read_text()
+    assert (tmp_path / "log.csv").read_text().count("\n") == 1 + len(history["loss"])
     assert history["val_perplexity"][0] < 127
-    assert corpus.num_batches == 27 * len(history["loss"])
+    assert int(model.optimizer.iterations) == 27 * len(history["loss"])
     found = model.evaluate(held_out(), verbose=0, return_dict=True)
     assert found["perplexity"] == pytest.approx(history["val_perplexity"][-1], rel=1e-5)
     both = np.sqrt(found["perplexity_forward"] * found["perplexity_backward"])
@@ -93,7 +92,7 @@ def test_a_config_opens_no_file(tmp_path):
 
 def test_an_absurd_size_is_refused_at_once():
     config = ElmoConfig(lstm_dim=2**16, projection_dim=2**16)
-    with pytest.raises(ValueError, match="would have 137,591,274,064 numbers"):
+    with pytest.raises(ValueError, match="would have .* numbers"):
         BidirectionalLanguageModel(config, 10)
 
 
@@ -126,17 +125,8 @@ def test_schedules_and_steps_per_epoch():
     model.compile(bilm_tf_optimizer(8, schedule))
     corpus = tiny_corpus()
     model.fit(corpus, epochs=2, steps_per_epoch=5, verbose=0)
-    assert corpus.num_batches == 10 == int(model.optimizer.iterations)
+    assert int(model.optimizer.iterations) == 10
     np.testing.assert_allclose(float(model.optimizer.learning_rate), 0, atol=1e-6)
-
-
-def test_the_last_epoch_may_be_shorter():
-    model, corpus = tiny_model(), tiny_corpus()
-    model.compile()
-    result = model.fit(corpus, total_steps=7, steps_per_epoch=3, verbose=0)
-    assert len(result.history["loss"]) == 3 and corpus.num_batches == 7
-    with pytest.raises(ValueError, match="total_steps needs a LanguageModelCorpus"):
-        model.fit(next(iter(corpus)), total_steps=7)
 
 
 def test_a_saved_model_goes_on(tmp_path):
@@ -167,13 +157,14 @@ def test_state_is_carried_and_reset_and_evaluation_leaves_it():
     model = tiny_model(dropout=0.0)
     model.compile()
     model.fit(tiny_corpus(), steps_per_epoch=2, verbose=0)
-    state = [to_numpy(v.value) for v in model.training_state.variables]
+    variables = model.training_state.variables
+    state = [to_numpy(v.value) for v in variables]
     assert all(np.abs(part).min(axis=(1, 2, 3)).any() for part in state)
     model.evaluate(held_out(), verbose=0)
-    for before, variable in zip(state, model.training_state.variables):
+    for before, variable in zip(state, variables):
         np.testing.assert_array_equal(before, to_numpy(variable.value))
     model.reset_states()
-    assert not any(to_numpy(v.value).any() for v in model.training_state.variables)
+    assert not any(to_numpy(v.value).any() for v in variables)
 
 
 def test_trained_weights_in_a_frozen_layer(tmp_path):
@@ -185,85 +176,26 @@ def test_trained_weights_in_a_frozen_layer(tmp_path):
     assert options["n_tokens_vocab"] == 127 and options["unroll_steps"] == 8
     elmo = ElmoLayer(tmp_path / "model", output="layers")
     ids = encode_sentences([["The", "lamp", "fell"]], 20)
-    tokens = model.token_encoder(ids)
+    tokens = model.backbone.token_encoder(ids)
     np.testing.assert_allclose(
-        to_numpy(elmo(ids)), to_numpy(model.bilm(tokens))[:, :, 1:-1], atol=1e-6
+        to_numpy(elmo(ids)), to_numpy(model.backbone.bilm(tokens))[:, :, 1:-1], atol=1e-6
     )
-    other = tiny_model(seed=1)
-    assert other.load_hdf5(tmp_path / "model") is True
+    other, _ = load_language_model(tmp_path / "model", DATA / "vocab.txt")
     for one, two in zip(model.trainable_variables, other.trainable_variables):
         np.testing.assert_array_equal(to_numpy(one.value), to_numpy(two.value))
-    smaller = BidirectionalLanguageModel(CONFIG, 100)
-    before = smaller.get_weights()
-    with pytest.raises(ValueError, match="a vocabulary of 127 words, this model predicts 100"):
-        smaller.load_hdf5(tmp_path / "model")
-    for one, two in zip(before, smaller.get_weights()):
-        np.testing.assert_array_equal(one, two)
     (tmp_path / "model" / "softmax.hdf5").unlink()
-    assert other.load_hdf5(tmp_path / "model") is False
-
-
-@pytest.mark.parametrize("config", [CONFIG, WORDS], ids=["characters", "words"])
-def test_start_from_another_vocabulary(config):
-    words = (DATA / "vocab.txt").read_text().split("\n")[:-1]
-    old, new = Vocabulary(words), Vocabulary([*words[:3], "unheard-of", *reversed(words[60:])])
-    source = tiny_model(config, seed=1)
-    model = BidirectionalLanguageModel(config, len(new), **BATCH)
-    kernel = to_numpy(model.softmax.kernel.value)
-    assert model.start_from(source, new, old) == len(new) - 1
-    found = to_numpy(model.softmax.kernel.value)
-    np.testing.assert_array_equal(found[3], kernel[3])
-    np.testing.assert_array_equal(found[4], to_numpy(source.softmax.kernel.value)[-1])
-    for one, two in zip(model.bilm.get_weights(), source.bilm.get_weights()):
-        np.testing.assert_array_equal(one, two)
-    with pytest.raises(ValueError, match="give both vocabularies"):
-        model.start_from(source)
-    with pytest.raises(ValueError, match="another architecture"):
-        tiny_model(WORDS if config is CONFIG else CONFIG).start_from(source)
-
-
-def test_a_vocabulary_of_another_size_is_refused(tmp_path):
-    model, fewer = tiny_model(), Vocabulary(vocabulary().words[:-1])
-    with pytest.raises(ValueError, match="vocabulary has 126 words, the model predicts 127"):
-        model.start_from(tiny_model(), vocabulary(), fewer)
-    with pytest.raises(ValueError, match="vocabulary has 126 words, the model predicts 127"):
-        model.start_from(tiny_model(), fewer)
-    model.compile()
-    callbacks = [TrainingCheckpoint(tmp_path)]
-    model.fit(tiny_corpus(), total_steps=1, verbose=0, callbacks=callbacks)
-    fewer.write(tmp_path / "fewer.txt")
-    with pytest.raises(ValueError, match="vocabulary has 126 words, the model predicts 127"):
-        load_language_model(tmp_path / "step-00000001.npz", vocabulary=tmp_path / "fewer.txt")
+    with pytest.raises(FileNotFoundError, match=r"has no softmax\.hdf5"):
+        load_language_model(tmp_path / "model", DATA / "vocab.txt")
 
 
 def test_a_vocabulary_that_may_be_of_another_model_is_not_left_there(tmp_path):
     words = vocabulary()
     tiny_model().export_hdf5(tmp_path, words)
-    with pytest.raises(FileExistsError, match="may be that of another model"):
+    with pytest.raises(FileExistsError, match="may belong to a different model"):
         tiny_model(seed=1).export_hdf5(tmp_path)
     with pytest.raises(ValueError, match="vocabulary has 126 words, the model predicts 127"):
         tiny_model(seed=1).export_hdf5(tmp_path, Vocabulary(words.words[:-1]))
     assert load_language_model(tmp_path)[1] == words
-
-
-def test_processes_with_epochs_of_different_length_are_refused(monkeypatch):
-    def another_has_27_steps(number, message):
-        if number != 27:
-            raise ValueError(message)
-
-    monkeypatch.setattr(language_model, "check_same_everywhere", another_has_27_steps)
-    model = tiny_model()
-    model.compile()
-    model.fit(tiny_corpus(), total_steps=1, steps_per_epoch=27, verbose=0)
-    with pytest.raises(ValueError, match="13 steps in an epoch, .* the same steps_per_epoch"):
-        model.fit(tiny_corpus(), total_steps=1, steps_per_epoch=13, verbose=0)
-
-
-def test_bias_by_frequency():
-    model = tiny_model()
-    model.initialize_bias(np.arange(127))
-    p = np.exp(to_numpy(model.softmax.bias.value))
-    np.testing.assert_allclose([p.sum(), p[1] / p[0]], [1, 2], rtol=1e-5)
 
 
 def test_config_round_trip():
@@ -338,7 +270,7 @@ def test_options_of_bilm_tf_are_read():
     model = BidirectionalLanguageModel(options, 127)
     assert (model.batch_size, model.unroll_steps, model.dropout) == (4, 6, 0.3)
     assert model.num_negative_samples == 50 and model.share_embedding_softmax
-    assert model.softmax_kernel is model.token_encoder.embedding
+    assert model.softmax_kernel is model.backbone.token_encoder.embedding
     model.compile()
     assert model.optimizer.global_clipnorm == pytest.approx(3.0 / 6)
     assert float(model.optimizer.learning_rate) == pytest.approx(0.1)
@@ -395,25 +327,28 @@ def test_dataset_and_tensorboard(tmp_path):
     assert tf.io.gfile.glob(f"{tmp_path}/train/*")
 
 
-def test_corpus_goes_on_after_an_error():
-    class Fail(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if batch == 6:
-                raise RuntimeError("stop here")
+def test_fit_begins_where_the_epochs_before_ended(monkeypatch):
+    """One run of two epochs is two runs of one: the place in the corpus follows from the epoch."""
+    found = []
+    for parts in ([(0, 2)], [(0, 1), (1, 2)]):
+        model = tiny_model(num_negative_samples=20)
+        model.compile()
+        for initial_epoch, epochs in parts:
+            ends = {"initial_epoch": initial_epoch, "epochs": epochs}
+            model.fit(tiny_corpus(), steps_per_epoch=4, verbose=0, **ends)
+        found.append([to_numpy(v) for v in model.variables])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
-    model = tiny_model()
+
+def test_evaluation_is_the_perplexity():
+    """By the metric of Keras, and by the scorer; the model's own state does not matter."""
+    model = tiny_model(num_negative_samples=20, carry_state=False)
     model.compile()
-    corpus = tiny_corpus()
-    with pytest.raises(RuntimeError, match="stop here"):
-        model.fit(corpus, verbose=0, callbacks=[Fail()])
-    # Batch 7 was not finished by all callbacks; what was read ahead is not lost.
-    assert corpus.num_batches == 7
-    reference = tiny_corpus()
-    expected = [batch["token_ids"] for batch, _ in zip(reference.endless(), range(9))]
-    np.testing.assert_array_equal(next(corpus.endless())["token_ids"], expected[7])
-    assert isinstance(corpus, LanguageModelCorpus)
-
-
-def test_a_corpus_has_its_own_targets():
-    with pytest.raises(ValueError, match="its own targets and batch size"):
-        tiny_model().fit(tiny_corpus(), batch_size=3)
+    report = perplexity(model, DATA / "heldout.txt", vocabulary(), batch_size=7)
+    for carries in (False, True):
+        model.carry_state = carries
+        for _ in range(2):
+            found = model.evaluate(held_out(), verbose=0, return_dict=True)
+            assert found["perplexity"] == pytest.approx(report.perplexity, rel=1e-5)
+            assert found["perplexity_backward"] == pytest.approx(report.backward, rel=1e-5)

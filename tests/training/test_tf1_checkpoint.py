@@ -9,6 +9,7 @@ pytest.importorskip("tensorflow")
 
 from helpers import to_numpy
 from keras_elmo import BidirectionalLanguageModel
+from keras_elmo.training.loading import load_tf1_checkpoint
 from training_models import BATCH, CONFIG, WORDS, tiny_model, write_tf1_checkpoint
 
 
@@ -23,7 +24,7 @@ def test_weights_accumulators_and_steps(
     write_tf1_checkpoint(saved, tmp_path / "model.ckpt-7", steps=7)
     model = tiny_model(config, seed=1, share_embedding_softmax=shares_softmax)
     model.compile()
-    assert model.load_tf1_checkpoint(tmp_path) == 7
+    assert load_tf1_checkpoint(model, tmp_path) == 7
     variables = model.trainable_variables
     accumulators = model.optimizer.variables[-len(variables) :]
     for variable, accumulator, expected in zip(variables, accumulators, saved.trainable_variables):
@@ -44,4 +45,4 @@ def test_options_of_other_directions_are_refused(tmp_path, bidirectional):
     with pytest.raises(
         ValueError, match=f"not of the architecture in the options: missing {missing}"
     ):
-        model.load_tf1_checkpoint(tmp_path)
+        load_tf1_checkpoint(model, tmp_path)

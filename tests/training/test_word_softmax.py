@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from helpers import to_numpy
+from keras_elmo.training import word_softmax
 from keras_elmo.training.word_softmax import WordSoftmax
 
 
@@ -148,3 +149,21 @@ def test_mixed_precision_does_not_round_the_bias(sampled, monkeypatch):
     targets = ops.convert_to_tensor(np.array([29]))
     loss = to_numpy(softmax(np.zeros((1, 5), "float32"), targets=targets, sampled=sampled))
     np.testing.assert_allclose(loss, np.log(np.exp(biases + 11.03).sum()), rtol=1e-5)
+
+
+def test_bias_by_frequency():
+    softmax = WordSoftmax(127)
+    softmax.build((None, 8))
+    softmax.initialize_bias(np.arange(127))
+    p = np.exp(to_numpy(softmax.bias.value))
+    np.testing.assert_allclose([p.sum(), p[1] / p[0]], [1, 2], rtol=1e-5)
+
+
+def test_full_losses_in_slices(rng, monkeypatch):
+    softmax = WordSoftmax(30)
+    softmax.build((None, 8))
+    contexts, targets = rng.normal(size=(11, 8)).astype("float32"), rng.integers(30, size=11)
+    expected = to_numpy(softmax(contexts, targets))
+    for at_once in (30, 100, 10):
+        monkeypatch.setattr(word_softmax, "_LOGITS_AT_ONCE", at_once)
+        np.testing.assert_allclose(to_numpy(softmax(contexts, targets)), expected, rtol=1e-6)

@@ -1,0 +1,460 @@
+"""A complete training of a language model, from its settings: what `keras-elmo train` runs."""
+
+import csv
+import dataclasses
+import itertools
+import json
+import logging
+import os
+import time
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_elmo.atomic import atomic_write
+from keras_elmo.config import ElmoConfig
+from keras_elmo.locks import locked_folder
+from keras_elmo.pretrained.weight_table import count_parameters
+from keras_elmo.progress import progress_bar
+from keras_elmo.text.reader import counted, find_files
+from keras_elmo.text.vocabulary import Vocabulary, unused_lines
+from keras_elmo.training.checkpoint import TrainingCheckpoint, latest_step
+from keras_elmo.training.corpus import LanguageModelCorpus
+from keras_elmo.training.devices import is_first_process, split_batches
+from keras_elmo.training.evaluation import PerplexityReport, perplexity
+from keras_elmo.training.evaluation_corpus import EvaluationCorpus
+from keras_elmo.training.index import CorpusIndex
+from keras_elmo.training.language_model import BidirectionalLanguageModel, check_no_lexicon
+from keras_elmo.training.loading import config_of, start_from
+from keras_elmo.training.optimizer import SLOTS, TrapezoidSchedule, bilm_tf_optimizer
+from keras_elmo.training.settings import PRESETS, TrainingSettings
+
+_log = logging.getLogger(__name__)
+
+_SETTINGS_FILE = "training.json"
+# What a training run writes into its folder.
+_OUTPUTS = {
+    _SETTINGS_FILE,
+    "vocabulary.txt",
+    "log.csv",
+    "index",
+    "model",
+    "checkpoints",
+    "tensorboard",
+}
+_VOCABULARY_SIZE = 50_000
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """The result of a training run.
+
+    Args:
+        model: The `BidirectionalLanguageModel`.
+        vocabulary: Its `Vocabulary`.
+        folder: Where the model was written, for `ElmoLayer`, bilm-tf and AllenNLP.
+        history: A dict for each report: `step`, `epoch` (passes over the text so far), the losses
+            and perplexities, those of the held-out text with the prefix `val_`.
+        report: The `PerplexityReport` of the held-out text, or `None`.
+    """
+
+    model: BidirectionalLanguageModel
+    vocabulary: Vocabulary
+    folder: Path
+    history: list[dict[str, float]]
+    report: PerplexityReport | None
+
+
+def train(
+    settings: TrainingSettings,
+    callbacks: Iterable[keras.callbacks.Callback] = (),
+    *,
+    show_progress: bool | None = False,
+) -> TrainingResult:
+    """Trains a language model, or resumes a training run that was stopped.
+
+    Indexes the corpus, makes the vocabulary, trains with checkpoints and reports, evaluates, and
+    exports the model. Called again with the same settings, it ends with the same weights as a
+    training run that was never stopped. Logs to the logger `keras_elmo`.
+
+    Written to `settings.output`: `index/` (the text as ids, 4 bytes a token), `checkpoints/`,
+    `log.csv` (a row for each report), `vocabulary.txt`, `training.json` (the settings) and `model/`
+    (options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt).
+
+    Args:
+        settings: The `TrainingSettings`.
+        callbacks: Further Keras callbacks. An epoch of theirs is `settings.checkpoint_every` steps,
+            with `val_perplexity` in its logs; `fit` is called up to three times, since the first
+            and the last epoch may be shorter.
+        show_progress: Whether to show progress bars; `None` if standard error is a terminal.
+
+    Returns:
+        A `TrainingResult`.
+
+    Raises:
+        BlockingIOError: if another training is running in the folder.
+        FileNotFoundError: if a text or a model to start from does not exist.
+        ValueError: if the folder holds a training run with different settings, vocabulary or text,
+            or a setting does not fit the corpus.
+
+    Example:
+
+    >>> result = train(TrainingSettings(files="shards/*", output="run", held_out="heldout.txt"))
+    >>> result.report.perplexity
+    118.3
+    >>> elmo = ElmoLayer(result.folder)
+    """
+    settings.check_files()
+    if settings.tensorboard and not all(map(find_spec, ("tensorboard", "tensorflow"))):
+        raise ValueError("tensorboard=True needs two packages: pip install tensorboard tensorflow")
+    config = _architecture(settings)
+    settings = settings.resolved(config)
+    config = dataclasses.replace(config, training_options={})
+    folder = Path(settings.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = settings.batch_size, settings.devices, settings.process, settings.hosts
+    with split_batches(*sizes) as shard:
+        if not is_first_process():
+            return _train(folder, settings, config, shard, callbacks, show_progress)
+        with locked_folder(folder, "Another training"):
+            return _train(folder, settings, config, shard, callbacks, show_progress)
+
+
+def _architecture(settings):
+    if settings.start_from:
+        config = config_of(settings.start_from)
+    elif settings.options:
+        config = ElmoConfig.from_json(settings.options)
+    else:
+        config = PRESETS[settings.preset or "tiny"]
+    check_no_lexicon(config)
+    return config
+
+
+def _train(folder, settings, config, shard, callbacks, show_progress):
+    before = _settings_before(folder, settings, config)
+    files = _texts(settings.files, folder)
+    index = CorpusIndex.build(files, folder / "index", show_progress=show_progress)
+    for line in index.report.lines():
+        _log.info(line)
+    vocabulary = _vocabulary(settings, folder, index)
+    batch_words = settings.batch_size * settings.unroll_steps
+    steps_per_pass = index.report.predictions // batch_words
+    if not steps_per_pass:
+        raise ValueError(
+            f"The corpus has {counted(index.report.predictions, 'word')} to predict, fewer than a "
+            f"step of batch_size={settings.batch_size} rows of unroll_steps="
+            f"{settings.unroll_steps} words: make one of them smaller."
+        )
+    num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_pass))
+    _check_learning_rate(folder, settings, num_steps, before)
+    keras.utils.set_random_seed(settings.seed)
+    model = _model(folder, settings, config, vocabulary, index)
+    model.compile(_optimizer(settings, num_steps))
+    model.optimizer.build(model.trainable_variables)
+    corpus = _corpus(settings, config, vocabulary, index, shard)
+    held_out = _held_out(settings, config, vocabulary, shard)
+    _log_plan(model, settings, num_steps, steps_per_pass)
+    if is_first_process():
+        state = {
+            "fixed": _fixed(settings, config),
+            "num_steps": num_steps,
+            "cooldown_steps": settings.cooldown_steps,
+        }
+        vocabulary.write(folder / "vocabulary.txt")
+        with atomic_write(folder / _SETTINGS_FILE) as partial:
+            Path(partial).write_text(json.dumps(state, indent=1), encoding="utf-8")
+    checkpoint = TrainingCheckpoint(folder / "checkpoints", keep=settings.keep)
+    callbacks = list(callbacks)
+    if settings.tensorboard and is_first_process():
+        callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
+    step = checkpoint.restore(model, corpus)
+    with progress_bar("training", total=num_steps, shown=show_progress) as bar:
+        sizes = num_steps, steps_per_pass, batch_words
+        report = _Report(folder / "log.csv", checkpoint, *sizes, bar)
+        for initial_epoch, epochs, steps in _parts(step, num_steps, settings.checkpoint_every):
+            model.fit(
+                corpus.for_keras(checkpoint.step),
+                initial_epoch=initial_epoch,
+                epochs=epochs,
+                steps_per_epoch=steps,
+                shuffle=False,
+                validation_data=held_out,
+                verbose=0,
+                callbacks=[*callbacks, report, checkpoint],
+            )
+            if model.stop_training:
+                break
+    if is_first_process():
+        model.export_hdf5(folder / "model", vocabulary)
+    scores = None
+    if settings.held_out:
+        with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
+            files = settings.held_out
+            scores = perplexity(model, files, vocabulary, on_sentence=lambda _: bar.advance())
+    return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
+
+
+def _texts(files, folder):
+    """The paths of the text; a pattern may match the files of the training run itself as well."""
+    root, found = os.path.realpath(folder), find_files(files)
+    real = (Path(os.path.realpath(path)) for path in found)
+    is_own = [p.is_relative_to(root) and p.relative_to(root).parts[0] in _OUTPUTS for p in real]
+    texts = [path for path, own in zip(found, is_own) if not own]
+    if not texts:
+        raise ValueError(
+            f"The files are only those that a training run wrote, no text: {', '.join(found):.200}"
+        )
+    return texts
+
+
+def _fixed(settings, config):
+    """What may not change when a run is resumed, as JSON returns it."""
+    return json.loads(json.dumps({**settings.fixed(), "options": config.to_dict()}))
+
+
+def _settings_before(folder, settings, config):
+    """The state of the run in the folder, or `None`; raises ValueError if it has other settings."""
+    path = folder / _SETTINGS_FILE
+    if not path.exists():
+        return None
+    try:
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        before, _ = state["fixed"], (state["num_steps"], state["cooldown_steps"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error!r}): restore it, or choose a different output."
+        ) from None
+    now = _fixed(settings, config)
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if changed:
+        listing = (f"{x} was {before.get(x)!r:.80}, now {now.get(x)!r:.80}" for x in changed)
+        raise ValueError(
+            f"{folder} holds a training run with other settings: {', '.join(listing)}. Pass the "
+            "same settings to resume it, or choose a different output."
+        )
+    return state
+
+
+def _vocabulary(settings, folder, index):
+    """The vocabulary that is given, that of a run to resume, or one made of the text."""
+    own = folder / "vocabulary.txt"
+    is_resumed = latest_step(folder / "checkpoints") > 0
+    if settings.vocabulary is not None:
+        vocabulary = Vocabulary.from_file(settings.vocabulary)
+        if is_resumed and Vocabulary.from_file(own) != vocabulary:
+            raise ValueError(
+                f"The training run in {folder} has a different vocabulary than "
+                f"{settings.vocabulary}: leave it out to resume, or choose a different output."
+            )
+        problem = unused_lines(vocabulary.words)
+        if problem and not is_resumed and not settings.start_from:
+            raise ValueError(
+                f"The vocabulary {settings.vocabulary} cannot be used for a new model. {problem}"
+            )
+    elif is_resumed:
+        vocabulary = Vocabulary.from_file(own)
+    else:
+        vocabulary = Vocabulary.from_counts(index.word_counts.counts, size=_VOCABULARY_SIZE)
+    # A model to start from may have the order of a different corpus.
+    if not is_resumed and not settings.start_from:
+        vocabulary.check_order(index.word_counts)
+    counts = vocabulary.counts(index.word_counts)
+    known = 1 - counts[vocabulary.unknown_id] / index.report.tokens
+    _log.info(f"Vocabulary: {counted(len(vocabulary), 'word')}, {known:.2%} of the tokens")
+    if known < 0.5:
+        _log.warning("            Most of the text is unknown: is the vocabulary one for it?")
+    return vocabulary
+
+
+def _model(folder, settings, config, vocabulary, index):
+    model = BidirectionalLanguageModel(
+        config,
+        len(vocabulary),
+        batch_size=settings.batch_size,
+        unroll_steps=settings.unroll_steps,
+        dropout=settings.dropout,
+        num_negative_samples=settings.negatives or None,
+        share_embedding_softmax=settings.share_embedding_softmax,
+        dtype=settings.dtype,
+    )
+    if not settings.uniform_bias:
+        model.softmax.initialize_bias(vocabulary.counts(index.word_counts))
+    if settings.start_from and not latest_step(folder / "checkpoints"):
+        start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
+    return model
+
+
+def _learning_rate(settings, num_steps, cooldown_steps):
+    """The learning rate, or its schedule."""
+    rate, warmup_steps = settings.learning_rate, settings.warmup_steps
+    if settings.schedule == "cosine":
+        return keras.optimizers.schedules.CosineDecay(
+            initial_learning_rate=0.0 if warmup_steps else rate,
+            decay_steps=max(1, num_steps - warmup_steps),
+            warmup_target=rate if warmup_steps else None,
+            warmup_steps=warmup_steps,
+        )
+    if settings.schedule == "trapezoid":
+        return TrapezoidSchedule(rate, num_steps, warmup_steps, cooldown_steps)
+    return rate
+
+
+def _check_learning_rate(folder, settings, num_steps, before):
+    """Raises ValueError if the steps done so far had other learning rates than they would now."""
+    done = latest_step(folder / "checkpoints")
+    if not done or before is None or settings.schedule == "constant":
+        return
+    lengths = (before["num_steps"], before["cooldown_steps"]), (num_steps, settings.cooldown_steps)
+    was, now = (float(_learning_rate(settings, *length)(done - 1)) for length in lengths)
+    if was != now:
+        raise ValueError(
+            f"The learning rate of step {done:,}, the last one of the training run in {folder}, "
+            f"was {was:g}; with the new length it would have been {now:g}. Pass the same length to "
+            "resume. Only a schedule that has not begun to fall can be made longer."
+        )
+
+
+def _optimizer(settings, num_steps):
+    rate = _learning_rate(settings, num_steps, settings.cooldown_steps)
+    clip_norm = settings.clip_norm or None
+    if settings.optimizer == "adagrad":
+        return bilm_tf_optimizer(settings.unroll_steps, rate, clip_norm)
+    norm = clip_norm and clip_norm / settings.unroll_steps
+    return keras.optimizers.Adam(rate, global_clipnorm=norm)
+
+
+def _batches(settings, config, shard):
+    """The arguments that a corpus takes from the settings."""
+    # A batch split over devices has its words place by place, in one shape for all.
+    is_split = settings.devices > 1 or shard[1] > 1
+    return {
+        "batch_size": settings.batch_size // shard[1],
+        "max_characters_per_token": config.row_width or None,
+        "widest_filter": None if is_split else config.widest_filter,
+        "distinct_words": not is_split,
+        "bidirectional": config.bidirectional,
+    }
+
+
+def _corpus(settings, config, vocabulary, index, shard):
+    return LanguageModelCorpus(
+        index,
+        vocabulary,
+        unroll_steps=settings.unroll_steps,
+        seed=settings.seed,
+        shard=shard,
+        **_batches(settings, config, shard),
+    )
+
+
+def _held_out(settings, config, vocabulary, shard):
+    if not settings.held_out:
+        return None
+    return EvaluationCorpus(
+        settings.held_out,
+        vocabulary,
+        max_sentences=settings.evaluate_sentences,
+        **_batches(settings, config, shard),
+    )
+
+
+def _parts(first: int, last: int, every: int) -> Iterable[tuple[int, int, int]]:
+    """Keras' initial_epoch, epochs and steps_per_epoch for the steps from `first` to `last`.
+
+    Epochs of `every` steps, and a shorter one before or after them where the ends lie within one.
+
+    >>> list(_parts(250, 1030, 100))
+    [(2, 3, 50), (3, 10, 100), (10, 11, 30)]
+    """
+    whole = -(-first // every) * every, last // every * every
+    edges = sorted({first, *(edge for edge in whole if first < edge < last), max(first, last)})
+    for begin, end in itertools.pairwise(edges):
+        steps = min(every, end - begin)
+        epoch = begin // every
+        yield epoch, epoch + (end - begin) // steps, steps
+
+
+def _log_plan(model, settings, num_steps, steps_per_pass):
+    bilm = count_parameters(model.config)
+    softmax = model.softmax.count_params()
+    copies = 2 + SLOTS[settings.optimizer]  # values, gradients, slots
+    compared = settings.negatives if model.is_sampled else model.vocabulary_size
+    words = settings.batch_size * settings.unroll_steps
+    logits = 2 * model.config.num_directions * words * compared
+    megabytes = 4 * (copies * (bilm + softmax) + logits) / 1e6
+    drawn = f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
+    size = f"{settings.batch_size} x {settings.unroll_steps} words"
+    epochs = f"{num_steps / steps_per_pass:.2f} epochs, each {counted(steps_per_pass, 'step')}"
+    _log.info(f"backend:    {keras.backend.backend()}")
+    _log.info(f"parameters: {bilm:,} in the biLM, {softmax:,} in the softmax")
+    _log.info(f"softmax:    {drawn if model.is_sampled else f'all {compared:,} words'}")
+    _log.info(f"optimizer:  {settings.optimizer}, learning rate {settings.learning_rate:g}")
+    _log.info(f"memory:     about {megabytes:,.0f} MB for weights, optimizer and logits")
+    _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
+
+
+class _Report(keras.callbacks.Callback):
+    """Adds the speed to the logs, shows how far the training is, and writes log.csv."""
+
+    def __init__(self, path, checkpoint, num_steps, steps_per_pass, batch_words, bar):
+        super().__init__()
+        self._path, self._checkpoint, self._bar = path, checkpoint, bar
+        self._num_steps, self._batch_words = num_steps, batch_words
+        self._steps_per_pass = steps_per_pass
+        self.rows = [self._row(**row) for row in checkpoint.history]
+        if checkpoint.step:
+            is_done = checkpoint.step >= num_steps
+            what = "This training has already ended" if is_done else "Resumed"
+            _log.info(f"{what} after step {checkpoint.step:,}")
+            bar.update(checkpoint.step)
+            self._write()  # the process may have been killed before
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._started = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._done = batch + 1
+        if self._bar.is_shown:
+            text = f"perplexity {logs['perplexity']:.1f}, {self._speed():,.0f} tokens/s"
+            self._bar.update(self._checkpoint.step + self._done, text)
+
+    def on_test_begin(self, logs=None):
+        self._epoch_speed = self._speed()
+
+    def on_epoch_end(self, epoch, logs=None):
+        step = self._checkpoint.step + self._done
+        has_held_out = "val_perplexity" in logs
+        speed = self._epoch_speed if has_held_out else self._speed()
+        logs["tokens_per_second"] = speed
+        minutes = round((self._num_steps - step) * self._batch_words / speed / 60)
+        shown = [f"step {step:,}", f"perplexity {logs['perplexity']:.1f}"]
+        if has_held_out:
+            shown.append(f"held-out {logs['val_perplexity']:.1f}")
+        shown.append(f"{speed:,.0f} tokens/s")
+        shown.append(f"about {minutes // 60} h {minutes % 60} min to go")
+        _log.info(", ".join(shown))
+        self.rows.append(self._row(epoch, step, **logs))
+        self._write()
+
+    def _speed(self):
+        return self._done * self._batch_words / max(time.monotonic() - self._started, 1e-9)
+
+    def _row(self, epoch, step, **logs):
+        """A report, with the passes over the text in place of Keras' epoch."""
+        return {"epoch": round(step / self._steps_per_pass, 4), "step": step, **logs}
+
+    def _write(self):
+        if not is_first_process():
+            return
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        with (
+            atomic_write(self._path) as partial,
+            open(partial, "w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(self.rows)

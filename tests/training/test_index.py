@@ -1,0 +1,119 @@
+"""The index of a text: its ids, what it reports, and when it is made again."""
+
+import gzip
+import json
+import lzma
+import os
+
+import numpy as np
+import pytest
+
+from keras_elmo import CorpusIndex, Vocabulary, encode_sentences
+from keras_elmo.text.reader import read_sentences
+from keras_elmo.training import index as index_module
+from training_models import DATA
+
+
+def sentences_of(index):
+    return [index.sentence(i) for i in range(len(index))]
+
+
+def test_an_index_holds_the_text(tmp_path):
+    index = CorpusIndex.build(DATA / "train.txt", tmp_path)
+    expected = list(read_sentences(DATA / "train.txt"))
+    assert sentences_of(index) == expected
+    assert index.report.tokens == sum(map(len, expected)) == index.counts.sum()
+    assert index.ids.dtype == np.int32
+    np.testing.assert_array_equal(index.ids[index.starts[:-1]], 0)
+    np.testing.assert_array_equal(index.ids[index.starts[1:] - 1], 1)
+    assert index.words == list(dict.fromkeys(word for tokens in expected for word in tokens))
+    assert index.word_counts.counts[b"the"] == sum(x.count(b"the") for x in expected)
+    in_memory = CorpusIndex.of_sentences(expected)
+    assert sentences_of(in_memory) == expected and in_memory.report == index.report
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_ids_and_characters(tmp_path, on_disk, monkeypatch):
+    monkeypatch.setattr(index_module, "_WORDS_ENCODED_TOGETHER", 3)
+    words = ["Zebras", "ate", "<S>", "<UNK>", "Zoë", "x" * 60]
+    (tmp_path / "text.txt").write_text(" ".join(words))
+    build = CorpusIndex.build(tmp_path / "text.txt")
+    index = build if on_disk else CorpusIndex.of_sentences([[x.encode() for x in words]])
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "ate"])
+    # Boundaries and the unknown word, spelled out in a text, are words like any other.
+    assert index.vocabulary_ids(vocabulary)[index.ids].tolist() == [0, 2, 3, 2, 2, 2, 2, 1]
+    expected = encode_sentences([words])[0]
+    for _ in range(2):  # written, and read again
+        characters = index.characters(50)
+        np.testing.assert_array_equal(characters[index.ids], expected)
+        assert characters.dtype == np.int16
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100, 1 << 21])
+def test_odd_files_are_read_and_reported(tmp_path, block_bytes, monkeypatch):
+    monkeypatch.setattr(index_module, "_BLOCK_BYTES", block_bytes)
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfthe\r\n\r\n  \nthe e\xffnd\n\xff\nlast")
+    (tmp_path / "b").write_bytes(b"")
+    (tmp_path / "c.gz").write_bytes(gzip.compress("the Zoë\u00a0s\n\n".encode()))
+    (tmp_path / "d.xz").write_bytes(lzma.compress(b"x y\n" * 50))
+    index = CorpusIndex.build(f"{tmp_path}/*")
+    the = [b"the"]
+    expected = [the, [b"the", b"end"], [b"last"], [b"the", "Zoë\u00a0s".encode()]]
+    assert sentences_of(index) == [*expected, *[[b"x", b"y"]] * 50]
+    report = index.report
+    assert (report.files, report.sentences, report.tokens) == (4, 54, 106)
+    assert (report.blank_lines, report.invalid_lines, report.empty_files) == (4, 2, ["b"])
+    assert "4 blank lines (skipped)" in "\n".join(report.lines())
+
+
+def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
+    text, folder = tmp_path / "text.txt", tmp_path / "index"
+    text.write_text("a b\nc\n")
+    first = CorpusIndex.build(text, folder)
+    first.characters(50)
+
+    def made():
+        return (folder / "ids.bin").stat().st_ino, (folder / "ids.bin").stat().st_mtime_ns
+
+    before = made()
+    assert sentences_of(CorpusIndex.build(text, folder)) == [[b"a", b"b"], [b"c"]]
+    os.utime(text, ns=(0, 0))  # copied elsewhere, for example
+    assert CorpusIndex.build(text, folder).hashes == first.hashes and made() == before
+    text.write_text("a b\nd\n")  # of the same size
+    changed = CorpusIndex.build(text, folder)
+    assert sentences_of(changed) == [[b"a", b"b"], [b"d"]] and changed.hashes != first.hashes
+    rows = changed.characters(50)[changed.ids]
+    expected = encode_sentences([["a", "b"], ["d"]])
+    np.testing.assert_array_equal(rows, [*expected[0], *expected[1, :3]])
+    one = CorpusIndex.build(text, folder, max_sentences=1)
+    assert sentences_of(one) == [[b"a", b"b"]]
+    assert len(CorpusIndex.build(text, folder)) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "json", "missing", "unfinished"])
+def test_a_damaged_index_is_made_again(tmp_path, damage):
+    folder = tmp_path / "index"
+    CorpusIndex.build(DATA / "train.txt", folder)
+    state = folder / "index.json"
+    if damage == "cut":
+        os.truncate(folder / "ids.bin", 400)
+    elif damage == "json":
+        state.write_text("{")
+    elif damage == "missing":
+        (folder / "words.txt").unlink()
+    else:
+        state.write_text(json.dumps({**json.loads(state.read_text()), "sizes": None}))
+    index = CorpusIndex.build(DATA / "train.txt", folder)
+    assert sentences_of(index) == list(read_sentences(DATA / "train.txt"))
+
+
+def test_errors(tmp_path):
+    with pytest.raises(FileNotFoundError, match="No text file matches"):
+        CorpusIndex.build(tmp_path / "none*")
+    (tmp_path / "empty").write_text("\n \n")
+    (tmp_path / "other").write_text("")
+    with pytest.raises(ValueError, match=r"empty and 1 other file contain no sentence"):
+        CorpusIndex.build([tmp_path / "empty", tmp_path / "other"])
+    (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b")
+    with pytest.raises(ValueError, match=r"bad\.gz is damaged or truncated"):
+        CorpusIndex.build(tmp_path / "bad.gz")
