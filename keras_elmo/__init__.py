@@ -1,131 +1,48 @@
 """ELMo for Keras 3: contextual word vectors from a bidirectional language model.
 
-Importing the package is quick: each public name is imported when it is first used (PEP 562).
+Importing the package is quick: each public name is imported when it is first used (PEP 562). The
+names are listed in `__init__.pyi`, which type checkers read too.
 """
 
+import ast
 import importlib
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
-from keras_elmo.registration import CLASSES, register_classes
-from keras_elmo.version import __version__
+from keras_elmo.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from keras_elmo.config import ElmoConfig
-    from keras_elmo.embedding.embedder import Embedder
-    from keras_elmo.embedding.word_cache import WordCache
-    from keras_elmo.export.convert import convert
-    from keras_elmo.export.onnx import export_onnx
-    from keras_elmo.export.saved_model import export_saved_model
-    from keras_elmo.layers.backbone import Backbone
-    from keras_elmo.layers.bilm_stack import BiLMStack
-    from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
-    from keras_elmo.layers.elmo_layer import ElmoLayer
-    from keras_elmo.layers.highway import Highway
-    from keras_elmo.layers.lexicon_embedding import LexiconEmbedding
-    from keras_elmo.layers.lexicon_encoder import LexiconEncoder
-    from keras_elmo.layers.projected_lstm import ProjectedLSTM
-    from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
-    from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
-    from keras_elmo.layers.word_embedding import WordEmbedding
-    from keras_elmo.pretrained.registry import get_model, list_models, register_model
-    from keras_elmo.text.characters import encode_sentences
-    from keras_elmo.text.lexicon import Lexicon
-    from keras_elmo.text.vocabulary import Vocabulary, count_words, encode_token_ids
-    from keras_elmo.training.checkpoint import TrainingCheckpoint
-    from keras_elmo.training.corpus import LanguageModelCorpus, language_model_dataset
-    from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
-    from keras_elmo.training.evaluation_corpus import EvaluationCorpus
-    from keras_elmo.training.index import CorpusIndex
-    from keras_elmo.training.language_model import BidirectionalLanguageModel
-    from keras_elmo.training.loading import load_language_model
-    from keras_elmo.training.optimizer import bilm_tf_optimizer
-    from keras_elmo.training.settings import TrainingSettings
-    from keras_elmo.training.train import train
-
-__all__ = [
-    "Backbone",
-    "BiLMStack",
-    "BidirectionalLanguageModel",
-    "CharCNNEmbedding",
-    "CorpusIndex",
-    "ElmoConfig",
-    "ElmoLayer",
-    "Embedder",
-    "EvaluationCorpus",
-    "Highway",
-    "LanguageModelCorpus",
-    "Lexicon",
-    "LexiconEmbedding",
-    "LexiconEncoder",
-    "ProjectedLSTM",
-    "TrainingCheckpoint",
-    "TrainingSettings",
-    "UnicodeCharEncoder",
-    "Vocabulary",
-    "WeightedLayerSum",
-    "WordCache",
-    "WordEmbedding",
-    "__version__",
-    "bilm_tf_optimizer",
-    "bilm_tf_perplexity",
-    "convert",
-    "count_words",
-    "encode_sentences",
-    "encode_token_ids",
-    "export_onnx",
-    "export_saved_model",
-    "get_model",
-    "language_model_dataset",
-    "list_models",
-    "load_language_model",
-    "perplexity",
-    "register_model",
-    "train",
-]
-
+_SUBMODULES = ("analysis", "compat", "plot")
 _MODULES = {
-    **CLASSES,
-    "ElmoConfig": "config",
-    "Embedder": "embedding.embedder",
-    "EvaluationCorpus": "training.evaluation_corpus",
-    "CorpusIndex": "training.index",
-    "LanguageModelCorpus": "training.corpus",
-    "Lexicon": "text.lexicon",
-    "TrainingCheckpoint": "training.checkpoint",
-    "TrainingSettings": "training.settings",
-    "Vocabulary": "text.vocabulary",
-    "WordCache": "embedding.word_cache",
-    "bilm_tf_optimizer": "training.optimizer",
-    "bilm_tf_perplexity": "training.evaluation",
-    "convert": "export.convert",
-    "count_words": "text.vocabulary",
-    "encode_sentences": "text.characters",
-    "encode_token_ids": "text.vocabulary",
-    "export_onnx": "export.onnx",
-    "export_saved_model": "export.saved_model",
-    "get_model": "pretrained.registry",
-    "language_model_dataset": "training.corpus",
-    "list_models": "pretrained.registry",
-    "load_language_model": "training.loading",
-    "perplexity": "training.evaluation",
-    "register_model": "pretrained.registry",
-    "train": "training.train",
+    alias.name: node.module
+    for node in ast.parse(Path(__file__).with_suffix(".pyi").read_bytes()).body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+    if alias.name not in _SUBMODULES
 }
 
-register_classes()
+__all__ = list(_MODULES)
 
 
-if not TYPE_CHECKING:  # a checker would take any name for a public one
+def _register_layers() -> None:
+    """Imports the classes of saved models if Keras is imported: it finds only registered ones."""
+    if "keras" in sys.modules:
+        importlib.import_module("keras_elmo.compat")
+        importlib.import_module("keras_elmo.training.language_model")
 
-    def __getattr__(name):
-        if name in ("analysis", "compat", "plot"):
-            return importlib.import_module(f"{__name__}.{name}")
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-        globals()[name] = value
-        return value
+
+def __getattr__(name):
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES[name]), name)
+    _register_layers()
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+_register_layers()

@@ -15,7 +15,6 @@ from keras_elmo.atomic import atomic_write, check_is_no_input
 from keras_elmo.embedding import embedder
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.hdf5_write import write_hdf5
-from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.token_mask import TokenMask
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
@@ -84,7 +83,7 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class Elmo(Configured, keras.layers.Layer):
+class Elmo(ElmoLayer):
     """AllenNLP's module: one or more trained mixes of a biLM's layers, for character ids.
 
     In new code use `ElmoLayer((options_file, weight_file), num_mixes=..., dropout=...)`. Unlike in
@@ -92,12 +91,12 @@ class Elmo(Configured, keras.layers.Layer):
     where a model calls it in `fit`, or with `training=True`.
 
     A saved model contains the weights and no path. A new process that loads it needs only
-    `import keras_elmo`.
+    `import keras, keras_elmo`.
 
     Args:
         options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
             addresses of them.
-        num_output_representations: Number of mixes, each with weights of its own.
+        num_output_representations: Number of mixes, each with its own weights.
         requires_grad: Whether the biLM is trained too.
         do_layer_norm: Whether mixes normalize the layers first, over the batch; the boundaries of
             sentences are part of it, which in `ElmoLayer` they are not.
@@ -106,7 +105,7 @@ class Elmo(Configured, keras.layers.Layer):
         keep_sentence_boundaries: Whether the output has vectors for the boundaries of sentences.
         scalar_mix_parameters: A list of L + 1 raw layer weights of each mix, before the softmax,
             that are not trained; `None` for trained ones.
-        module: Used when a saved layer is loaded: the biLM, in place of the two files.
+        **kwargs: `name` and `dtype`, as for `ElmoLayer`.
 
     Call arguments:
         inputs: Character ids of `batch_to_ids`.
@@ -134,6 +133,8 @@ class Elmo(Configured, keras.layers.Layer):
     Reference: AllenNLP 0.9, `allennlp.modules.elmo.Elmo`.
     """
 
+    scalar_mix_parameters: Sequence[float] | None = None  # until the mixes are made
+
     def __init__(
         self,
         options_file: str | os.PathLike | None,
@@ -145,75 +146,53 @@ class Elmo(Configured, keras.layers.Layer):
         vocab_to_cache: Sequence[str] | None = None,
         keep_sentence_boundaries: bool = False,
         scalar_mix_parameters: Sequence[float] | None = None,
-        module: ElmoLayer | None = None,
         **kwargs: Any,
     ):
-        super().__init__(autocast=False, **kwargs)
         if vocab_to_cache is not None:
             raise ValueError(
                 "vocab_to_cache must be None: an Embedder caches words by itself, and an "
                 "ElmoLayer(..., token_embeddings=...) reads the ids of words."
             )
-        if module is None:
-            files: Any = (options_file, weight_file)
-            module = ElmoLayer(
-                files, output="layers", trainable_bilm=requires_grad, dtype=self.dtype_policy
-            )
-        if module.lexicon is not None or not module.config.reads_text:
+        files: Any = (options_file, weight_file)
+        super().__init__(
+            None if "config" in kwargs else files,  # a saved layer has a config and no files
+            num_mixes=num_output_representations,
+            layer_norm=do_layer_norm,
+            dropout=dropout,
+            trainable_bilm=requires_grad,
+            **kwargs,
+        )
+        if self.lexicon is not None or not self.config.reads_text:
             raise ValueError(
                 "Elmo reads bilm-tf's character ids, which this model does not: use an ElmoLayer."
             )
-        # A saved layer contains the weights, and names no file.
-        self.options_file = self.weight_file = self.vocab_to_cache = None
-        self.num_output_representations = num_output_representations
-        self.requires_grad = requires_grad
-        self.do_layer_norm = do_layer_norm
-        self.dropout = dropout
+        num_layers = self.config.num_layers + 1
+        if scalar_mix_parameters is not None and len(scalar_mix_parameters) != num_layers:
+            raise ValueError(
+                f"scalar_mix_parameters must be the weights of {num_layers} layers, got "
+                f"{len(scalar_mix_parameters)}."
+            )
         self.keep_sentence_boundaries = keep_sentence_boundaries
         self.scalar_mix_parameters = scalar_mix_parameters
-        self.module = module
-        self.supports_masking = True
-        self.mixes = [
-            WeightedLayerSum(
-                layer_norm=do_layer_norm,
-                dropout=dropout,
-                dtype=self.dtype_policy,
-                name=f"scalar_mix_{i}",
-            )
-            for i in range(num_output_representations)
-        ]
-        self.build()
+        for mix in self.mixes if scalar_mix_parameters is not None else ():
+            mix.layer_weights.assign(scalar_mix_parameters)
+        self.trainable = self.trainable
 
-    def build(self, input_shape=None):
-        if self.built:
-            return
-        config, given = self.module.config, self.scalar_mix_parameters
-        if given is not None and len(given) != config.num_layers + 1:
-            raise ValueError(
-                f"scalar_mix_parameters must be the weights of {config.num_layers + 1} layers, got "
-                f"{len(given)}."
-            )
-        for mix in self.mixes:
-            mix.build((None, config.num_layers + 1, None, config.output_dim))
-            if given is not None:
-                mix.layer_weights.assign(given)
-        self._freeze_given_weights()
-
-    @keras.layers.Layer.trainable.setter
+    @ElmoLayer.trainable.setter
     def trainable(self, value):
         # Keras sets every part alike: thawing a model must not thaw weights that were given.
-        keras.layers.Layer.trainable.fset(self, value)
-        self._freeze_given_weights()
-
-    def _freeze_given_weights(self):
+        ElmoLayer.trainable.fset(self, value)
         for mix in self.mixes if self.scalar_mix_parameters is not None else ():
             mix.trainable = False
 
-    def call(self, inputs: Any, training: bool | None = None) -> dict[str, Any]:
+    def __call__(self, inputs, *args, **kwargs):
+        # Not that of ElmoLayer: these ids have no boundaries.
+        return keras.layers.Layer.__call__(self, inputs, *args, **kwargs)
+
+    def call(self, inputs, words=None, training=None):
         ids = _with_boundaries(inputs)
         mask = TokenMask(boundaries=True)(ids)
-        tokens = self.module.token_encoder(ids)
-        layers = self.module.bilm(tokens, mask=mask, training=training)
+        layers = self.backbone(ids, mask=mask, training=training)
         vectors = [mix(layers, mask=mask, training=training) for mix in self.mixes]
         if not self.keep_sentence_boundaries:
             mask = mask[:, 2:]
@@ -224,24 +203,44 @@ class Elmo(Configured, keras.layers.Layer):
         mask = TokenMask(boundaries=True)(inputs)  # which these ids lack
         if self.keep_sentence_boundaries:
             mask = ops.pad(mask, ((0, 0), (2, 0)), constant_values=True)
-        masks = [mask] * self.num_output_representations
-        return {"elmo_representations": masks, "mask": None}
+        return {"elmo_representations": [mask] * self.num_mixes, "mask": None}
+
+    def compute_output_shape(self, input_shape: tuple) -> dict[str, Any]:
+        batch_size, num_tokens = input_shape[:2]
+        if num_tokens is not None and self.keep_sentence_boundaries:
+            num_tokens += 2
+        shape = (batch_size, num_tokens, self.get_output_dim())
+        return {"elmo_representations": [shape] * self.num_mixes, "mask": shape[:2]}
+
+    def compute_output_spec(self, inputs, words=None, training=None):
+        shapes, dtype = (
+            self.compute_output_shape(inputs.shape),
+            self.bilm_dtype_policy.compute_dtype,
+        )
+        vectors = [keras.KerasTensor(shape, dtype) for shape in shapes["elmo_representations"]]
+        return {"elmo_representations": vectors, "mask": keras.KerasTensor(shapes["mask"], "bool")}
 
     def get_output_dim(self) -> int:
         """Size of a token's vector, 2 * P."""
-        return self.module.config.output_dim
+        return self.config.output_dim
 
     def get_config(self):
-        module = keras.saving.serialize_keras_object(self.module)
-        return {**super().get_config(), "module": module}
+        inherited = super().get_config()
+        names = ("name", "trainable", "config", "weights_of", "dropout", "dtype")
+        return {
+            **{name: inherited[name] for name in names},
+            "num_output_representations": self.num_mixes,
+            "requires_grad": self.trainable_bilm,
+            "do_layer_norm": self.layer_norm,
+            "keep_sentence_boundaries": self.keep_sentence_boundaries,
+            "scalar_mix_parameters": self.scalar_mix_parameters,
+        }
 
     @classmethod
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
-        module = keras.saving.deserialize_keras_object(config["module"])
-        return super().from_config(
-            {**config, "module": module, "options_file": None, "weight_file": None}
-        )
+        config = {**config, "options_file": None, "weight_file": None}
+        return super().from_config({"config": None, **config})
 
 
 class ElmoEmbedder:

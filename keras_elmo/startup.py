@@ -1,8 +1,6 @@
-"""Loading Keras for a command: quickly, and without its backend's start-up messages."""
+"""Loading Keras for a command, without its backend's start-up messages."""
 
 import contextlib
-import faulthandler
-import gc
 import importlib
 import logging
 import os
@@ -24,29 +22,11 @@ def import_keras(show_messages: bool = False) -> None:
         # Errors too: oneDNN logs as one what it does by other means. Real ones are raised.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    held_back = contextlib.nullcontext() if show_messages else _stderr_held_back()
-    with held_back, _no_garbage_collection():
+    with contextlib.nullcontext() if show_messages else _stderr_held_back():
         keras = importlib.import_module("keras")
         if keras.backend.backend() == "tensorflow":
             # Looks for GPUs, and reports when there is none.
             importlib.import_module("tensorflow").config.list_physical_devices()
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Exempts what the block imports from garbage collection, for good.
-
-    Modules stay until the end, yet each collection, those at exit too, would go through all their
-    objects: a third of the CPU time of a short command.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextlib.contextmanager
@@ -58,8 +38,6 @@ def _stderr_held_back() -> Iterator[None]:
     with tempfile.TemporaryFile() as held, open(os.dup(2), "wb") as stderr:
         sys.stderr.flush()
         os.dup2(held.fileno(), 2)
-        was_enabled = faulthandler.is_enabled()
-        faulthandler.enable(stderr)  # a crash of native code is not silent
         try:
             yield
         except Exception:
@@ -69,7 +47,4 @@ def _stderr_held_back() -> Iterator[None]:
             raise
         finally:
             sys.stderr.flush()
-            faulthandler.disable()
             os.dup2(stderr.fileno(), 2)
-            if was_enabled:
-                faulthandler.enable()

@@ -47,10 +47,15 @@ def _model_of(layer, inputs):
 
 def _check_config(make_layer):
     layer = make_layer()
-    config = layer.get_config()
-    assert type(layer).from_config(config).get_config() == config
+    config = _arguments(layer)
+    assert _arguments(type(layer).from_config(layer.get_config())) == config
     again = keras.layers.deserialize(json.loads(json.dumps(keras.layers.serialize(layer))))
-    assert json.dumps(again.get_config()) == json.dumps(config)
+    assert json.dumps(_arguments(again)) == json.dumps(config)
+
+
+def _arguments(layer):
+    """A layer's config, without what tells it from other layers of this process."""
+    return {name: x for name, x in layer.get_config().items() if name != "weights_of"}
 
 
 def _check_mask(layer, inputs, expected):

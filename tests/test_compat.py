@@ -393,6 +393,17 @@ def test_a_saved_elmo_names_no_file():
     assert str(TINY) not in str(config)
     config = {**config, "options_file": "/etc/passwd", "weight_file": "/etc/passwd"}
     assert len(Elmo.from_config(config).mixes) == 1
+    del config["config"]
+    with pytest.raises(ValueError, match="needs a config"):
+        Elmo.from_config(config)
+
+
+def test_a_clone_of_elmo_has_its_bilm():
+    elmo, inputs = tiny_elmo(), keras.Input((None, 50), dtype="int32")
+    model = keras.Model(inputs, elmo(inputs)["elmo_representations"][0])
+    ids = batch_to_ids(SENTENCES[:2]).astype("int32")
+    expected = to_numpy(elmo(ids)["elmo_representations"][0])
+    assert_close(keras.models.clone_model(model).predict(ids, verbose=0), expected)
 
 
 def test_what_elmo_cannot_do():
@@ -400,12 +411,11 @@ def test_what_elmo_cannot_do():
         tiny_elmo(vocab_to_cache=["a"])
     with pytest.raises(ValueError, match="must be the weights of 3 layers, got 2"):
         tiny_elmo(scalar_mix_parameters=[1, 2])
-    for module in (
-        ElmoLayer(MANY_LANGUAGES / "word_char"),
-        ElmoLayer(TINY, token_embeddings=np.zeros((5, 12))),
-    ):
-        with pytest.raises(ValueError, match="character ids, which this model does not"):
-            Elmo(None, None, 1, module=module)
+    with pytest.raises(ValueError, match="character ids, which this model does not"):
+        tiny_elmo(token_embeddings=np.zeros((5, 12)))
+    folder = MANY_LANGUAGES / "word_char"
+    with pytest.raises(ValueError, match="character ids, which this model does not"):
+        Elmo(folder / "config.json", folder / "encoder.pkl", 1)
 
 
 def test_default_files_are_those_of_the_paper():

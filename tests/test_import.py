@@ -4,14 +4,12 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import keras
 import pytest
 
 import keras_elmo
-from keras_elmo.registration import CLASSES
 from training_models import CONFIG, tiny_model
 
 ROOT = Path(__file__).parents[1]
@@ -71,19 +69,6 @@ def test_importing_the_package_loads_no_backend():
     assert "loaded []" in run_python(code + SHOW_HEAVY, "tensorflow")
 
 
-def test_other_modules_from_the_archive_of_keras_are_imported(tmp_path):
-    with zipfile.ZipFile(tmp_path / "modules.zip", "w") as file:  # all have one loader
-        file.writestr("keras.py", "class saving:\n    get_custom_objects = dict\n")
-        file.writestr("other.py", "answer = 42")
-    code = f"""
-import sys, keras_elmo
-sys.path.insert(0, {str(tmp_path / "modules.zip")!r})
-import keras, other
-print(keras.__file__, other.answer)
-"""
-    assert run_python(code, "tensorflow").strip().endswith("keras.py 42")
-
-
 def test_quick_commands_load_no_backend():
     code = """
 import sys
@@ -114,55 +99,47 @@ def test_public_names_are_found_and_others_are_not():
         keras_elmo.ElmoLayr  # noqa: B018
 
 
-def test_every_registered_class_is_known_before_it_is_loaded():
+IMPORTS = (
+    "import keras, keras_elmo",
+    "import keras_elmo; from keras_elmo import Highway; import keras",
+    "import keras_elmo, keras; keras_elmo.list_models()",
+)
+
+
+@pytest.mark.parametrize("imports", IMPORTS)
+def test_every_class_of_saved_models_is_registered(imports):
     marked = re.compile(
         r'^@keras.saving.register_keras_serializable\("keras_elmo"\)\nclass (\w+)', re.M
     )
-    found = {
-        name: ".".join(path.relative_to(ROOT / "keras_elmo").with_suffix("").parts)
+    expected = {
+        f"keras_elmo>{name}"
         for path in (ROOT / "keras_elmo").rglob("*.py")
         for name in marked.findall(path.read_text(encoding="utf-8"))
     }
-    assert found == CLASSES
+    code = f"{imports}; print(*keras.saving.get_custom_objects())"
+    registered = run_python(code, os.environ["KERAS_BACKEND"]).split()
+    assert len(expected) > 10
+    assert expected <= set(registered)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "imports",
-    [
-        "import keras_elmo, keras",
-        "import keras, keras_elmo",
-        "import keras_elmo; from keras_elmo import Highway; import keras",
-        "from keras_elmo.layers.highway import Highway; import keras, keras_elmo",
-    ],
-)
+@pytest.mark.parametrize("imports", IMPORTS)
 def test_saved_models_load_after_the_import(imports, tmp_path):
     elmo = keras_elmo.ElmoLayer(None, config=CONFIG)
     inputs = keras.Input((None, CONFIG.row_width), dtype="int32")
     keras.Model(inputs, elmo(inputs)).save(tmp_path / "elmo_layer.keras")
-    inputs = keras.Input((None, 6))
-    outputs = keras_elmo.WeightedLayerSum()(keras_elmo.BiLMStack(8, 6)(inputs))
-    keras.Model(inputs, outputs).save(tmp_path / "single_layers.keras")
     language_model = tiny_model()
     language_model.compile()
     language_model.save(tmp_path / "language_model.keras")
     code = f"""
-import sys
-import zipfile
 {imports}
-assert not any(type(finder).__module__.startswith("keras_elmo") for finder in sys.meta_path)
-print("keras_elmo.training.language_model" in sys.modules)
 folder = {str(tmp_path)!r}
-for name in ("elmo_layer", "single_layers", "language_model"):
+for name in ("elmo_layer", "language_model"):
     model = keras.models.load_model(f"{{folder}}/{{name}}.keras")
 print(keras.saving.get_registered_name(type(model)))
-layer = keras.layers.deserialize(keras.layers.serialize(keras_elmo.Highway()))
-print(type(layer) is keras_elmo.Highway)
 """
-    written = run_python(code, os.environ["KERAS_BACKEND"]).split("\n")
-    assert written[0] == "False"
-    assert written[1] == "keras_elmo>BidirectionalLanguageModel"
-    assert written[2] == "True"
+    written = run_python(code, os.environ["KERAS_BACKEND"])
+    assert written.split() == ["keras_elmo>BidirectionalLanguageModel"]
 
 
 @pytest.mark.slow
@@ -175,29 +152,6 @@ class Gate(keras_elmo.Highway):
 print(type(keras.layers.deserialize(keras.layers.serialize(Gate()))) is Gate)
 """
     assert run_python(code, os.environ["KERAS_BACKEND"]).strip() == "True"
-
-
-@pytest.mark.slow
-def test_a_failed_import_of_keras_can_be_repeated():
-    code = """
-import os, keras_elmo
-os.environ["KERAS_BACKEND"] = "no such backend"
-try:
-    import keras
-except ValueError:
-    print("failed")
-os.environ["KERAS_BACKEND"] = "BACKEND"
-import sys
-import zipfile
-for name in [name for name in sys.modules if name.split(".")[0] == "keras"]:
-    del sys.modules[name]
-import keras
-print("keras_elmo>Highway" in keras.saving.get_custom_objects())
-"""
-    backend = os.environ["KERAS_BACKEND"]
-    assert run_python(
-        code.replace('BACKEND"\nimport sys', f'{backend}"\nimport sys'), backend
-    ).split() == ["failed", "True"]
 
 
 @pytest.mark.slow
@@ -216,36 +170,13 @@ def test_start_up_messages_are_shown_only_on_request():
     assert "oneDNN" in standard_error("--debug")
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_garbage_collector_is_as_before_after_a_start(fails):
-    code = f"""
-import contextlib, gc, importlib, types
-from keras_elmo import startup
-def stand_in(name):
-    if {fails}:
-        raise ImportError("no such backend")
-    print("during", gc.isenabled())
-    return types.SimpleNamespace(backend=types.SimpleNamespace(backend=lambda: "jax"))
-importlib.import_module = stand_in
-for switch in (gc.disable, gc.enable):
-    switch()
-    with contextlib.suppress(ImportError):
-        startup.import_keras()
-    print("after", gc.isenabled())
-"""
-    after = ["after False", "after True"]
-    expected = after if fails else [line for end in after for line in ("during False", end)]
-    assert run_python(code, "tensorflow").splitlines() == expected
-
-
-@pytest.mark.parametrize("failure", ["raise ImportError('no such backend')", "os.abort()"])
-def test_a_failed_start_is_not_silent(failure):
-    code = f"""
+def test_a_failed_start_is_not_silent():
+    code = """
 import importlib, os
 from keras_elmo import startup
 def fail(name):
     os.write(2, b"compiled to use AVX\\n")
-    {failure}
+    raise ImportError("no such backend")
 importlib.import_module = fail
 startup.import_keras()
 """
@@ -253,8 +184,5 @@ startup.import_keras()
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert finished.returncode != 0
-    if "raise" in failure:
-        assert "compiled to use AVX" in finished.stderr
-        assert "no such backend" in finished.stderr
-    else:
-        assert "Fatal Python error: Aborted" in finished.stderr
+    assert "compiled to use AVX" in finished.stderr
+    assert "no such backend" in finished.stderr

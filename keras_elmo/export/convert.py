@@ -67,7 +67,7 @@ def _written(layer, output, dtype, overwrite) -> Iterator[str]:
     """Yields the path of what becomes `output` once the block has succeeded."""
     if Path(output).suffix.lower() != ".zip":
         with atomic_folder(output, overwrite) as partial:
-            write_model(partial, layer, layer.config, lexicon=layer.lexicon, dtype=dtype)
+            write_model(partial, layer.backbone, lexicon=layer.lexicon, dtype=dtype)
             yield partial
         return
     around = Path(output).absolute().parent
@@ -75,7 +75,7 @@ def _written(layer, output, dtype, overwrite) -> Iterator[str]:
         atomic_write(output) as partial,
         tempfile.TemporaryDirectory(prefix=".partial-", dir=around) as folder,
     ):
-        write_model(folder, layer, layer.config, lexicon=layer.lexicon, dtype=dtype)
+        write_model(folder, layer.backbone, lexicon=layer.lexicon, dtype=dtype)
         with zipfile.ZipFile(partial, "w") as archive:
             for path in sorted(Path(folder).iterdir()):
                 archive.write(path, path.name)

@@ -1,7 +1,7 @@
 """The bidirectional language model: token vectors to every layer's vectors."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -119,7 +119,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
 
     @property
     def num_directions(self) -> int:
-        """2 for forward and backward, 1 for forward alone."""
+        """2 for forward and backward, 1 for only forward."""
         return 2 if self.bidirectional else 1
 
     @property
@@ -147,10 +147,12 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
                 f"{tuple(inputs.shape)}."
             )
         mask = inputs_mask if mask is None else mask
-        inputs = mask_tokens(ops.cast(inputs, self.compute_dtype), mask)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        if mask is not None:
+            inputs = masked(inputs, ops.expand_dims(ops.cast(mask, "bool"), -1))
         inputs = [inputs] * self.num_directions
         layers, state = self._run(inputs, mask, initial_state, training)
-        outputs = stack_directions(layers)
+        outputs = ops.stack([ops.concatenate(layer, axis=-1) for layer in zip(*layers)], axis=1)
         return (outputs, state) if return_state else outputs
 
     def read_streams(
@@ -180,17 +182,17 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         self.check_state(initial_state)
         layers, states = [], []
         for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
-            state = None if initial_state is None else [part[:, d] for part in initial_state]
-            outputs, state = run_direction(
-                lstms,
-                x,
-                mask,
-                state,
-                use_skip_connections=self.use_skip_connections,
-                drop=lambda x: self._drop(x, training),
-            )
+            outputs, ends = [x], []
+            for i, lstm in enumerate(lstms):
+                x = self._drop(x, training)
+                start = None if initial_state is None else [part[:, d, i] for part in initial_state]
+                y, end = lstm(x, mask=mask, initial_state=start, return_state=True)
+                x = y + x if i > 0 and self.use_skip_connections else y
+                outputs.append(x)
+                ends.append(end)
+            outputs[-1] = self._drop(x, training)
             layers.append(outputs)
-            states.append(state)
+            states.append(_stack_states(ends))
         return layers, _stack_states(states)
 
     def _drop(self, x, training):
@@ -207,46 +209,9 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         return (batch_size, self.num_layers + 1, num_tokens, dim)
 
 
-def run_direction(
-    lstms: Sequence[Callable],
-    x: Any,
-    mask: Any = None,
-    initial_state: Sequence | None = None,
-    use_skip_connections: bool = True,
-    drop: Callable = lambda x: x,
-) -> tuple[list, tuple]:
-    """Runs the L LSTMs of one direction: the vectors of L + 1 layers, and the state after.
-
-    `x` is `(B, T, P)`, as are the vectors; states are `(h, c)` of floats `(B, L, ...)`, zeros where
-    `None`. `drop` is applied to the input of every LSTM, and to the top layer.
-    """
-    outputs, states = [x], []
-    for layer, lstm in enumerate(lstms):
-        x = drop(x)
-        state = None
-        if initial_state is not None:
-            state = tuple(part[:, layer] for part in initial_state)
-        y, state = lstm(x, mask=mask, initial_state=state, return_state=True)
-        x = y + x if layer > 0 and use_skip_connections else y
-        outputs.append(x)
-        states.append(state)
-    outputs[-1] = drop(x)
-    return outputs, _stack_states(states)
-
-
-def mask_tokens(tokens: Any, mask: Any) -> Any:
-    """Token vectors `(B, T, P)`, zeros where the mask `(B, T)`, if any, is `False`."""
-    return tokens if mask is None else masked(tokens, ops.expand_dims(ops.cast(mask, "bool"), -1))
-
-
 def mask_of_layers(mask: Any, num_layers: int) -> Any:
     """The mask `(B, num_layers, T)` of the vectors of all layers, from that of tokens `(B, T)`."""
     return ops.repeat(ops.expand_dims(mask, 1), num_layers, axis=1)
-
-
-def stack_directions(layers: Iterable[list]) -> Any:
-    """The vectors of every layer, a list for each direction, to one `(B, L + 1, T, D * P)`."""
-    return ops.stack([ops.concatenate(layer, axis=-1) for layer in zip(*layers)], axis=1)
 
 
 def _flip_backward(streams):

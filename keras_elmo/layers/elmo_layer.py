@@ -1,7 +1,9 @@
 """ELMo as one layer: sentences in, contextual word vectors out."""
 
 import os
+import uuid
 import warnings
+import weakref
 from typing import Any
 
 import keras
@@ -16,13 +18,7 @@ from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.token_mask import TokenMask
-from keras_elmo.layers.unicode_char_encoder import (
-    UnicodeCharEncoder,
-    as_batch,
-    check_string_tensor,
-    distinct_words,
-    is_python_strings,
-)
+from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, check_string_tensor
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.eager import known_values
 from keras_elmo.ops.gather import gather
@@ -30,10 +26,13 @@ from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.formats import load_weights
 from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_model
 from keras_elmo.pretrained.locate import ModelSource, locate
-from keras_elmo.text.characters import DistinctWords, pad_words
+from keras_elmo.text.characters import pad_words
 from keras_elmo.text.lexicon import Lexicon
+from keras_elmo.text.tokens import is_strings, plain_batch
 
 _LARGEST_NUMBER = 10_000  # of mixes, and of sentences with a state
+_layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictionary()
+"""The layers of this process by the token in their configs, for clones to copy the biLM from."""
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -84,6 +83,7 @@ class ElmoLayer(keras.layers.Layer):
         inputs: Sentences, tokens or ids. Lists, NumPy arrays and Series of strings, and ragged
             tensors, are accepted when the layer is called directly; `fit` and `predict` need
             `tf.constant(...)` or a tf.data dataset.
+        words: For internal use: rows of ids of distinct words; the inputs are then their places.
         training: Whether to apply the mixes' dropout.
 
     Input shape:
@@ -184,6 +184,8 @@ class ElmoLayer(keras.layers.Layer):
         self.trainable_bilm = trainable_bilm
         for mix in self.mixes:
             mix.trainable = self.trainable  # Keras tells the parts of a later change only
+        self._token = uuid.uuid4().hex
+        _layers[self._token] = self
 
     def _set_up(self, config, lexicon, token_embeddings):
         """Makes and builds the parts, whose shapes follow from the config alone."""
@@ -251,46 +253,45 @@ class ElmoLayer(keras.layers.Layer):
         self.backbone.trainable = self._trainable_bilm and self.trainable
 
     def __call__(self, inputs, *args, **kwargs):
-        inputs = self._prepared(inputs)
-        ids = None if isinstance(inputs, DistinctWords) else known_values(inputs)
-        if ids is not None:
-            self._check_range(ids)
-        if isinstance(inputs, np.ndarray):
-            self._warn_of_missing_boundaries(inputs)
+        inputs, words = self._ids(inputs)
+        if words is not None:
+            kwargs["words"] = words
         return super().__call__(inputs, *args, **kwargs)
 
-    def _prepared(self, inputs):
-        """Inputs as `call` takes them: the `DistinctWords` of strings, or ids; both are checked."""
+    def _ids(self, inputs):
+        """The inputs as `call` takes them: tensors of ids and `None`, or of places and words.
+
+        Raises ValueError if the layer cannot read them.
+        """
         check_process()
-        if isinstance(inputs, DistinctWords):
-            return inputs
-        inputs = as_batch(inputs)
-        if _is_foreign_string_tensor(inputs):
-            inputs = inputs.numpy()
-        if is_python_strings(inputs):
-            return self._distinct_words(inputs)
-        if isinstance(inputs, (list, tuple)):
-            inputs = np.asarray(inputs)
+        inputs = plain_batch(inputs)
+        if is_strings(inputs):
+            return self._ids_of_strings(inputs)
+        inputs = np.asarray(inputs) if isinstance(inputs, (list, tuple)) else inputs
         is_text = self.config.reads_text and len(getattr(inputs, "shape", ())) < 3
         inputs = as_strings(inputs) if is_text else as_ids(inputs)
-        if self._is_checked_string(inputs) and not isinstance(inputs, keras.KerasTensor):
-            return self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
-        return inputs
+        if self._is_checked_string(inputs):
+            if isinstance(inputs, keras.KerasTensor):
+                return inputs, None  # what it will hold is encoded in the model
+            words, places = self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
+            return places, words
+        self._check_values(inputs)
+        return inputs, None
 
-    def _distinct_words(self, strings):
-        """`DistinctWords` of Python strings; few different shapes, for backends that compile."""
+    def _ids_of_strings(self, strings):
         if not self.config.reads_text:
             raise ValueError(
                 "This ElmoLayer reads token ids (B, T + 2), not strings. Make them with "
                 "keras_elmo.encode_token_ids(sentences, vocabulary)."
             )
         rules = self.char_encoder.rules
-        rows, index = distinct_words(rules, strings)
-        rows = pad_words(rules.trimmed(rows, self.config.widest_filter), index.size)
-        return DistinctWords(ops.convert_to_tensor(rows), ops.convert_to_tensor(index))
+        words, places = rules.encode_batch(strings)
+        # Few different shapes, for backends that compile.
+        words = pad_words(rules.trimmed(words, self.config.widest_filter), places.size)
+        return ops.convert_to_tensor(places), ops.convert_to_tensor(words)
 
-    def call(self, inputs, training=None):
-        layers, mask = self.every_layer(inputs, training=training)
+    def call(self, inputs, words=None, training=None):
+        layers, mask = self._every_layer(inputs, words, training)
         if self.output_kind == "layers":
             return layers
         mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
@@ -303,22 +304,19 @@ class ElmoLayer(keras.layers.Layer):
             inputs: As for a call of the layer.
             training: Whether the biLM will be trained: that makes its gradient faster.
         """
-        inputs = self._prepared(inputs)
+        inputs, words = self._ids(inputs)
+        return self._every_layer(inputs, words, training)
+
+    def _every_layer(self, inputs, words, training):
         training = bool(training) and self.bilm.trainable  # a frozen biLM has no gradient
-        mask = self._mask_with_boundaries(inputs)
-        if isinstance(inputs, DistinctWords):  # each word is encoded once
-            tokens = gather(self.token_encoder(inputs.rows), inputs.index)
-        else:
+        mask = TokenMask(boundaries=True)(inputs)
+        if words is None:
             tokens = self.token_encoder(ops.cast(inputs, "int32"))
+        else:  # each word is encoded once
+            tokens = gather(self.token_encoder(words), inputs)
         # The begin of a sentence is at the first position, the end at the last valid one.
         layers, mask = self._run_bilm(tokens, mask, training)[:, :, 1:-1], mask[:, 2:]
         return masked(layers, mask[:, None, :, None]), mask
-
-    def _mask_with_boundaries(self, inputs):
-        """Which positions (B, T + 2) are not padding."""
-        if isinstance(inputs, DistinctWords):
-            return inputs.index != 0
-        return TokenMask(boundaries=True)(inputs)
 
     def _run_bilm(self, tokens, mask, training):
         if not self.stateful:
@@ -366,10 +364,7 @@ class ElmoLayer(keras.layers.Layer):
         write_model(folder, self.backbone, lexicon=self.lexicon)
 
     def compute_mask(self, inputs, mask=None):
-        if isinstance(inputs, keras.KerasTensor):
-            mask = TokenMask()(inputs)
-        else:
-            mask = self._mask_with_boundaries(self._prepared(inputs))[:, 2:]
+        mask = TokenMask()(inputs)
         if self.output_kind == "layers":
             return mask_of_layers(mask, self.config.num_layers + 1)
         return mask if self.num_mixes == 1 else [mask] * self.num_mixes
@@ -385,7 +380,7 @@ class ElmoLayer(keras.layers.Layer):
         shape = (input_shape[0], num_tokens, config.output_dim)
         return shape if self.num_mixes == 1 else [shape] * self.num_mixes
 
-    def compute_output_spec(self, inputs, training=None):
+    def compute_output_spec(self, inputs, words=None, training=None):
         shapes = self.compute_output_shape(inputs.shape)
         dtype = self.bilm_dtype_policy.compute_dtype
         if isinstance(shapes, list):
@@ -394,17 +389,6 @@ class ElmoLayer(keras.layers.Layer):
 
     def _is_checked_string(self, inputs):
         """Whether a tensor is of strings; raises ValueError if the layer cannot read it."""
-        width, reads_text = self.config.row_width, self.config.reads_text
-        expected = (
-            "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
-            "keras_elmo.encode_token_ids"
-        )
-        if reads_text:
-            encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
-            expected = (
-                "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
-                f"{width}) from {encoder}.encode_sentences"
-            )
         if type(inputs).__module__.startswith(("tf_keras.", "tensorflow.python.keras.")):
             raise ValueError(
                 "ElmoLayer is a Keras 3 layer and cannot be part of a model of tf_keras (Keras 2). "
@@ -412,26 +396,44 @@ class ElmoLayer(keras.layers.Layer):
             )
         if getattr(inputs, "shape", None) is None or getattr(inputs, "dtype", None) is None:
             raise ValueError(
-                f"{expected}; got {type(inputs).__name__}. In fit and predict, wrap lists of "
-                "strings in tf.constant."
+                f"{self._expected_inputs()}; got {type(inputs).__name__}. In fit and predict, wrap "
+                "lists of strings in tf.constant."
             )
-        dtype, rank = keras.backend.standardize_dtype(inputs.dtype), len(inputs.shape)
-        if dtype == "string" and reads_text and rank != 3:
+        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
+        row = (self.config.row_width,) if self.config.reads_text else ()
+        if dtype == "string" and row and len(shape) < 3:
             check_string_tensor(inputs, "ElmoLayer")
             return True
-        shape, row = tuple(inputs.shape), (width,) if reads_text else ()
-        if dtype == "string" and reads_text:
-            raise ValueError(
-                f"{expected}; got strings of shape {shape}. A Sequential model on character ids "
-                f"must begin with keras.Input((None, {width}), dtype='int32')."
-            )
-        is_ids = keras.backend.is_int_dtype(dtype) and rank == 2 + len(row)
+        is_ids = keras.backend.is_int_dtype(dtype) and len(shape) == 2 + len(row)
         if not is_ids or shape[2:] != row or shape[1] in (0, 1):
-            raise ValueError(f"{expected}; got dtype {dtype} and shape {shape}.")
+            advice = ""
+            if dtype == "string" and row:
+                advice = (
+                    " A Sequential model on character ids must begin with keras.Input((None, "
+                    f"{row[0]}), dtype='int32')."
+                )
+            raise ValueError(
+                f"{self._expected_inputs()}; got dtype {dtype} and shape {shape}.{advice}"
+            )
         return False
 
-    def _check_range(self, ids):
-        config = self.config
+    def _expected_inputs(self):
+        if not self.config.reads_text:
+            return (
+                "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
+                "keras_elmo.encode_token_ids"
+            )
+        encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
+        return (
+            "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
+            f"{self.config.row_width}) from {encoder}.encode_sentences"
+        )
+
+    def _check_values(self, inputs):
+        """Raises ValueError for ids that do not exist, and warns of missing boundaries."""
+        config, ids = self.config, known_values(inputs)
+        if ids is None:
+            return
         most = config.vocabulary_size if not config.reads_text else NUM_CHARACTERS
         if config.has_lexicon:
             most = max(config.num_characters or 0, config.vocabulary_size or 0)
@@ -439,10 +441,8 @@ class ElmoLayer(keras.layers.Layer):
             raise ValueError(
                 f"ElmoLayer expects ids from 0 to {most:,}; got {ids.min():,} to {ids.max():,}."
             )
-
-    def _warn_of_missing_boundaries(self, ids):
-        # Not in tensors: those with which Keras builds a model have none.
-        if self.config.reads_text and self.lexicon is None:
+        # Not in tensors: those with which Keras builds a model have no boundaries.
+        if isinstance(inputs, np.ndarray) and config.reads_text and self.lexicon is None:
             begin = self.char_encoder.rules.special_rows()[1]
             if not (ids[:, 0] == begin).all(axis=-1).any() and ids.any():
                 warnings.warn(
@@ -459,8 +459,8 @@ class ElmoLayer(keras.layers.Layer):
             "model": None,
             "config": self.config.to_dict(),
             "lexicon": None if self.lexicon is None else self.lexicon.to_dict(),
-            "name": _StringOf(self, self.name),
-            "output": _StringOf(self, self.output_kind),
+            "weights_of": self._token,
+            "output": self.output_kind,
             "num_mixes": self.num_mixes,
             "use_top_only": self.use_top_only,
             "layer_norm": self.layer_norm,
@@ -476,38 +476,18 @@ class ElmoLayer(keras.layers.Layer):
     def from_config(cls, config):
         # A saved model may come from anybody: it names nothing to be opened or fetched.
         for name in ("model", "token_embeddings"):
-            if not isinstance(config.get(name), bool | None):
+            if config.get(name) is not None:
                 raise ValueError(
-                    f"The config of an ElmoLayer has {name}={config[name]!r}, but it may name "
-                    "nothing to be loaded. Do not load what you do not trust."
+                    f"The config of an ElmoLayer has {name}={config[name]!r}, but a config must "
+                    "not name anything to load. Do not load models that you do not trust."
                 )
-        strings = [config.get(name) for name in ("name", "output")]
-        source = next((s.layer for s in strings if isinstance(s, _StringOf)), None)
-        plain = {k: str(v) if isinstance(v, _StringOf) else v for k, v in config.items()}
+        config = dict(config)
+        source = _layers.get(str(config.pop("weights_of", None)))
         # Not by Keras' own: the message of an error would have the config in it, a lexicon too.
-        layer = cls(**plain)
-        if source is not None:
+        layer = cls(**config)
+        if source is not None and source.config == layer.config:
             layer.backbone.set_weights(source.backbone.get_weights())
         return layer
-
-
-class _StringOf(str):
-    """A string in a layer's config, with the layer, whose weights a clone takes over.
-
-    Keras hands strings on as they are, in configs of nested models too. What is pickled or saved
-    of it is a mere string. There are two, since either may be replaced to make another layer.
-    """
-
-    def __new__(cls, layer, value):
-        self = super().__new__(cls, value)
-        self.layer = layer
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):
-        return str, (str(self),)
 
 
 def _char_encoder(config, lexicon):
@@ -525,12 +505,6 @@ def _char_encoder(config, lexicon):
             f"characters per token) {expected}, it has {found}."
         )
     return LexiconEncoder(lexicon)
-
-
-def _is_foreign_string_tensor(x):
-    """Whether `x` is an eager string tensor of TensorFlow on another backend."""
-    is_foreign = keras.backend.backend() != "tensorflow" and hasattr(x, "numpy")
-    return is_foreign and getattr(getattr(x, "dtype", None), "name", None) == "string"
 
 
 def _stored_vectors(token_embeddings, projection_dim):

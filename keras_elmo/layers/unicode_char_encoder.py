@@ -3,8 +3,6 @@
 from typing import Any
 
 import keras
-import numpy as np
-from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.placeholders import as_strings
@@ -18,11 +16,7 @@ from keras_elmo.text.characters import (
     DistinctWords,
     TokenRules,
 )
-from keras_elmo.text.tokens import (
-    check_batch,
-    token_lists,
-    warn_of_sentences,
-)
+from keras_elmo.text.tokens import is_strings, plain_batch, warn_of_columns
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -78,10 +72,10 @@ class UnicodeCharEncoder(keras.layers.Layer):
         """Has no weights."""
 
     def __call__(self, inputs, *args, **kwargs):
-        inputs = as_batch(inputs)
-        if is_python_strings(inputs):
-            rows, index = distinct_words(self.rules, inputs)
-            return ops.convert_to_tensor(rows[index])
+        inputs = plain_batch(inputs)
+        if is_strings(inputs):
+            rows, index = self.rules.encode_batch(inputs)
+            return super().__call__(rows[index], *args, **kwargs)
         inputs = as_strings(inputs)
         check_string_tensor(inputs, "UnicodeCharEncoder")
         if keras.backend.backend() != "tensorflow":
@@ -89,13 +83,15 @@ class UnicodeCharEncoder(keras.layers.Layer):
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs):
+        if len(inputs.shape) == 3:
+            return inputs  # ids of strings whose values were known
         import tensorflow as tf
 
         ids = tf.gather(*self.encode_distinct(inputs))
         return tf.ensure_shape(ids, self.compute_output_shape(inputs.shape))
 
     def encode_distinct(self, inputs: Any, widest_filter: int | None = None) -> DistinctWords:
-        """Encodes TensorFlow string tensors as `encode_distinct` of the layer's `rules` does.
+        """Encodes TensorFlow string tensors as `encode_batch` of the layer's `rules` does.
 
         Args:
             inputs: As for a call of the layer.
@@ -164,42 +160,12 @@ def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any
     return tf.where(column > length + 1, padding, ids)
 
 
-def as_batch(inputs: Any) -> Any:
-    """Ragged tensors as padded ones, and Series of pandas or Polars as lists."""
-    check_batch(inputs)
-    if hasattr(inputs, "to_tensor"):
-        inputs = inputs.to_tensor()
-    elif hasattr(inputs, "to_numpy"):
-        inputs = list(inputs)
-    warn_of_sentences(inputs)
-    return inputs
-
-
-def is_python_strings(inputs: Any) -> bool:
-    """Whether `inputs` are `str`, `bytes`, or lists or NumPy arrays of them."""
-    if isinstance(inputs, np.ndarray):
-        is_string = isinstance(next(inputs.flat, None), (str, bytes))
-        return inputs.dtype.kind in "SUT" or (inputs.dtype.kind == "O" and is_string)
-    if isinstance(inputs, (list, tuple)):
-        return len(inputs) == 0 or any(map(is_python_strings, inputs))
-    return isinstance(inputs, (str, bytes))
-
-
-def distinct_words(rules: TokenRules, strings: Any) -> DistinctWords:
-    """`DistinctWords` of Python strings, with the padding in which rows of tokens end."""
-    lists, width = token_lists(strings)
-    rows, index = rules.encode_distinct(lists)
-    return DistinctWords(rows, np.pad(index, ((0, 0), (0, width + 2 - index.shape[1]))))
-
-
 def check_string_tensor(inputs: Any, name: str) -> None:
     """Raises ValueError unless `inputs` is a string tensor of rank 1 or 2 that can be read here."""
     shape, dtype = getattr(inputs, "shape", None), getattr(inputs, "dtype", None)
     dtype = str(getattr(dtype, "name", dtype))
     if shape is None or dtype != "string" or len(shape) not in (1, 2):
-        found = (
-            type(inputs).__name__ if shape is None else f"dtype {dtype} and shape {tuple(shape)}"
-        )
+        found = f"dtype {dtype} and shape {shape}" if shape else type(inputs).__name__
         raise ValueError(
             f"{name} expects strings of shape (B,), a sentence each, or (B, T), a token each; got "
             f"{found}."
@@ -207,6 +173,7 @@ def check_string_tensor(inputs: Any, name: str) -> None:
     if isinstance(inputs, keras.KerasTensor) and keras.backend.backend() != "tensorflow":
         raise ValueError(
             f"{name} cannot take strings inside a model on the {keras.backend.backend()} backend. "
-            "Give the model character ids, keras.Input((None, 50), dtype='int32'), made with "
+            "Pass character ids, keras.Input((None, 50), dtype='int32'), made with "
             "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
         )
+    warn_of_columns(tuple(shape))

@@ -76,7 +76,11 @@ def _install_archive(path, target):
     if not is_of_many_languages(weights):
         ElmoConfig.from_json(options)
         _check_hdf5(weights)
-    os.rename(folder, target)
+    try:
+        os.rename(folder, target)
+    except OSError:
+        if not target.is_dir():  # else a different process was faster
+            raise
 
 
 def _check_hdf5(path):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
-from keras_elmo.text.tokens import checked_tokens, token_bytes
+from keras_elmo.text.tokens import checked_tokens, token_bytes, token_lists
 
 # Ids as the model sees them. 0 pads a sentence; bytes are shifted by one to leave it free.
 BYTE_OFFSET = 1
@@ -52,6 +52,12 @@ class TokenRules(abc.ABC):
         special = self.special_rows()
         index = delimited_rows(list(map(len, lists)), places + len(special), begin=1, end=2)
         return DistinctWords(np.concatenate([special, rows]), index)
+
+    def encode_batch(self, batch: Iterable[Any]) -> "DistinctWords":
+        """Encodes sentences, or rows of tokens with their padding; see `token_lists`."""
+        lists, width = token_lists(batch)
+        rows, index = self.encode_distinct(lists)
+        return DistinctWords(rows, np.pad(index, ((0, 0), (0, width + 2 - index.shape[1]))))
 
     def encode_sentences(self, sentences: Iterable[Iterable[str | bytes]]) -> np.ndarray:
         """The rows of sentences, lists of tokens, int32 `(B, T + 2, width)`; 0 is padding."""

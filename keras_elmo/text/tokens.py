@@ -7,12 +7,41 @@ from typing import Any
 import numpy as np
 
 
-def token_lists(sentences: Any) -> tuple[list[list[str | bytes]], int]:
+def plain_batch(batch: Any) -> Any:
+    """A batch of sentences or ids, as lists, arrays or dense tensors.
+
+    Series of pandas or Polars become lists, ragged tensors padded ones, and TensorFlow's eager
+    strings NumPy arrays.
+
+    Raises:
+        ValueError: as for `check_batch`.
+    """
+    check_batch(batch)
+    if hasattr(batch, "to_tensor"):
+        batch = batch.to_tensor()
+    elif hasattr(batch, "to_numpy"):
+        return list(batch)
+    is_string = getattr(getattr(batch, "dtype", None), "name", None) == "string"
+    return batch.numpy() if is_string and hasattr(batch, "numpy") else batch
+
+
+def is_strings(batch: Any) -> bool:
+    """Whether a `plain_batch` holds strings, so that `token_lists` reads it."""
+    if isinstance(batch, np.ndarray):
+        if batch.dtype.kind == "O":
+            return not batch.size or any(isinstance(x, (str, bytes)) for x in batch.flat)
+        return batch.dtype.kind in "SUT"
+    if isinstance(batch, (list, tuple)):
+        return not batch or any(map(is_strings, batch))
+    return isinstance(batch, (str, bytes))
+
+
+def token_lists(sentences: Iterable[Any]) -> tuple[list[list[str | bytes]], int]:
     """The tokens of a batch, and the width of its rows.
 
     Args:
-        sentences: A list or NumPy array of strings, split at ASCII white space; or of rows of
-            tokens, in which `""` at the right end is padding.
+        sentences: Strings, split at ASCII white space; or rows of tokens, in which `""` at the
+            right end is padding. Lists or a NumPy array.
 
     Returns:
         A list of tokens for each sentence, without padding, and the number of tokens of the longest
@@ -20,8 +49,11 @@ def token_lists(sentences: Any) -> tuple[list[list[str | bytes]], int]:
 
     Raises:
         ValueError: if the batch is empty or neither of the two.
+
+    Warns:
+        UserWarning: if rows of tokens look like sentences.
     """
-    sentences = sentences.tolist() if isinstance(sentences, np.ndarray) else list(sentences)
+    sentences = list(sentences)
     if not sentences:
         raise ValueError("Expected at least one sentence, got an empty list.")
     are_strings = [isinstance(sentence, (str, bytes)) for sentence in sentences]
@@ -113,24 +145,14 @@ def check_batch(sentences: Any) -> None:
         )
 
 
-def warn_of_sentences(batch: Any) -> None:
-    """Warns if an array or tensor `(B, T)`, whose strings are tokens, seems to hold sentences."""
-    shape: Any = getattr(batch, "shape", ())
-    dtype = getattr(batch, "dtype", None)
-    is_string = getattr(dtype, "kind", "") in ("O", "S", "T", "U")
-    is_string = is_string or getattr(dtype, "name", dtype) == "string"
-    if len(shape) != 2 or not is_string:
-        return
-    if hasattr(batch, "numpy"):
-        batch = batch.numpy()
-    if isinstance(batch, np.ndarray):
-        _warn_of_white_space(batch.flat)
-    elif shape[1] == 1:  # a symbolic tensor
+def warn_of_columns(shape: tuple) -> None:
+    """Warns if strings of a shape whose values are not known seem to be sentences in a column."""
+    if len(shape) == 2 and shape[1] == 1:
         _warn(f"The strings have the shape {tuple(shape)}")
 
 
 def _warn_of_white_space(tokens):
-    if any(len(token_bytes(x).split()) > 1 for x in tokens if isinstance(x, (str, bytes))):
+    if any(len(token_bytes(token).split()) > 1 for token in tokens):
         _warn("The strings contain white space")
 
 

@@ -36,22 +36,12 @@ def on_ids(elmo):
 # --- the shared check -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "arguments, weights, trainable",
-    [
-        ({}, 37, 2),
-        ({"trainable_bilm": True}, 37, 37),
-        ({"use_top_only": True, "l2": 0.1}, 36, 1),
-        ({"layer_norm": True}, 37, 2),
-    ],
-)
-def test_layer(arguments, weights, trainable):
+def test_layer():
     config = ElmoConfig.from_json(TINY / "options.json")
     check_layer(
-        lambda **kwargs: ElmoLayer(None, config=config, **arguments, **kwargs),
+        lambda **kwargs: ElmoLayer(None, config=config, trainable_bilm=True, **kwargs),
         IDS,
-        weights=weights,
-        trainable=trainable,
+        weights=37,
         output_mask=IDS.any(-1)[:, 2:],
     )
 
@@ -129,16 +119,6 @@ def test_ids_that_do_not_exist(make, shape, largest, wrong):
         assert np.isnan(vectors[0, 0]).all()
 
 
-@pytest.mark.parametrize("rows", [[["the", "cat", "", ""], ["sat", "", "", ""]]])
-def test_lists_of_tokens_keep_their_width(rows):
-    elmo = ElmoLayer(TINY)
-    for tokens in (rows, np.array(rows), tuple(map(tuple, rows))):
-        vectors = to_numpy(elmo(tokens))
-        assert vectors.shape[:2] == (2, 4)
-        assert not vectors[:, 2:].any()
-        assert not vectors[1, 1:].any()
-
-
 def test_tables_are_refused_and_series_are_read():
     elmo = ElmoLayer(TINY)
 
@@ -156,18 +136,13 @@ def test_tables_are_refused_and_series_are_read():
     assert_close(to_numpy(elmo(Series(["a b", "c"]))), to_numpy(elmo(["a b", "c"])))
 
 
-def test_arrays_of_tokens_keep_their_width():
-    elmo, tokens = ElmoLayer(TINY), np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
+@pytest.mark.parametrize("make", [list, np.array, lambda rows: tuple(map(tuple, rows))])
+def test_rows_of_tokens_keep_their_width(make):
+    elmo, tokens = ElmoLayer(TINY), make([["the", "cat", "", ""], ["sat", "", "", ""]])
     vectors = to_numpy(elmo(tokens))
-    assert vectors.shape[:2] == to_numpy(elmo.compute_mask(tokens)).shape == (2, 4)
+    assert vectors.shape[:2] == to_numpy(elmo(tokens)._keras_mask).shape == (2, 4)
     assert not vectors[:, 2:].any()
     assert_close(vectors[:, :2], to_numpy(elmo([["the", "cat"], ["sat"]])))
-
-
-def test_batch_size_of_predict_changes_nothing():
-    model = on_ids(ElmoLayer(TINY))
-    one, all_of_them = (model.predict(IDS, batch_size=n, verbose=0) for n in (1, 4))
-    np.testing.assert_allclose(one, all_of_them, atol=1e-5, rtol=0)
 
 
 def test_empty_sentences():
@@ -202,11 +177,6 @@ def test_several_mixes_in_one_pass():
     assert [output.shape for output in on_ids(elmo).predict(IDS, verbose=0)] == [(4, 24, 24)] * 3
 
 
-def test_mix_is_the_mean_of_the_layers_at_first():
-    layers = to_numpy(ElmoLayer(TINY, output="layers")(IDS))
-    np.testing.assert_allclose(to_numpy(ElmoLayer(TINY)(IDS)), layers.mean(1), atol=1e-6)
-
-
 def test_forward_language_model_alone():
     config = ElmoConfig(
         filters=((1, 4), (2, 8)), lstm_dim=8, projection_dim=4, num_highway=0, bidirectional=False
@@ -225,25 +195,14 @@ def test_word_input():
     assert elmo.char_encoder is None
 
 
-def test_the_mask_goes_on_to_the_next_layer():
-    elmo = ElmoLayer(TINY)
+def test_masks_reach_the_next_layer():
+    elmo = ElmoLayer(TINY, num_mixes=2)
     inputs = keras.Input((None, 50), dtype="int32")
-    model = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(elmo(inputs)))
-    vectors = to_numpy(elmo(IDS))
+    pooled = [keras.layers.GlobalAveragePooling1D()(x) for x in elmo(inputs)]
     lengths = np.array([len(sentence) for sentence in SENTENCES[:4]])
-    expected = vectors.sum(1) / lengths[:, None]
-    np.testing.assert_allclose(model.predict(IDS, verbose=0), expected, atol=1e-5)
-
-
-def test_masks_of_several_mixes_go_on():
-    inputs = keras.Input((None, 50), dtype="int32")
-    pooled = [
-        keras.layers.GlobalAveragePooling1D()(x) for x in ElmoLayer(TINY, num_mixes=2)(inputs)
-    ]
-    first, second = keras.Model(inputs, pooled).predict(IDS, verbose=0)
-    expected = to_numpy(ElmoLayer(TINY)(IDS)).sum(1) / [[10], [1], [24], [1]]
-    np.testing.assert_allclose(first, expected, atol=1e-5)
-    np.testing.assert_allclose(second, expected, atol=1e-5)
+    expected = to_numpy(ElmoLayer(TINY)(IDS)).sum(1) / lengths[:, None]
+    for found in keras.Model(inputs, pooled).predict(IDS, verbose=0):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_every_part_is_built_at_once():
@@ -266,16 +225,6 @@ def test_a_sequential_model_that_begins_with_the_layer_takes_ids():
 
 
 # --- two models, state, freezing --------------------------------------------------------------
-
-
-def test_two_models_in_one_process():
-    default, noskip = (ElmoLayer(GOLDEN / name, output="layers") for name in ("default", "noskip"))
-    for elmo, name in ((default, "default"), (noskip, "noskip"), (default, "default")):
-        golden = np.load(GOLDEN / name / "outputs.npz")
-        valid = golden["mask"][:, None, :, None]
-        np.testing.assert_allclose(
-            to_numpy(elmo(SENTENCES)), golden["lm_embeddings"] * valid, atol=1e-5
-        )
 
 
 def test_state_is_carried_in_predict_and_only_the_first_rows_change():
@@ -310,47 +259,27 @@ def test_state_has_room_for_max_batch_size_sentences():
         ElmoLayer(TINY).reset_states()
 
 
-@pytest.mark.parametrize("trainable_bilm", [False, True])
-def test_freezing_survives_reload(tmp_path, trainable_bilm):
-    elmo = ElmoLayer(TINY, trainable_bilm=not trainable_bilm)
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize(("trainable_bilm", "weights"), [(False, 2), (True, 37)])
+def test_freezing(tmp_path, trainable_bilm, weights, trainable):
+    elmo = ElmoLayer(TINY, trainable_bilm=not trainable_bilm, trainable=trainable)
     elmo.trainable_bilm = trainable_bilm
     model = on_ids(elmo)
     model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    assert (
-        len(again.trainable_weights)
-        == len(model.trainable_weights)
-        == (37 if trainable_bilm else 2)
-    )
-    np.testing.assert_allclose(
-        again.predict(IDS, verbose=0), model.predict(IDS, verbose=0), atol=1e-6
-    )
+    for one in (model, keras.models.load_model(tmp_path / "model.keras")):
+        assert len(one.trainable_weights) == (weights if trainable else 0)
+        one.trainable = False
+        assert one.trainable_weights == []
+        one.trainable = True
+        assert len(one.trainable_weights) == weights
 
 
-def test_a_frozen_layer_stays_frozen(tmp_path):
-    for trainable_bilm in (False, True):
-        model = on_ids(ElmoLayer(TINY, trainable_bilm=trainable_bilm, trainable=False))
-        assert model.trainable_weights == []
-        model.save(tmp_path / "model.keras")
-        again = keras.models.load_model(tmp_path / "model.keras")
-        assert again.trainable_weights == []
-        again.layers[-1].trainable = True
-        assert len(again.trainable_weights) == (37 if trainable_bilm else 2)
-
-
-def test_freezing_and_thawing_a_whole_model_leaves_a_frozen_bilm_frozen():
-    for trainable_bilm, weights in ((False, 2), (True, 37)):
-        model = on_ids(ElmoLayer(TINY, trainable_bilm=trainable_bilm))
-        model.trainable = False
-        assert model.trainable_weights == []
-        model.trainable = True
-        assert len(model.trainable_weights) == weights
-
-
-def test_training_a_frozen_bilm_changes_the_mix_alone():
+def test_training_a_frozen_bilm_changes_only_the_mix():
     elmo = ElmoLayer(TINY)
     before = [to_numpy(weight).copy() for weight in elmo.weights]
-    fit_once(elmo)
+    model = on_ids(elmo)
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model.fit(IDS, np.ones(model.compute_output_shape(IDS.shape)), verbose=0)
     changed = [not np.array_equal(old, to_numpy(new)) for old, new in zip(before, elmo.weights)]
     assert [weight.name for weight, c in zip(elmo.weights, changed) if c] == [
         "layer_weights",
@@ -388,23 +317,6 @@ def test_keras_quantization_leaves_the_files_alone(tmp_path):
     assert_close(to_numpy(ElmoLayer(tmp_path)(IDS)), to_numpy(layer(IDS)))
 
 
-def test_training_reaches_every_weight():
-    elmo = ElmoLayer(TINY, trainable_bilm=True)
-    before = [to_numpy(weight).copy() for weight in elmo.weights]
-    fit_once(elmo)
-    for old, weight in zip(before, elmo.weights):
-        assert not np.array_equal(old, to_numpy(weight)), weight.path
-
-
-def fit_once(elmo):
-    inputs = keras.Input((None, 50), dtype="int32")
-    outputs = keras.layers.Dense(1)(keras.layers.GlobalAveragePooling1D()(elmo(inputs)))
-    model = keras.Model(inputs, outputs)
-    model.compile(keras.optimizers.SGD(1.0), "mse")
-    history = model.fit(IDS, np.arange(4.0), verbose=0)
-    assert np.isfinite(history.history["loss"]).all()
-
-
 # --- precision --------------------------------------------------------------------------------
 
 
@@ -416,13 +328,13 @@ float64 = pytest.param(
 )
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float16", float64])
+@pytest.mark.parametrize("policy", ["mixed_float16", float64])
 def test_precision_is_that_of_the_policy(policy):
     exact = to_numpy(ElmoLayer(TINY)(IDS))
     elmo = ElmoLayer(TINY, dtype=policy)
     vectors = elmo(IDS)
     assert keras.backend.standardize_dtype(vectors.dtype) == policy.removeprefix("mixed_")
-    bound = {"mixed_bfloat16": 5e-2, "float64": 1e-5}.get(policy, 5e-3)
+    bound = 1e-5 if policy == "float64" else 5e-3
     assert np.abs(to_numpy(vectors) - exact).max() <= bound * np.abs(exact).max()
     assert on_ids(elmo).output.dtype == policy.removeprefix("mixed_")
 
@@ -453,12 +365,16 @@ def test_output_shape(arguments, shape, expected):
     assert ElmoLayer(TINY, **arguments).compute_output_shape(shape) == expected
 
 
+def without_token(config):
+    return {name: value for name, value in config.items() if name != "weights_of"}
+
+
 def test_a_layer_made_from_a_config_needs_no_files():
     elmo = ElmoLayer(TINY, num_mixes=2, l2=0.5, dropout=0.25, stateful=True, max_batch_size=7)
     config = elmo.get_config()
     assert config["model"] is None
     again = ElmoLayer.from_config(json.loads(json.dumps(config)))
-    assert again.get_config() == config
+    assert without_token(again.get_config()) == without_token(config)
     assert again.config == elmo.config
 
 
@@ -520,13 +436,15 @@ def test_clones_have_the_bilm_and_a_config_alone_has_not():
     assert_same(ElmoLayer.from_config({**config, "name": "another"}), elmo)
     layers = ElmoLayer.from_config({**config, "output": "layers"})
     assert_same(ElmoLayer(TINY, output="layers"), layers)
-    assert type(ElmoLayer.from_config(config).name) is str
+    assert_same(ElmoLayer.from_config(json.loads(json.dumps(config))), elmo)
     # Also a model that was trained, or loaded: what counts is what it has now.
     elmo.bilm.set_weights([2 * weight for weight in elmo.bilm.get_weights()])
     again = pickle.loads(pickle.dumps(elmo))
     assert_same(keras.models.clone_model(on_ids(again)), elmo)
-    fresh = ElmoLayer.from_config(json.loads(json.dumps(elmo.get_config())))
-    assert not np.allclose(fresh.get_weights()[0], elmo.get_weights()[0])
+    config, weights = elmo.get_config(), elmo.get_weights()
+    for changes in ({"weights_of": "of another process"}, {"config": {**config["config"], "x": 1}}):
+        fresh = ElmoLayer.from_config({**config, **changes})
+        assert not np.allclose(fresh.get_weights()[0], weights[0])
 
 
 @pytest.mark.parametrize(
@@ -559,7 +477,7 @@ def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes)
     opened = "keras_elmo.layers.elmo_layer."
     for name in ("locate", "read_token_embeddings", "ElmoConfig.from_json"):
         monkeypatch.setattr(opened + name, lambda *_: pytest.fail("looked at a file"))
-    refused = "Do not load what|from 1 to 10,000|options as a dict|needs a config|137,.* numbers"
+    refused = "Do not load models|from 1 to 10,000|options as a dict|needs a config|137,.* numbers"
     with pytest.raises((ValueError, TypeError), match=refused):
         keras.models.load_model("edited.keras")
 
@@ -648,14 +566,6 @@ def test_a_model_of_tf_keras_is_named():
         ElmoLayer(TINY)(tensor())
 
 
-@tensorflow_only
-def test_strings_of_a_wrong_rank_are_named():
-    import tensorflow as tf
-
-    with pytest.raises(ValueError, match=r"begin with keras\.Input\(\(None, 50\), dtype='int32'\)"):
-        ElmoLayer(TINY)(tf.constant([[["a"]]]))
-
-
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow takes strings")
 def test_strings_in_a_model_of_another_backend_are_refused():
     with pytest.raises(ValueError, match="cannot take strings inside a model on the .* backend"):
@@ -672,11 +582,16 @@ def test_strings_encode_each_distinct_word_once(monkeypatch):
     seen = []
     encoder = elmo.token_encoder
     call = encoder.call
-    monkeypatch.setattr(encoder, "call", lambda ids: seen.append(tuple(ids.shape)) or call(ids))
+
+    def watched(ids):
+        tf.numpy_function(lambda shape: seen.append(tuple(shape)), [tf.shape(ids)], [])
+        return call(ids)
+
+    monkeypatch.setattr(encoder, "call", watched)
     outputs, gradients = [], []
     for inputs in (tokens, encode_sentences(sentences)):
         with tf.GradientTape() as tape:
-            outputs.append(elmo(inputs))
+            outputs.append(tf.function(elmo)(inputs))
             loss = tf.reduce_sum(outputs[-1] ** 2)
         gradients.append(tape.gradient(loss, encoder.char_embedding.value))
     # Four words, the padding and the boundaries; the longest has 17 characters with its marks, and

@@ -103,19 +103,6 @@ def test_a_data_pipeline_of_strings():
     assert history.history["loss"][1] < history.history["loss"][0]
 
 
-def test_functional_models_on_sentences_and_on_tokens_agree():
-    elmo = ElmoLayer(TINY)
-    sentences, tokens = keras.Input((), dtype="string"), keras.Input((None,), dtype="string")
-    on_sentences = keras.Model(sentences, keras.layers.LSTM(3, seed=1)(elmo(sentences)))
-    on_tokens = keras.Model(tokens, on_sentences.layers[-1](elmo(tokens)))
-    padded = tf.strings.split(STRINGS).to_tensor()
-    np.testing.assert_allclose(
-        on_tokens.predict(padded, verbose=0),
-        on_sentences.predict(tf.constant(STRINGS), verbose=0),
-        atol=1e-6,
-    )
-
-
 def test_the_layers_by_themselves_are_the_whole():
     elmo = ElmoLayer(TINY)
     inputs = keras.Input((), dtype="string")

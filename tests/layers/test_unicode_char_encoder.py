@@ -45,7 +45,7 @@ def padded(sentences):
 
 
 def test_sentences_have_the_rows_of_encode_sentences():
-    ids = UnicodeCharEncoder()(as_tensor(ODD_SENTENCES))
+    ids = UnicodeCharEncoder().call(as_tensor(ODD_SENTENCES))
     expected = encode_sentences([split_tokens(sentence) for sentence in ODD_SENTENCES])
     np.testing.assert_array_equal(ids, expected)
     assert ids.dtype == "int32"
@@ -54,7 +54,7 @@ def test_sentences_have_the_rows_of_encode_sentences():
 @multiword_tokens
 def test_tokens_have_the_rows_of_encode_sentences():
     sentences = [["", "a", "", "b"], ["lone\ud800", "\ud800"], ["with blank", "日" * 30], []]
-    ids = UnicodeCharEncoder(12)(padded(sentences))
+    ids = UnicodeCharEncoder(12).call(padded(sentences))
     np.testing.assert_array_equal(ids, encode_sentences(sentences, 12))
 
 
@@ -62,7 +62,7 @@ def test_tokens_have_the_rows_of_encode_sentences():
 @given(st.lists(any_text, min_size=1, max_size=4), st.integers(3, 12))
 def test_any_text_has_the_rows_of_encode_sentences(sentences, width):
     expected = encode_sentences([split_tokens(sentence) for sentence in sentences], width)
-    np.testing.assert_array_equal(UnicodeCharEncoder(width)(as_tensor(sentences)), expected)
+    np.testing.assert_array_equal(UnicodeCharEncoder(width).call(as_tensor(sentences)), expected)
     np.testing.assert_array_equal(UnicodeCharEncoder(width)(sentences), expected)
 
 
@@ -70,7 +70,8 @@ def test_any_text_has_the_rows_of_encode_sentences(sentences, width):
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
 def test_any_bytes_have_the_rows_of_encode_sentences(sentences):
     expected = encode_sentences([token_bytes(sentence).split() for sentence in sentences], 8)
-    np.testing.assert_array_equal(UnicodeCharEncoder(8)(tf.constant(sentences)), expected)
+    for read in (UnicodeCharEncoder(8), UnicodeCharEncoder(8).call):  # in NumPy, and in a graph
+        np.testing.assert_array_equal(read(tf.constant(sentences)), expected)
 
 
 @multiword_tokens
@@ -78,12 +79,12 @@ def test_any_bytes_have_the_rows_of_encode_sentences(sentences):
 @given(st.lists(st.lists(any_text.filter(bool), max_size=4), min_size=1, max_size=3))
 def test_any_tokens_have_the_rows_of_encode_sentences(sentences):
     expected = encode_sentences(sentences, 9)
-    np.testing.assert_array_equal(UnicodeCharEncoder(9)(padded(sentences)), expected)
+    np.testing.assert_array_equal(UnicodeCharEncoder(9).call(padded(sentences)), expected)
 
 
 def test_every_character_of_unicode_has_the_row_of_encode_sentences():
     characters = [chr(c) for c in range(1, 0x110000)]
-    ids = UnicodeCharEncoder(6)(as_tensor(characters)[:, None])
+    ids = UnicodeCharEncoder(6).call(as_tensor(characters)[:, None])
     # One sentence is enough for encode_sentences, which gives each token its row.
     np.testing.assert_array_equal(ids[:, 1], encode_sentences([characters], 6)[0, 1:-1])
 
@@ -170,7 +171,7 @@ def test_no_tokens_at_all():
     np.testing.assert_array_equal(
         UnicodeCharEncoder(8)(tf.zeros((2, 0), tf.string)), encode_sentences([[], []], 8)
     )
-    assert UnicodeCharEncoder(8)(tf.zeros((0,), tf.string)).shape == (0, 2, 8)
+    assert UnicodeCharEncoder(8).call(tf.zeros((0,), tf.string)).shape == (0, 2, 8)
 
 
 def test_config_round_trip():
@@ -191,7 +192,9 @@ def test_bad_input_is_named():
     encoder = UnicodeCharEncoder()
     with pytest.raises(ValueError, match=r"expects strings.*got dtype int32 and shape \(2,\)"):
         encoder(tf.constant([1, 2]))
-    with pytest.raises(ValueError, match=r"expects strings.*dtype string and shape \(1, 1, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"Expected tokens to be strings, found \['a'\]|found \[b'a'\]"
+    ):
         encoder(tf.constant([[["a"]]]))
     with pytest.raises(ValueError, match="single string 'the cat'"):
         encoder("the cat")

@@ -307,7 +307,7 @@ def test_other_files_are_refused(folder):
     with pytest.raises(ValueError, match=r"\(26 bytes\) is not a complete hdf5 file"):
         ElmoLayer(folder)
     with pytest.raises(FileNotFoundError, match="weights file .* does not exist"):
-        hdf5.load_weights(None, ElmoConfig(), folder)
+        hdf5.load_weights(None, folder)
 
 
 def test_the_file_is_opened_once(monkeypatch):

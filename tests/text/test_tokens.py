@@ -5,10 +5,11 @@ import pytest
 
 from keras_elmo.text.tokens import (
     check_batch,
+    is_strings,
+    plain_batch,
     split_tokens,
     token_lists,
     tokens_of,
-    warn_of_sentences,
     without_padding,
 )
 
@@ -73,18 +74,47 @@ def test_a_single_string_is_refused(one):
 @pytest.mark.parametrize("dtype", [None, object])
 def test_an_array_of_sentences_in_place_of_tokens(rows, dtype):
     with pytest.warns(UserWarning, match=r"white space.*tf\.squeeze\(x, 1\).*split them"):
-        warn_of_sentences(np.array(rows, dtype=dtype))
+        token_lists(np.array(rows, dtype=dtype))
     tf = pytest.importorskip("tensorflow")
     with pytest.warns(UserWarning, match=r"white space.*tf\.squeeze\(x, 1\).*split them"):
-        warn_of_sentences(tf.constant(rows))
+        token_lists(plain_batch(tf.constant(rows)))
 
 
 def test_no_warning_of_tokens_sentences_and_ids():
     for rows in ([["a", " b "], ["", " "]], [["no-break\u00a0space", "\u3000"]]):
-        warn_of_sentences(np.array(rows))
-    warn_of_sentences(np.array(["two sentences", "in a batch"]))
+        token_lists(np.array(rows))
+    token_lists(np.array(["two sentences", "in a batch"]))
     assert token_lists([["New York", "is"]]) == ([["New York", "is"]], 2)
-    warn_of_sentences(np.ones((2, 1), "int32"))
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (["a b", "c"], True),
+        ([["a"], []], True),
+        ([], True),
+        (np.array([None, "a"], dtype=object), True),
+        (np.array([["a"]], dtype="S"), True),
+        (np.zeros((2, 0), dtype=object), True),
+        ([[1, 2]], False),
+        (np.ones((2, 3), "int32"), False),
+        (np.array([None], dtype=object), False),
+    ],
+)
+def test_what_holds_strings(batch, expected):
+    assert is_strings(plain_batch(batch)) is expected
+
+
+def test_a_plain_batch_has_no_series_ragged_rows_or_eager_strings():
+    class Series(list):
+        def to_numpy(self):
+            return np.array(self)
+
+    assert plain_batch(Series(["a b"])) == ["a b"]
+    tf = pytest.importorskip("tensorflow")
+    ragged = plain_batch(tf.ragged.constant([["a", "b"], ["c"]]))
+    assert ragged.tolist() == [[b"a", b"b"], [b"c", b""]]
+    assert plain_batch(tf.ragged.constant([[1], []])).numpy().tolist() == [[1], [0]]
 
 
 @pytest.mark.parametrize("row", [["the plot"], np.array(["the plot"]), np.array(["a b", "c"])])

@@ -1,0 +1,444 @@
+"""Downloads by name and from the Hugging Face Hub, from a server on this machine."""
+
+import functools
+import hashlib
+import http.client
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import TINY, to_numpy
+from keras_elmo import ElmoConfig, ElmoLayer, get_model, list_models, register_model
+from keras_elmo.pretrained import download, registry
+from keras_elmo.pretrained.locate import find_downloaded, locate
+from many_languages import MANY_LANGUAGES
+
+WEIGHTS = (TINY / "weights.hdf5").read_bytes()
+REVISION = 40 * "a"
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder and notes requests; the first folder of some addresses is a fault."""
+
+    requests: list[str]
+    done: threading.Event
+
+    def do_GET(self):
+        self.requests.append(self.path)
+        fault, _, path = self.path.removeprefix("/").partition("/")
+        if fault == "silent":
+            self.done.wait()
+        elif fault == "redirect":
+            self.send_response(302)
+            self.send_header("Location", f"http://{self.headers['Host']}/{path}")
+            self.end_headers()
+        elif fault in ("half", "slow"):
+            data = Path(self.translate_path(path)).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            if fault == "half":
+                self.wfile.write(data[: len(data) // 2])
+            for i in range(100 * (fault == "slow")):
+                self.wfile.write(data[i : i + 1])
+                if self.done.wait(0.05):
+                    break
+        else:
+            super().do_GET()
+
+    def log_message(self, *_):
+        """Says nothing."""
+
+
+class HubHandler(http.server.SimpleHTTPRequestHandler):
+    """The part of the Hub's interface that a download of a repository uses."""
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        api, file = "/api/models/user/repo", f"/user/repo/resolve/{REVISION}/"
+        names = os.listdir(self.directory)
+        if self.path in (f"{api}/revision/main", f"{api}/revision/v1"):
+            siblings = [{"rfilename": name} for name in names]
+            body = json.dumps({"id": "user/repo", "sha": REVISION, "siblings": siblings}).encode()
+        elif self.path.startswith(f"{api}/tree/{REVISION}"):
+            files = [{"type": "file", "path": name, "size": 1, "oid": "0"} for name in names]
+            body = json.dumps(files).encode()
+        elif self.path.startswith(file):
+            body = Path(self.directory, self.path.removeprefix(file)).read_bytes()
+        else:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json")
+        self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
+        self.send_header("X-Repo-Commit", REVISION)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Says nothing."""
+
+
+@pytest.fixture
+def serve(request):
+    """Starts servers, each of a handler and a folder."""
+
+    def start(handler, folder):
+        handler = functools.partial(handler, directory=str(folder))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        for end in (server.server_close, thread.join, server.shutdown):
+            request.addfinalizer(end)
+        return server
+
+    return start
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch, serve):
+    """A server of the tiny model as a folder, zip and tar.gz file."""
+    folder = tmp_path / "served"
+    (folder / "tiny").mkdir(parents=True)
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(TINY / name, folder / "tiny")
+    for kind in ("zip", "gztar"):
+        shutil.make_archive(folder / "tiny", kind, folder / "tiny")
+    monkeypatch.setattr(Handler, "requests", [], raising=False)
+    monkeypatch.setattr(Handler, "done", threading.Event(), raising=False)
+    running = serve(Handler, folder)
+    running.folder, running.address = folder, f"http://127.0.0.1:{running.server_port}"
+    yield running
+    Handler.done.set()
+
+
+@pytest.fixture(autouse=True)
+def own_cache_and_catalog(tmp_path, monkeypatch):
+    """A cache of the test's own, the catalog unchanged afterwards, no address but this host."""
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv(download.MIRROR_VARIABLE, raising=False)
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    monkeypatch.setattr(download, "PUBLISHED", ("http://127.0.0.1:9",))
+    for name in list_models()[1:]:
+        known = registry._MODELS[name]
+        bases = "/models/elmo/|/repository/[0-9]+/|/11356/1277/"
+        ends = [re.split(bases, place)[1] for place in known.locations]
+        here = tuple(f"http://127.0.0.1:9/{end}" for end in ends)
+        registry._MODELS[name] = registry.dataclasses.replace(known, locations=here)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "home" / "keras_elmo"
+
+
+def same_as_tiny(model):
+    np.testing.assert_array_equal(
+        to_numpy(ElmoLayer(model)([["a"]])), to_numpy(ElmoLayer(TINY)([["a"]]))
+    )
+
+
+def cached(cache, name):
+    """Where a registered model is downloaded to."""
+    address = get_model(name).locations[0]
+    return cache / f"{name}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+
+
+def refused(model, *messages):
+    with pytest.raises(ConnectionError) as error:
+        ElmoLayer(model)
+    for message in messages:
+        assert message in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_the_bundled_model_needs_no_network(cache):
+    ElmoLayer("default")
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("place", ["tiny/", "tiny.zip", "tiny.tar.gz", "tiny.zip?download=1"])
+def test_a_model_is_downloaded_once(server, cache, place):
+    register_model("my/tiny", f"{server.address}/{place}")
+    assert find_downloaded(get_model("my/tiny")) is None
+    same_as_tiny("my/tiny")
+    files = ["/tiny/options.json", "/tiny/weights.hdf5"] if place == "tiny/" else [f"/{place}"]
+    assert Handler.requests == files
+    folder = cached(cache, "my/tiny")
+    assert sorted(os.listdir(folder)) == ["options.json", "weights.hdf5"]
+    assert os.listdir(folder.parent) == [folder.name]
+    server.shutdown()
+    same_as_tiny("my/tiny")
+    assert find_downloaded(get_model("my/tiny")).folder == folder
+
+
+def test_a_name_used_for_a_different_model_is_a_different_download(server, monkeypatch):
+    register_model("tiny", f"{server.address}/tiny")
+    same_as_tiny("tiny")
+    monkeypatch.delitem(registry._MODELS, "tiny")  # as in another process
+    register_model("tiny", f"{server.address}/other")
+    refused("tiny", f"{server.address}/other/options.json")
+
+
+@pytest.mark.parametrize("place", ["tiny", "tiny.tar.gz"])
+def test_a_local_model_under_a_name(server, cache, place):
+    register_model("local", server.folder / place, description="mine")
+    same_as_tiny("local")
+    assert Handler.requests == [] and not cache.exists()
+    register_model("local", server.folder / place, description="mine")
+    with pytest.raises(ValueError, match="There is another model 'local' already: choose another"):
+        register_model("local", server.folder)
+    (server.folder / "tiny" / "weights.hdf5").unlink()
+    (server.folder / "tiny.tar.gz").unlink()
+    with pytest.raises(FileNotFoundError, match=r"(weights\.hdf5|tiny\.tar\.gz) does not exist"):
+        ElmoLayer("local")
+
+
+SHA256 = hashlib.sha256(WEIGHTS).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "content, known, message",
+    [
+        (WEIGHTS[:-1] + b"x", {"weights_sha256": SHA256}, "does not match the known hash"),
+        (WEIGHTS + b"x", {"weights_bytes": len(WEIGHTS)}, "expected 110,552 bytes, got 110,553"),
+        (b"<html>Sign in</html>", {}, "is not a complete hdf5 file"),
+        (None, {}, "404"),
+    ],
+    ids=["sha256", "size", "page", "missing"],
+)
+def test_a_wrong_file_is_refused_and_a_mirror_used(server, cache, content, known, message):
+    bad = Path(shutil.copytree(server.folder / "tiny", server.folder / "bad"))
+    (bad / "weights.hdf5").unlink()
+    if content:
+        (bad / "weights.hdf5").write_bytes(content)
+    register_model("bad", f"{server.address}/bad", **known)
+    refused("bad", "Could not download weights.hdf5", message, "Without a network, fetch")
+    assert os.listdir(cached(cache, "bad")) == ["options.json"]
+    register_model("good", f"{server.address}/bad", mirrors=[f"{server.address}/tiny"], **known)
+    same_as_tiny("good")
+    assert Handler.requests[-2:] == ["/bad/weights.hdf5", "/tiny/weights.hdf5"]
+
+
+@pytest.mark.parametrize(
+    "file, known, message",
+    [
+        ("page.zip", {}, "it is not a complete zip or tar.gz file"),
+        ("empty.zip", {}, "must hold options.json"),
+        ("half/tiny.tar.gz", {}, "bytes, got"),
+        ("cut.tar.gz", {}, "cannot be unpacked: Compressed file ended"),
+        ("text.zip", {}, "is not a complete hdf5 file"),
+        ("tiny.zip", {"weights_sha256": 64 * "0"}, "does not match the known hash"),
+        ("tiny.zip", {"weights_bytes": 7}, "expected 7 bytes, got"),
+        ("nowhere.zip", {}, "404"),
+    ],
+)
+def test_a_wrong_archive_is_refused_and_a_mirror_used(server, cache, file, known, message):
+    (server.folder / "page.zip").write_text("<html>Sign in</html>")
+    (server.folder / "empty").mkdir()
+    text = Path(shutil.copytree(server.folder / "tiny", server.folder / "text"))
+    (text / "weights.hdf5").write_bytes(b"text")
+    for folder in ("empty", "text"):
+        shutil.make_archive(server.folder / folder, "zip", server.folder / folder)
+    content = (server.folder / "tiny.tar.gz").read_bytes()
+    (server.folder / "cut.tar.gz").write_bytes(content[: len(content) // 2])
+    address = f"{server.address}/{file}"
+    register_model("bad", address, **known)
+    remedy = f"fetch {address} elsewhere and unpack it into {cached(cache, 'bad')}"
+    refused("bad", "Could not download the archive of the model 'bad'", address, message, remedy)
+    assert os.listdir(cache) == []
+    register_model("good", address, mirrors=[f"{server.address}/tiny.tar.gz"])
+    same_as_tiny("good")
+
+
+def test_corrupted_options_are_refused(server):
+    (server.folder / "tiny" / "options.json").write_text("<html>")
+    register_model("tiny", f"{server.address}/tiny")
+    refused("tiny", "Could not download options.json", "not a JSON file")
+
+
+@pytest.mark.parametrize("fault", ["silent", "slow", "half"])
+def test_a_server_that_stops_is_left_for_the_next(server, monkeypatch, fault):
+    monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(download, "SLOW_SECONDS", 0.5)
+    register_model("tiny", f"{server.address}/{fault}/tiny", mirrors=[f"{server.address}/tiny"])
+    same_as_tiny("tiny")
+    assert Handler.requests[:2] == [f"/{fault}/tiny/options.json", "/tiny/options.json"]
+    register_model("bad", f"{server.address}/{fault}/tiny.zip")
+    refused("bad", {"silent": "timed out", "slow": "it sent only", "half": "bytes, got"}[fault])
+
+
+def test_a_redirect_may_not_leave_https(server, monkeypatch):
+    register_model("plain", f"{server.address}/redirect/tiny")
+    same_as_tiny("plain")
+
+    class Connection(http.client.HTTPConnection):
+        """Stands for an encrypted one."""
+
+        def __init__(self, host, timeout=None, **_):
+            super().__init__(host, timeout=timeout)
+
+    monkeypatch.setattr(http.client, "HTTPSConnection", Connection)
+    secure = server.address.replace("http:", "https:")
+    register_model("secure", f"{secure}/redirect/tiny")
+    refused("secure", "it redirects from https to http://")
+    register_model("direct", f"{secure}/tiny")
+    same_as_tiny("direct")
+
+
+def test_an_endless_download_is_refused(server, cache, monkeypatch):
+    monkeypatch.setattr(download, "_MOST_BYTES", 1000)
+    register_model("tiny", f"{server.address}/tiny")
+    refused("tiny", "expected at most 1,000 bytes, got more")
+
+
+def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    register_model("tiny", f"{server.address}/tiny.zip")
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ElmoLayer("tiny")
+    assert os.listdir(cache) == []
+
+
+def test_no_network(cache):
+    stem = "2x1024_128_2048cnn_1xhighway"
+    files = [
+        f"http://127.0.0.1:9/{stem}/elmo_{stem}_{name}" for name in ("options.json", "weights.hdf5")
+    ]
+    refused("small", "Could not download elmo", *files, str(cache / "small"), "KERAS_ELMO_MIRROR")
+    refused("nlpl/ru-195", "http://127.0.0.1:9/195.zip", "KERAS_ELMO_MIRROR")
+    register_model("mine", "http://127.0.0.1:9")
+    with pytest.raises(ConnectionError) as error:
+        ElmoLayer("mine")
+    register_model("other", "http://127.0.0.1:7")
+    with pytest.raises(ConnectionError) as error:
+        ElmoLayer("other")
+    assert "KERAS_ELMO_MIRROR" not in str(error.value)
+
+
+@pytest.mark.parametrize("place", ["tiny", "tiny.zip"])
+def test_files_put_into_the_folder_by_hand_are_used(server, cache, place):
+    register_model("tiny", f"http://127.0.0.1:7/{place}")
+    shutil.copytree(server.folder / "tiny", cached(cache, "tiny"))
+    same_as_tiny("tiny")
+
+
+def test_a_different_model_put_there_by_hand_is_refused(cache):
+    bundled, small = get_model("default"), get_model("small")
+    (cache / "small").mkdir(parents=True)
+    for kind in ("options_file", "weights_file"):
+        source = bundled.local_path / getattr(bundled, kind)
+        shutil.copy(source, cache / "small" / getattr(small, kind))
+    with pytest.raises(ValueError, match="does not have the architecture of 'small': delete the"):
+        ElmoLayer("small")
+
+
+def test_a_mirror_of_the_published_models(server, cache, monkeypatch):
+    config = ElmoConfig.from_json(TINY / "options.json")
+    known = registry.dataclasses.replace(get_model("small"), config=config)
+    monkeypatch.setitem(registry._MODELS, "small", known)
+    folder = server.folder / "2x1024_128_2048cnn_1xhighway"
+    folder.mkdir()
+    shutil.copy(TINY / "options.json", folder / known.options_file)
+    shutil.copy(TINY / "weights.hdf5", folder / known.weights_file)
+    shutil.copy(server.folder / "tiny.zip", server.folder / "195.zip")
+    shutil.make_archive(server.folder / "159", "zip", MANY_LANGUAGES / "word_char")
+    monkeypatch.setenv(download.MIRROR_VARIABLE, f"{server.address}/")
+    same_as_tiny("small")
+    same_as_tiny("nlpl/ru-195")
+    with locate("many-languages/it") as files:
+        assert files.weights == cache / "many-languages" / "it" / "encoder.pkl"
+    assert len(Handler.requests) == 4
+
+
+def test_a_name_wins_over_a_folder_of_that_name(tmp_path, monkeypatch):
+    shutil.copytree(TINY, tmp_path / "nlpl" / "ru-195")
+    monkeypatch.chdir(tmp_path)
+    refused("nlpl/ru-195", "http://127.0.0.1:9/195.zip")
+    same_as_tiny("./nlpl/ru-195")
+
+
+@pytest.mark.parametrize("place", ["tiny", "tiny.zip"])
+def test_two_downloads_at_once(server, cache, monkeypatch, place):
+    register_model("tiny", f"{server.address}/{place}")
+    both_began, real_transfer, found = threading.Barrier(2), download._transfer, []
+
+    def transfer(*arguments):
+        real_transfer(*arguments)
+        both_began.wait(60)
+
+    def load():
+        with locate("tiny") as files:
+            found.append(files.weights.read_bytes())
+
+    monkeypatch.setattr(download, "_transfer", transfer)
+    threads = [threading.Thread(target=load) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == 2 * [WEIGHTS]
+    assert sorted(os.listdir(cached(cache, "tiny"))) == ["options.json", "weights.hdf5"]
+
+
+# --- the Hugging Face Hub -----------------------------------------------------------------------
+
+LOCATE = """
+import sys
+from keras_elmo.pretrained.locate import locate
+for model in sys.argv[1:]:
+    with locate(model) as files:
+        print(files.weights.stat().st_size, sorted(path.name for path in files.folder.iterdir()))
+"""
+
+
+def located(models, address, tmp_path):
+    """What a process of its own finds: huggingface_hub reads its environment when imported."""
+    environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hub")}
+    command = [sys.executable, "-c", LOCATE, *models]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_a_repository_of_the_hub(tmp_path, serve):
+    pytest.importorskip("huggingface_hub")
+    folder = shutil.copytree(TINY, tmp_path / "repo")
+    (folder / "README.md").write_text("not a file of the model")
+    server = serve(HubHandler, folder)
+    address = f"http://127.0.0.1:{server.server_port}"
+    found = located(["hf://user/repo", "hf://user/repo@v1"], address, tmp_path)
+    line = f"{len(WEIGHTS)} ['options.json', 'weights.hdf5']"
+    assert found.stdout.splitlines() == [line, line], found.stderr
+    found = located(["hf://user/none"], address, tmp_path)
+    assert "ConnectionError: Could not download hf://user/none: " in found.stderr.splitlines()[-1]
+    server.shutdown()
+    server.server_close()
+    assert located(["hf://user/repo"], address, tmp_path).stdout.splitlines() == [line]
+
+
+@pytest.mark.parametrize("model", ["hf://", "hf://repo", "hf://a/b/c", "hf://a/b@", "hf:///a/b"])
+def test_addresses_that_the_hub_does_not_have(model):
+    with pytest.raises(ValueError, match="Expected hf://user/repo or hf://user/repo@revision, got"):
+        ElmoLayer(model)
+
+
+def test_without_huggingface_hub(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ImportError, match=r"hf://a/b needs huggingface_hub: pip install 'keras-"):
+        ElmoLayer("hf://a/b")
