@@ -25,13 +25,13 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
     Args:
         vocabulary_size: Rows of the table of words.
         word_dim: Size of a word's vector in it.
-        num_characters: Rows of the table of characters; `None` for words alone.
+        num_characters: Rows of the table of characters; `None` for only words.
         filters, char_embedding_dim, activation, num_highway: As for `CharCNNEmbedding`; `filters`
-            is `None` for words alone.
+            is `None` for only words.
         projection_dim: Size of a token's vector.
 
     Call arguments:
-        inputs: Rows of a `Lexicon`: the word's place plus 1, then those of the characters.
+        inputs: Rows of a `Lexicon`: the word's place plus 1, then the characters' places.
 
     Input shape:
         Integers `(..., 1 + C)`, 0 for padding.
@@ -91,7 +91,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
         self.word_projection = Dense(
             projection_dim,
             kernel_initializer="glorot_uniform",
-            use_bias=self.characters is None,  # that of the characters has one
+            use_bias=self.characters is None,  # the characters' projection has one
             dtype=self.dtype_policy,
             name="word_projection",
         )
