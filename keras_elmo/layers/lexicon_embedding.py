@@ -11,7 +11,7 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.dense import Dense
-from keras_elmo.layers.placeholders import as_ids
+from keras_elmo.layers.placeholders import checked_ids
 from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
 
@@ -107,7 +107,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
             self.characters.build((None, None if width is None else width - 1))
 
     def call(self, inputs: Any) -> Any:
-        inputs = as_ids(
+        inputs = checked_ids(
             inputs,
             "LexiconEmbedding expects the integer ids (..., 1 + C) of a Lexicon",
             "its encode_sentences or LexiconEncoder",
