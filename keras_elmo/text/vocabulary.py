@@ -359,7 +359,7 @@ def _check_lines(words):
         raise ValueError("It is empty: expected a word on each line.")
     if spaced := [i for i, word in enumerate(words, start=1) if len(word.encode().split()) > 1]:
         raise ValueError(
-            f"More than one word on the lines {_listing(spaced)}: expected one per line, without "
+            f"More than one word on the lines {_listing(spaced)}: expected one per line, and no "
             "counts."
         )
 
