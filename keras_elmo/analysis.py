@@ -132,7 +132,7 @@ def plane(vectors: np.ndarray) -> Plane:
         is positive, so that a rounding error does not mirror a picture.
 
     Raises:
-        ValueError: if there is no vector.
+        ValueError: if `vectors` is empty.
 
     Example:
 
@@ -143,7 +143,7 @@ def plane(vectors: np.ndarray) -> Plane:
     if vectors.ndim != 2 or not len(vectors):
         raise ValueError(f"plane expects vectors (N, D) with N > 0, got shape {vectors.shape}.")
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
-    # Vectors of one word without its context differ by the rounding of float32 alone.
+    # Vectors of one word without its context differ only by the rounding of float32.
     sizes[sizes <= np.finfo(np.float32).eps * np.linalg.norm(vectors)] = 0
     points = np.pad(left * sizes, ((0, 0), (0, 2)))[:, :2]
     lengths = np.abs(points)

@@ -186,7 +186,7 @@ class Elmo(ElmoLayer):
             mix.trainable = False
 
     def __call__(self, inputs, *args, **kwargs):
-        # Not that of ElmoLayer: these ids have no boundaries.
+        # ElmoLayer's would check ids that have boundaries, which these lack.
         return keras.layers.Layer.__call__(self, inputs, *args, **kwargs)
 
     def call(self, inputs, words=None, training=None):
@@ -354,7 +354,7 @@ class Embedder:
     Raises:
         FileNotFoundError: if a file is missing.
         ConnectionError: if a download failed.
-        ValueError: if a file is damaged or of another kind.
+        ValueError: if a file is damaged or not a model of ELMoForManyLangs.
 
     Example:
 
@@ -382,7 +382,7 @@ class Embedder:
             `(T, 2 * P)`.
 
         Raises:
-            ValueError: if there is no such layer.
+            ValueError: if the layer does not exist.
         """
         most = self.embedder.config.num_layers
         if output_layer not in (-2, *range(-most - 1, most + 1)):
@@ -429,7 +429,7 @@ class Batcher:
 
 
 class TokenBatcher:
-    """bilm-tf's ids of whole words, with those of the boundaries of sentences.
+    """bilm-tf's ids of whole words, with the boundaries of sentences.
 
     In new code use `encode_token_ids(sentences, vocabulary)`. Here a token `"<S>"` or `"</S>"` has
     a boundary's id.
@@ -657,12 +657,12 @@ def weight_layers(
         raise ValueError(
             f"reuse must be True, False or the 'layer' of an earlier result; got {reuse!r}."
         )
-    # bilm-tf normalizes the layers of a mix, never the top layer alone.
+    # bilm-tf normalizes the layers of a mix, never only the top layer.
     layer_norm = do_layer_norm and not use_top_only
     settings = (use_top_only, layer_norm, reuse.l2 if reuse and l2_coef is None else l2_coef)
     if reuse is not None and settings != (reuse.use_top_only, reuse.layer_norm, reuse.l2):
         raise ValueError(
-            "reuse shares a layer with its settings: give the l2_coef, use_top_only and "
+            "reuse shares a layer with its settings: pass the l2_coef, use_top_only and "
             "do_layer_norm with which it was made."
         )
     layer = reuse or WeightedLayerSum(

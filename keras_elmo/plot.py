@@ -1,4 +1,4 @@
-"""Pictures of what a biLM has learned, drawn by matplotlib: `pip install "keras-elmo[plot]"`."""
+"""Pictures of a biLM's vectors, drawn by matplotlib: `pip install "keras-elmo[plot]"`."""
 
 import io
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ COLORS = "cividis"
 """The color scale: even in grayscale and for those who do not tell red from green."""
 
 MARKERS = "osD^vP*X<>"
-"""One for each sentence, in turn: colors alone do not tell them apart."""
+"""One for each sentence, in turn: colors do not suffice to tell them apart."""
 
 
 def similarity(
@@ -41,7 +41,7 @@ def similarity(
             the first is compared with itself.
         model: As for `Embedder`, or an `Embedder`.
         weights: L + 1 weights, before their softmax, of a weighted sum of the layers to draw too.
-        gamma: The factor of the weighted sum, of which cosines depend on the sign alone.
+        gamma: The factor of the weighted sum, of which cosines depend only on the sign.
 
     Returns:
         A matplotlib `Figure`: `figure.savefig("similarity.svg")`.

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 def import_keras(show_messages: bool = False) -> None:
     """Imports Keras and its backend, which takes seconds.
 
-    What they write to standard error meanwhile is shown on request, or if the import fails.
+    Their messages on standard error are shown on request, or if the import fails.
     """
     if "keras" in sys.modules:
         return

@@ -68,14 +68,11 @@ def check_layer(layer: ElmoLayer) -> None:
         raise ValueError("A served model keeps no state: make the ElmoLayer without stateful=True.")
 
 
-def check_mix(layer: ElmoLayer) -> None:
-    """Raises ValueError unless the layer mixes."""
+def check_served(layer: ElmoLayer, what: str) -> None:
+    """Raises ValueError unless the layer also mixes and the backend is TensorFlow."""
+    check_layer(layer)
     if not layer.mixes:
         raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
-
-
-def check_backend(what: str) -> None:
-    """Raises ValueError unless the backend is TensorFlow."""
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
             f"{what} is written by TensorFlow: set KERAS_BACKEND=tensorflow, not "

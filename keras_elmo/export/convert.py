@@ -80,4 +80,4 @@ def _written(layer, output, dtype, overwrite) -> Iterator[str]:
             for path in sorted(Path(folder).iterdir()):
                 archive.write(path, path.name)
         yield partial
-        check_free(output, overwrite)  # it may have appeared meanwhile
+        check_free(output, overwrite)  # another process may have made it

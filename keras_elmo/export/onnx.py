@@ -19,7 +19,7 @@ def export_onnx(
     """Writes an ONNX model that reads character ids.
 
     Its input is `char_ids`, int32 `(B, T + 2, C)` of `encode_sentences`, for any B and T; its
-    outputs are those of `named_outputs`.
+    outputs are the `named_outputs`.
 
     Args:
         layer: An `ElmoLayer` that reads characters, mixes and is not stateful.
@@ -42,9 +42,7 @@ def export_onnx(
     >>> session.run(["elmo"], {"char_ids": encode_sentences([["Hi"]])})[0].shape
     (1, 1, 256)
     """
-    checks.check_layer(layer)
-    checks.check_mix(layer)
-    checks.check_backend("An ONNX model")
+    checks.check_served(layer, "An ONNX model")
     if not os.fspath(path).endswith(".onnx"):
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
@@ -54,7 +52,7 @@ def export_onnx(
         _write_onnx(layer, partial)
         found = [_run_onnx(partial, layer)]
         differences = checks.verified(checks.layer_outputs(layer), found, checks.tolerance(layer))
-        check_free(path, overwrite)  # it may have appeared meanwhile
+        check_free(path, overwrite)  # another process may have made it
         return differences
 
 

@@ -1,4 +1,4 @@
-"""Models for programs that have TensorFlow alone: SavedModel, as TensorFlow Serving reads it."""
+"""SavedModels, for programs that have only TensorFlow, such as TensorFlow Serving."""
 
 import os
 
@@ -13,7 +13,7 @@ def export_saved_model(
 ) -> dict[str, float]:
     """Writes a SavedModel with the signatures of the TF-Hub ELMo module.
 
-    It needs TensorFlow alone: `tf.saved_model.load`, or TensorFlow Serving, which looks for
+    It needs only TensorFlow: `tf.saved_model.load`, or TensorFlow Serving, which looks for
     `<name>/<version>/`. Its signatures give the float32 outputs of `named_outputs`:
 
     - `default`, also as `serving_default`: `strings` `(B,)`, sentences to be split at white space.
@@ -32,7 +32,7 @@ def export_saved_model(
 
     Raises:
         FileExistsError: if the folder exists and `overwrite` is not set.
-        ValueError: if the layer is of another kind, the backend is not TensorFlow, or an output
+        ValueError: if the layer cannot be served, the backend is not TensorFlow, or an output
             differs by more than 1e-5 (by more than 0.05, if the layer computes in half precision).
 
     Example:
@@ -42,9 +42,7 @@ def export_saved_model(
     >>> served.signatures["default"](strings=tf.constant(["The cat sat ."]))["elmo"].shape
     TensorShape([1, 4, 256])
     """
-    checks.check_layer(layer)
-    checks.check_mix(layer)
-    checks.check_backend("A SavedModel")
+    checks.check_served(layer, "A SavedModel")
     with atomic_folder(folder, overwrite) as partial:
         _write_saved_model(layer, partial)
         found = _run_saved_model(partial)

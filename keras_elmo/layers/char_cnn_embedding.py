@@ -11,7 +11,7 @@ from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.dense import Dense
 from keras_elmo.layers.highway import Highway
-from keras_elmo.layers.placeholders import as_ids
+from keras_elmo.layers.placeholders import checked_ids
 from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
 
@@ -124,7 +124,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
             self.projection.build((None, num_filters))
 
     def call(self, inputs: Any) -> Any:
-        inputs = as_ids(
+        inputs = checked_ids(
             inputs,
             "CharCNNEmbedding expects integer character ids (..., C)",
             "keras_elmo.encode_sentences or UnicodeCharEncoder",

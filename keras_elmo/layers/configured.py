@@ -11,7 +11,7 @@ class Configured:
     """Mixin for layers, metrics and models that keep each argument as an attribute of its name."""
 
     def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments; in a user's subclass, those of the package's class."""
+        """The constructor's arguments; in a user's subclass, of the package's class."""
         owner = next(one for one in type(self).__mro__ if Configured in one.__bases__)
         return {name: getattr(self, name) for name in argument_names(owner)}
 

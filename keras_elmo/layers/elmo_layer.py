@@ -37,10 +37,10 @@ _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictio
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class ElmoLayer(keras.layers.Layer):
-    """ELMo: gives every word a vector that depends on its whole sentence.
+    """ELMo: computes a vector for every word that depends on its whole sentence.
 
     Characters are encoded by a `CharCNNEmbedding`, read by a `BiLMStack` and its layers mixed by
-    one or more `WeightedLayerSum`. Boundaries of sentences are added before and removed after. The
+    one or more `WeightedLayerSum`. Sentence boundaries are added before and removed after. The
     same sentence gets the same vectors whatever else is in the batch, unless `stateful` or
     `layer_norm`.
 
@@ -48,13 +48,13 @@ class ElmoLayer(keras.layers.Layer):
     layer takes strings there; for character ids begin it with
     `keras.Input((None, 50), dtype="int32")`.
 
-    Threads can call one layer at the same time; but a `stateful` one carries one state: give each
-    thread its own. On JAX, `fit` and `predict` of a model take the weights away from other threads
-    while they run. A process that is forked after a layer was made cannot use any: spawn it.
+    Threads can call one layer at the same time, except for a `stateful` one: each thread then needs
+    its own layer. On JAX, `fit` and `predict` of a model take the weights away from other threads
+    while they run. Forked processes cannot use ELMo layers; spawn workers instead.
 
     A saved model has the weights; a layer's config has none and names no file. But
-    `keras.models.clone_model`, and `from_config` of what `get_config` returned in this process,
-    copy the biLM, as it then is; mixes start afresh.
+    `keras.models.clone_model`, and `from_config` with the config of a layer of the same process,
+    copy the current weights of the biLM; mixes start untrained.
 
     Args:
         model: What to load: a name of `list_models()`; a folder or archive (zip, tar.gz) of a model
@@ -63,9 +63,9 @@ class ElmoLayer(keras.layers.Layer):
             `None` for fresh weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
         output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
-        num_mixes: Number of mixes, each with weights of its own. More than one give a list. Not
-            used with `output="layers"`.
-        use_top_only: Whether a mix is the top layer alone, times gamma.
+        num_mixes: Number of mixes, each with its own weights; a list where more than one. Not used
+            with `output="layers"`.
+        use_top_only: Whether a mix is only the top layer, times gamma.
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
         dropout: Fraction of a mix's output to drop in training.
@@ -148,7 +148,7 @@ class ElmoLayer(keras.layers.Layer):
         **kwargs: Any,
     ):
         check_process()
-        # A Sequential model takes its input's dtype from here; the parts compute in another one.
+        # A Sequential model takes its input's dtype from here; the parts have their own.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)
         _check_arguments(model, config, lexicon, output, num_mixes, max_batch_size)
@@ -188,7 +188,7 @@ class ElmoLayer(keras.layers.Layer):
         _layers[self._token] = self
 
     def _set_up(self, config, lexicon, token_embeddings):
-        """Makes and builds the parts, whose shapes follow from the config alone."""
+        """Makes and builds the parts, whose shapes follow from the config."""
         if token_embeddings is not None:
             token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
             config, lexicon = config.with_word_input(len(token_embeddings)), None
@@ -351,7 +351,7 @@ class ElmoLayer(keras.layers.Layer):
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
         The mixes belong to the layer and are not part of these files. A lexicon is
-        written beside them, as word.dic and char.dic; such a model is read by this package alone.
+        written beside them, as word.dic and char.dic; only this package reads such a model.
 
         Args:
             folder: Where to; made if there is none. Files of those names are replaced atomically.
@@ -447,8 +447,8 @@ class ElmoLayer(keras.layers.Layer):
             if not (ids[:, 0] == begin).all(axis=-1).any() and ids.any():
                 warnings.warn(
                     "These character ids have no rows for the boundaries of sentences, and the "
-                    "first and last token of each sentence are taken for them. For those of "
-                    "AllenNLP see keras_elmo.compat.add_sentence_boundaries.",
+                    "first and last token of each sentence are taken for them. Add them to "
+                    "AllenNLP's ids with keras_elmo.compat.add_sentence_boundaries.",
                     stacklevel=4,
                 )
 

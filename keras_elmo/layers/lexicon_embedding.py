@@ -11,7 +11,7 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.dense import Dense
-from keras_elmo.layers.placeholders import as_ids
+from keras_elmo.layers.placeholders import checked_ids
 from keras_elmo.ops.eager import nan_unless
 from keras_elmo.ops.gather import gather
 
@@ -25,13 +25,13 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
     Args:
         vocabulary_size: Rows of the table of words.
         word_dim: Size of a word's vector in it.
-        num_characters: Rows of the table of characters; `None` for words alone.
+        num_characters: Rows of the table of characters; `None` for only words.
         filters, char_embedding_dim, activation, num_highway: As for `CharCNNEmbedding`; `filters`
-            is `None` for words alone.
+            is `None` for only words.
         projection_dim: Size of a token's vector.
 
     Call arguments:
-        inputs: Rows of a `Lexicon`: the word's place plus 1, then those of the characters.
+        inputs: Rows of a `Lexicon`: the word's place plus 1, then the characters' places.
 
     Input shape:
         Integers `(..., 1 + C)`, 0 for padding.
@@ -91,7 +91,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
         self.word_projection = Dense(
             projection_dim,
             kernel_initializer="glorot_uniform",
-            use_bias=self.characters is None,  # that of the characters has one
+            use_bias=self.characters is None,  # the characters' projection has one
             dtype=self.dtype_policy,
             name="word_projection",
         )
@@ -107,7 +107,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
             self.characters.build((None, None if width is None else width - 1))
 
     def call(self, inputs: Any) -> Any:
-        inputs = as_ids(
+        inputs = checked_ids(
             inputs,
             "LexiconEmbedding expects the integer ids (..., 1 + C) of a Lexicon",
             "its encode_sentences or LexiconEncoder",

@@ -6,17 +6,17 @@ import keras
 from keras import ops
 
 
-def as_ids(inputs: Any, expected: str = "", made_with: str = "") -> Any:
-    """The inputs as int32; without `expected`, only such floats.
+def as_ids(inputs: Any) -> Any:
+    """The inputs; int32 in place of such floats."""
+    return ops.cast(inputs, "int32") if _are_placeholders(inputs) else inputs
 
-    Raises ValueError if others are not integers, where it says in words what is `expected`.
-    """
-    if not _are_placeholders(inputs):
-        if not expected:
-            return inputs
-        if not keras.backend.is_int_dtype(inputs.dtype):
-            dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
-            raise ValueError(f"{expected}, got dtype {dtype} and shape {shape}. Use {made_with}.")
+
+def checked_ids(inputs: Any, expected: str, made_with: str) -> Any:
+    """The inputs as int32. Raises ValueError, with what is `expected`, if they are not integers."""
+    inputs = as_ids(inputs)
+    if not keras.backend.is_int_dtype(inputs.dtype):
+        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
+        raise ValueError(f"{expected}, got dtype {dtype} and shape {shape}. Use {made_with}.")
     return ops.cast(inputs, "int32")
 
 

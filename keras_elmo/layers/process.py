@@ -12,8 +12,8 @@ def check_process() -> None:
         _process = os.getpid()
     if _process != os.getpid():
         raise RuntimeError(
-            "This process was forked from one that has an ElmoLayer: it would wait forever for "
-            "the backend's threads, which a fork leaves behind. Start processes with "
-            'multiprocessing.set_start_method("spawn"), or load the model in the child alone, '
+            "Forked processes cannot use ELMo layers: they would wait forever for the backend's "
+            "threads, which a fork leaves behind. Spawn workers instead, with "
+            'multiprocessing.set_start_method("spawn"), or load the model only in the child, '
             "before its parent uses Keras."
         )

@@ -23,7 +23,7 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
 
     Args:
         units: Size of the cell.
-        projection_dim: Size of the output. Where it equals `units` there is no projection, unless
+        projection_dim: Size of the output. Cells of the same size are not projected, unless
             `always_project`.
         cell_clip: Bound on the cell's values, or `None`.
         proj_clip: Bound on the projected output, or `None`.
@@ -78,7 +78,7 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
 
     def build(self, input_shape: tuple) -> None:
         input_dim, gates = input_shape[-1], 4 * self.units
-        # The file has both kernels in one array: glorot's bound is that of the whole.
+        # The file has both kernels in one array: Glorot's bound is computed for the whole.
         limit = (6.0 / (input_dim + self.projection_dim + gates)) ** 0.5
         self.kernel = self.add_weight(
             (gates, input_dim), RandomUniform(-limit, limit), name="kernel"

@@ -41,7 +41,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         int32 `(B, T + 2, C)`, with T the tokens of the longest sentence, or of the input.
 
     Raises:
-        ValueError: if the inputs are not strings, of another rank, or strings in a model on a
+        ValueError: if the inputs are not strings of rank 1 or 2, or are strings in a model on a
             backend other than TensorFlow.
 
     Warns:

@@ -17,7 +17,7 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
     """Mixes the layers of a biLM into one vector a token: `gamma * sum_j softmax(w)_j h_j`.
 
     Args:
-        use_top_only: Whether to take the top layer alone, times gamma.
+        use_top_only: Whether to take only the top layer, times gamma.
         layer_norm: Whether to normalize every layer first, to mean 0 and variance 1 over all
             unmasked tokens of the batch. Vectors then depend on the rest of the batch.
         l2: Weight of the penalty `l2 * sum(w ** 2)` on the raw layer weights, added to the model's

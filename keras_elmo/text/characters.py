@@ -22,7 +22,7 @@ WORD_PADDING = 261
 class DistinctWords(NamedTuple):
     """A batch of sentences; `rows[index]` is what `encode_sentences` returns."""
 
-    rows: Any  # int32 `(U + 3, C)`: the special rows, and those of U distinct words
+    rows: Any  # int32 `(U + 3, C)`: the special rows, then the rows of U distinct words
     index: Any  # int32 `(B, T + 2)`
 
 
@@ -106,7 +106,7 @@ def encode_sentences(
 
     A token is its UTF-8 bytes, truncated to fit, between a begin and an end mark. Lone surrogates,
     which UTF-8 cannot encode, are dropped. A token `"<S>"` is ordinary text: boundaries come from
-    position alone. A token `""` is a word without characters, as in bilm-tf; `ElmoLayer`,
+    position only. A token `""` is a word without characters, as in bilm-tf; `ElmoLayer`,
     `UnicodeCharEncoder` and `Embedder` take those at the end of a sentence for padding.
 
     Args:
@@ -178,7 +178,7 @@ def delimited_rows(
 def trim_characters(ids: np.ndarray, widest_filter: int, padding: int = WORD_PADDING) -> np.ndarray:
     """Truncates the padding after the longest word as far as no output of the encoder changes.
 
-    The encoder takes the maximum over windows, so one window of padding alone is enough. The new C
+    The encoder takes the maximum over windows, so one window of only padding is enough. The new C
     is a multiple of 8, if there are as many, since compiled models are recompiled for each C.
     """
     inside = (ids != padding) & (ids != 0)

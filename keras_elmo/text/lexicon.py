@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
 from keras_elmo.text.characters import TokenRules, delimited_rows
 from keras_elmo.text.tokens import checked_tokens, token_bytes
@@ -118,14 +117,8 @@ class Lexicon(TokenRules):
         files = {WORDS_FILE: self.words, CHARACTERS_FILE: self.characters}
         return {name: entries for name, entries in files.items() if entries is not None}
 
-    def to_folder(self, folder: str | os.PathLike) -> None:
-        """Writes what `from_folder` reads; existing files are replaced."""
-        for name in self.files:
-            with atomic_write(Path(folder) / name) as partial:
-                self.write(name, partial)
-
     def write(self, name: str, path: str | os.PathLike) -> None:
-        """Writes one of the `files` to a path."""
+        """Writes one of the `files` to a path, as `from_folder` reads it."""
         lines = (f"{entry}\t{i}\n" for i, entry in enumerate(self.files[name]))
         Path(path).write_bytes("".join(lines).encode())
 
@@ -216,7 +209,7 @@ def _is_entry(entry):
 
 def _read(path):
     if not path.is_file():
-        raise FileNotFoundError(f"There is no {path.name} in {path.parent}: the model needs it.")
+        raise FileNotFoundError(f"{path} does not exist: the model needs it.")
     if path.stat().st_size > MAX_LEXICON_BYTES:
         raise ValueError(f"{path} is too large for a lexicon: over {MAX_LEXICON_BYTES:,} bytes.")
     try:

@@ -40,7 +40,7 @@ def counted(number: int, noun: str) -> str:
 
 @dataclasses.dataclass
 class TextReport:
-    """Counts of what was read from a corpus, and of what was odd about it."""
+    """Counts of the lines and tokens of a corpus, and of its oddities."""
 
     files: int = 0
     sentences: int = 0  # lines with at least one token
@@ -191,7 +191,7 @@ def find_files(files: Files) -> list[str]:
     patterns = [files] if isinstance(files, (str, os.PathLike)) else files
     found: dict[str, None] = {}
     for pattern in [os.fspath(pattern) for pattern in patterns]:
-        # A name with brackets may be that of a file.
+        # A file's name may have brackets.
         matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern))
         matches = [path for path in matches if os.path.isfile(path)]
         if not matches:
@@ -209,7 +209,7 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator
     """Yields a plain, .gz or .xz file, open, and its decompressed lines without a UTF-8 BOM.
 
     Raises ValueError if it is damaged or truncated, compressed without the suffix or otherwise,
-    UTF-16, or its lines end in CR alone.
+    UTF-16, or its lines end in only CR.
     """
     opened_by = _OPENED_BY.get(os.path.splitext(path)[1].lower())
     try:
@@ -234,12 +234,12 @@ def _lines(file, name):
     if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first[:2]:
         raise ValueError(f"{name} is UTF-16, or no text: convert it to UTF-8.")
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):
-        raise ValueError(f"{name} has lines that end in CR alone: convert them to end in LF.")
+        raise ValueError(f"{name} has lines that end in only CR: convert them to end in LF.")
     first = first.removeprefix(codecs.BOM_UTF8)
     for line in itertools.chain([first] if first else [], lines):
         if len(line) >= _MAX_LINE_BYTES:
             raise ValueError(
-                f"{name} has a line of more than {_MAX_LINE_BYTES >> 20} MiB: give each sentence a "
-                "line of its own."
+                f"{name} has a line of more than {_MAX_LINE_BYTES >> 20} MiB: put each sentence "
+                "on its own line."
             )
         yield line

@@ -74,7 +74,7 @@ class Vocabulary:
                 count up to this number; they do not count where it is `None`.
 
         Raises:
-            FileNotFoundError: if there is no such file.
+            FileNotFoundError: if it does not exist.
             ValueError: if it is not UTF-8, or as for `Vocabulary`.
 
         Warns:
@@ -215,7 +215,7 @@ def count_words(files: Files, progress: Callable[[str], None] | None = None) -> 
         progress: Called with each path when it has been read.
 
     Returns:
-        A `WordCounts`: its `counts` by word in `bytes`, and a `report` of what was read.
+        A `WordCounts`: its `counts` by word in `bytes`, and a `report` of the text.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
@@ -241,7 +241,7 @@ def encode_token_ids(
 ) -> np.ndarray:
     """Turns tokenized sentences into ids of whole words.
 
-    A token `"<S>"` is ordinary text, here an unknown word: boundaries come from position alone.
+    A token `"<S>"` is ordinary text, here an unknown word: boundaries come from position only.
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
@@ -359,7 +359,8 @@ def _check_lines(words):
         raise ValueError("It is empty: expected a word on each line.")
     if spaced := [i for i, word in enumerate(words, start=1) if len(word.encode().split()) > 1]:
         raise ValueError(
-            f"More than one word on the lines {_listing(spaced)}: give one each, and no counts."
+            f"More than one word on the lines {_listing(spaced)}: expected one per line, and no "
+            "counts."
         )
 
 

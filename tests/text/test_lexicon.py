@@ -31,7 +31,8 @@ def test_ids_of_the_original(variant):
 def test_files_and_dicts_come_back(variant, tmp_path):
     config, lexicon = read_architecture(MANY_LANGUAGES / variant / "config.json")
     assert Lexicon.from_dict(json.loads(json.dumps(lexicon.to_dict()))) == lexicon
-    lexicon.to_folder(tmp_path)
+    for name in lexicon.files:
+        lexicon.write(name, tmp_path / name)
     parts = {"words": config.word_dim > 0, "characters": config.reads_characters}
     width = config.max_characters_per_token
     assert Lexicon.from_folder(tmp_path, **parts, max_characters_per_token=width) == lexicon
@@ -109,7 +110,7 @@ def test_lines_that_are_no_entries(content, line, tmp_path):
 
 
 def test_files_that_cannot_be_read(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"no word\.dic in .*: the model needs it"):
+    with pytest.raises(FileNotFoundError, match=r"word\.dic does not exist: the model needs it"):
         Lexicon.from_folder(tmp_path)
     (tmp_path / "word.dic").write_bytes(b"\xff\t0\n")
     with pytest.raises(ValueError, match=r"word\.dic is not UTF-8"):
@@ -129,7 +130,8 @@ def test_entries_that_no_line_can_hold(entry):
 
 def test_entries_that_a_line_can_hold(tmp_path):
     lexicon = Lexicon(["<oov>", "\u3000", "a b", "c ", "\u200b", "\ufeff"])
-    lexicon.to_folder(tmp_path)
+    for name in lexicon.files:
+        lexicon.write(name, tmp_path / name)
     assert Lexicon.from_folder(tmp_path, characters=False) == lexicon
 
 

@@ -54,7 +54,7 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     for first in (b"", b"one two\n"):
         path.write_bytes(gzip.compress(first + 2**20 * b"a" + b"\n"))
         for read in (read_records, read_sentences):
-            with pytest.raises(ValueError, match="has a line of more than 1 MiB: give each"):
+            with pytest.raises(ValueError, match="has a line of more than 1 MiB: put each"):
                 list(read(path))
 
 
@@ -85,8 +85,8 @@ def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
         ("a b\n".encode("utf-16"), "is UTF-16, or no text: convert it to UTF-8"),
         ("a b\n".encode("utf-16-le"), "is UTF-16"),
         ("a b\n".encode("utf-16-be"), "is UTF-16"),
-        (b"a b\rc\rd", "has lines that end in CR alone"),
-        (b"\ra", "has lines that end in CR alone"),
+        (b"a b\rc\rd", "has lines that end in only CR"),
+        (b"\ra", "has lines that end in only CR"),
         # without a time of its own, since parallel workers must collect the same test names
         (gzip.compress(b"a b", mtime=0), "is gzip, not text: decompress it"),
         (lzma.compress(b"a b"), "is xz, not text"),
