@@ -17,10 +17,10 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
     Args:
         folder: An existing folder; an empty file `.lock` appears in it, and is removed at the end
             if the folder holds nothing else.
-        other: What others are called, such as "Another training".
+        other: The name of others in the error message, such as "Another training".
 
     Raises:
-        BlockingIOError: if another one is in the folder.
+        BlockingIOError: if one of them is in the folder.
     """
     path = Path(folder) / ".lock"
     with _locked(path, folder, f"{other} is running in {folder}"):
@@ -35,7 +35,7 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
 def locked_output(folder: str | os.PathLike, output: str) -> Iterator[None]:
     """Keeps others out of a folder by a file beside it, which is removed at the end.
 
-    Raises BlockingIOError, which names the `output` that is made there, if another one is in it.
+    Raises BlockingIOError, which names the `output` that is made there, if one of them is in it.
     """
     path = Path(f"{os.fspath(folder)}.lock")
     with _locked(path, output, f"Another process is writing {output}"):
@@ -47,7 +47,7 @@ def locked_output(folder: str | os.PathLike, output: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(path, named, busy):
-    lock = FileLock(path, timeout=0)
+    lock = FileLock(path, timeout=0, thread_local=False)  # released by any thread
     try:
         with errors_naming(named, str(path)):
             lock.acquire()

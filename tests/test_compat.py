@@ -474,7 +474,7 @@ def test_other_addresses_are_refused():
         (options, weights.replace("2x4096", "2x1024")),
         (weights, options),
     ):
-        with pytest.raises(FileNotFoundError, match="is an address: take a published model by its"):
+        with pytest.raises(FileNotFoundError, match="is an address: pass a published model by its"):
             ElmoEmbedder(*pair)
 
 

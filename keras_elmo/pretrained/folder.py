@@ -60,10 +60,10 @@ def find_model(folder: Path, place: Path | None = None) -> tuple[Path, Path]:
 
 def _finished_model(folder):
     """The folder of the model of a training run, which has none before its end."""
-    if (folder / WEIGHTS).is_file():
-        return folder
     if (folder / "model").is_dir():
         return folder / "model"
+    if _fitting(_files(folder, "*"), _WEIGHTS_NAMES):
+        return folder  # not a run, only its neighbor
     raise FileNotFoundError(
         f"{folder} holds a training run that has not ended: finish it, or export its last "
         f"checkpoint by `keras-elmo export {folder} --output FOLDER` and pass that folder."
@@ -114,7 +114,7 @@ def _pickled_model(paths, folder, place):
 
 
 def _fitting(paths, patterns):
-    """The files whose names fit the first pattern that any fits; a softmax is no weights file."""
+    """The files whose names fit the first pattern that any fits; except for a softmax."""
     paths = [path for path in paths if path.name != SOFTMAX]
     for pattern in patterns:
         if found := [path for path in paths if re.fullmatch(pattern, path.name, re.IGNORECASE)]:

@@ -8,11 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from keras_elmo.config import ElmoConfig, read_json
-from keras_elmo.pretrained.folder import (
-    PICKLED_EMBEDDER,
-    PICKLED_ENCODER,
-    PICKLED_OPTIONS,
-)
+from keras_elmo.pretrained.folder import PICKLED_EMBEDDER, PICKLED_ENCODER, PICKLED_OPTIONS
 from keras_elmo.pretrained.hdf5 import check_arrays, variables_and_values
 from keras_elmo.pretrained.torch_files import open_state_dict
 from keras_elmo.pretrained.weight_table import WeightEntry
@@ -38,15 +34,11 @@ _TOKEN_EMBEDDER = {
 }
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _PUBLISHED = {
-    "encoder": {
-        **{"name": "elmo", "projection_dim": 512, "dim": 4096, "n_layers": 2},
-        **{"cell_clip": 3, "proj_clip": 3},
-    },
-    "token_embedder": {
-        **{"name": "cnn", "activation": "relu", "n_highway": 2, "word_dim": 100, "char_dim": 50},
-        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
-        "max_characters_per_token": 50,
-    },
+    "encoder": {"name": "elmo"}
+    | {"projection_dim": 512, "dim": 4096, "n_layers": 2, "cell_clip": 3, "proj_clip": 3},
+    "token_embedder": {"name": "cnn", "activation": "relu"}
+    | {"n_highway": 2, "word_dim": 100, "char_dim": 50, "max_characters_per_token": 50}
+    | {"filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]},
 }
 _OTHER_MODEL = (
     "Check that word.dic, char.dic, both .pkl files and the architecture are of one model (the "
@@ -61,7 +53,7 @@ def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
     config.json, relative to the folder; then in the folder; then it may be the published one.
 
     Raises FileNotFoundError if a file is missing, and ValueError if one is damaged or the
-    architecture is of another kind.
+    architecture is of a different kind.
     """
     folder = Path(options).parent
     fields = _fields(_architecture(folder, read_json(options).get("config_path")))
@@ -223,8 +215,7 @@ def _architecture(folder, config_path):
     if name in _PUBLISHED_NAMES:
         return _PUBLISHED
     raise FileNotFoundError(
-        f"There is no {name} in {folder}, the architecture that {PICKLED_OPTIONS} names: put it "
-        "there."
+        f"{folder} has no {name}, the architecture that {PICKLED_OPTIONS} names: put it there."
     )
 
 

@@ -274,16 +274,6 @@ def test_more_objects_than_those_of_a_model_are_refused(tmp_path, make):
         hdf5.read_token_embeddings(path)
 
 
-def test_an_architecture_that_is_too_large_for_its_file_is_refused(folder):
-    options = json.loads((folder / "options.json").read_text())
-    options["lstm"] |= {"dim": 1 << 16, "projection_dim": 1 << 16, "n_layers": 64}
-    (folder / "options.json").write_text(json.dumps(options))
-    with pytest.raises(
-        ValueError, match=r"weights\.hdf5 has 110,552 bytes, too few for the arrays"
-    ):
-        ElmoLayer(folder)
-
-
 def test_weights_of_another_architecture_change_nothing():
     elmo = ElmoLayer(TINY)
     before = [to_numpy(weight).copy() for weight in elmo.weights]
@@ -321,21 +311,6 @@ def test_the_file_is_opened_once(monkeypatch):
     monkeypatch.setattr(h5py, "File", counting)
     ElmoLayer(TINY)
     assert opened == [str(TINY / "weights.hdf5")]
-
-
-def test_an_interrupted_export_leaves_the_old_files_alone(folder, monkeypatch):
-    elmo = ElmoLayer(folder)
-    old = (folder / "weights.hdf5").read_bytes()
-    names = sorted(path.name for path in folder.iterdir())
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(hdf5, "_to_float32", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        elmo.export_hdf5(folder)
-    assert (folder / "weights.hdf5").read_bytes() == old
-    assert sorted(path.name for path in folder.iterdir()) == names
 
 
 def test_a_full_disk_leaves_the_old_files_alone(folder, monkeypatch, capfd):

@@ -145,7 +145,13 @@ def test_a_training_run(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="training run that has not ended.*keras-elmo exp"):
         content_of(run)
     packed("folder", run / "model", MODEL)
+    packed("folder", run, {"vectors.h5": b"of the user"})
     assert content_of(run) == (OPTIONS, WEIGHTS)
+
+
+def test_a_model_beside_checkpoints(tmp_path):
+    files = {"checkpoints/x.npz": b"", "my_options.json": OPTIONS, "my_weights.h5": WEIGHTS}
+    assert content_of(packed("folder", tmp_path, files)) == (OPTIONS, WEIGHTS)
 
 
 def test_places_without_a_model_are_named(tmp_path):

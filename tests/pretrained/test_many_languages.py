@@ -44,7 +44,7 @@ def test_where_the_architecture_is_looked_for(model, tmp_path):
         options.write_text(json.dumps({"config_path": str(place)}))
         assert read_architecture(options) == expected
     options.write_text('{"config_path": "/no/such/folder/mine.json"}')
-    with pytest.raises(FileNotFoundError, match=r"no mine\.json in .* names: put it there"):
+    with pytest.raises(FileNotFoundError, match=r"has no mine\.json, .* names: put it there"):
         read_architecture(options)
     options.write_text(json.dumps({"config_path": 300 * "x"}))
     with pytest.raises(FileNotFoundError, match="names: put it there"):
