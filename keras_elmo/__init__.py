@@ -12,7 +12,6 @@ from keras_elmo.version import __version__
 if TYPE_CHECKING:
     from keras_elmo.config import ElmoConfig
     from keras_elmo.embedding.embedder import Embedder
-    from keras_elmo.embedding.word_cache import WordCache
     from keras_elmo.export.convert import convert
     from keras_elmo.export.onnx import export_onnx
     from keras_elmo.export.saved_model import export_saved_model
@@ -59,7 +58,6 @@ __all__ = [
     "UnicodeCharEncoder",
     "Vocabulary",
     "WeightedLayerSum",
-    "WordCache",
     "WordEmbedding",
     "__version__",
     "bilm_tf_optimizer",
@@ -89,7 +87,6 @@ _MODULES = {
     "TrainingCheckpoint": "training.checkpoint",
     "TrainingSettings": "training.settings",
     "Vocabulary": "text.vocabulary",
-    "WordCache": "embedding.word_cache",
     "bilm_tf_optimizer": "training.optimizer",
     "bilm_tf_perplexity": "training.evaluation",
     "convert": "export.convert",

@@ -566,7 +566,7 @@ def dump_token_embeddings(
     """
     check_is_no_input(outfile, [options_file, weight_file])
     model = embedder.Embedder((options_file, weight_file), progress=False)
-    model.dump_words(vocab_file, outfile)
+    model.dump_words(vocab_file, outfile, overwrite=True)
 
 
 def dump_bilm_embeddings(

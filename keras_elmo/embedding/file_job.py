@@ -62,8 +62,6 @@ def embed_file(
         "model": fingerprint(embedder),
         "output": output,
         "pooling": pooling,
-        "max_tokens": embedder.max_tokens,
-        "overlap": embedder.overlap,
         "field": field,
         "max_line_tokens": max_line_tokens,
     }
