@@ -11,9 +11,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.atomic import atomic_write, check_is_no_input
 from keras_elmo.embedding import embedder
 from keras_elmo.embedding.blocks import in_blocks
+from keras_elmo.files import atomic_write, check_is_no_input
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.elmo_layer import ElmoLayer

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from keras_elmo.atomic import errors_naming
+from keras_elmo.files import errors_naming
 
 try:
     import fcntl

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from keras_elmo.atomic import check_free, check_is_no_input
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
+from keras_elmo.files import check_free, check_is_no_input
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.process import check_process
 from keras_elmo.pretrained.download import ModelSource, vocabulary_beside
@@ -293,8 +293,8 @@ class Embedder:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
 
         Raises:
-            FileExistsError: if the target exists or was begun, without `resume` or `overwrite`, or
-                a folder in its place is a link or holds other files.
+            FileExistsError: if the target exists or was started, without `resume` or `overwrite`,
+                or a folder in its place is a link or holds other files.
             FileNotFoundError: if there is no such file or folder.
             OSError: if the disk is full. What was embedded is kept for `resume`.
             ValueError: if an argument is invalid, the text or a part is damaged, or what is to be

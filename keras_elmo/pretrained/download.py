@@ -12,8 +12,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from keras_elmo.atomic import atomic_write, sync_to_disk
 from keras_elmo.config import MAX_OPTIONS_BYTES, ElmoConfig
+from keras_elmo.files import atomic_write, sync_to_disk
 from keras_elmo.locks import lock
 from keras_elmo.pretrained.archive import (
     find_model,

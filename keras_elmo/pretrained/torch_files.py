@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
+from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.hdf5 import check_finite
 from keras_elmo.pretrained.plain_pickle import (
     Built,

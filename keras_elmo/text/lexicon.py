@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
+from keras_elmo.files import atomic_write
 from keras_elmo.text.characters import TokenRules, delimited_rows
 from keras_elmo.text.tokens import checked_tokens, token_bytes
 

@@ -20,8 +20,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.weight_table import check_declared_bytes
 from keras_elmo.training.distribution import (
     check_same_everywhere,

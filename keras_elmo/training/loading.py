@@ -4,8 +4,8 @@ import logging
 import os
 from pathlib import Path
 
-from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_folder
 from keras_elmo.pretrained.archive import PICKLED_ENCODER
 from keras_elmo.pretrained.download import model_files
 from keras_elmo.pretrained.registry import get_model, language_model_path, list_models
