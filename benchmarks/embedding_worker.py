@@ -21,7 +21,7 @@ def ours(folder, words, dtype=None, **arguments):
         # The budget takes each batch whole, and no more.
         embedder = Embedder(elmo, batch_tokens=batch_size * 27, progress=False, **arguments)
         if arguments["word_cache"]:
-            embedder.remember_words(words)
+            embedder.encode_words(words)
         return lambda batch: embedder.embed(batch, output="average")
 
     return make

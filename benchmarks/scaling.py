@@ -37,7 +37,7 @@ def main():
             f"{arguments.files}: fewer than {max(COUNTS)} sentences or {TOKENS} tokens"
         )
     embedder = Embedder(arguments.model, word_cache=1_000_000, progress=False)
-    embedder.remember_words([token.decode() for token in tokens])
+    embedder.encode_words(tokens)
 
     def seconds(text, batch_tokens=2048):
         embedder.batch_tokens = batch_tokens

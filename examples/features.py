@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.format import write_array_header_1_0
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
-from keras_elmo.atomic import atomic_write
+from keras_elmo.files import atomic_write
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 

@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from features import hash_of_model
-from keras_elmo.atomic import atomic_write
+from keras_elmo.files import atomic_write
 from keras_elmo.locks import locked_folder
 from keras_elmo.text.tokens import split_tokens
 

@@ -33,7 +33,7 @@ from bilstm import BiLSTM
 from crf import CRF
 from features import PADDING, prepare, read_lines
 from keras_elmo import CharCNNEmbedding
-from keras_elmo.atomic import atomic_write
+from keras_elmo.files import atomic_write
 from keras_elmo.text.tokens import split_tokens
 from task_model import TaskModel
 

@@ -35,7 +35,7 @@ from keras import ops
 import harness
 from attention import Similarity, joined
 from features import PADDING, PairBatches, open_text, prepare
-from keras_elmo.atomic import atomic_write
+from keras_elmo.files import atomic_write
 from task_model import TaskModel
 
 LONGEST_ANSWER = 17  # tokens

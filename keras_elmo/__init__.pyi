@@ -5,7 +5,6 @@ from keras_elmo import compat as compat
 from keras_elmo import plot as plot
 from keras_elmo.config import ElmoConfig as ElmoConfig
 from keras_elmo.embedding.embedder import Embedder as Embedder
-from keras_elmo.embedding.word_cache import WordCache as WordCache
 from keras_elmo.export.convert import convert as convert
 from keras_elmo.export.onnx import export_onnx as export_onnx
 from keras_elmo.export.saved_model import export_saved_model as export_saved_model

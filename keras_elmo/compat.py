@@ -11,9 +11,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.atomic import atomic_write, check_is_no_input
 from keras_elmo.embedding import embedder
 from keras_elmo.embedding.blocks import in_blocks
+from keras_elmo.files import atomic_write, check_is_no_input
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.token_mask import TokenMask
@@ -565,7 +565,7 @@ def dump_token_embeddings(
     """
     check_is_no_input(outfile, [options_file, weight_file])
     model = embedder.Embedder((options_file, weight_file), progress=False)
-    model.dump_words(vocab_file, outfile)
+    model.dump_words(vocab_file, outfile, overwrite=True)
 
 
 def dump_bilm_embeddings(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from keras_elmo.atomic import errors_naming
+from keras_elmo.files import errors_naming
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ from keras_elmo import (
     LanguageModelCorpus,
     TrainingSettings,
     Vocabulary,
-    WordCache,
 )
 
 version: str = keras_elmo.__version__
@@ -27,7 +26,7 @@ elmo.export_hdf5("my_elmo")
 ids: np.ndarray = keras_elmo.encode_sentences([["Hello", "world"], [b"Hi"]])
 token_ids: np.ndarray = keras_elmo.encode_token_ids([["a"]], ["<S>", "</S>", "<UNK>", "a"])
 
-embedder = Embedder(("options.json", "weights.hdf5"), word_cache=WordCache(1000))
+embedder = Embedder(("options.json", "weights.hdf5"), word_cache=1000)
 arrays: list[np.ndarray] = embedder.embed(["Hello world", ["Hi"]], output="top", pooling="mean")
 lines: int = embedder.embed_file("text.txt", "vectors.h5", resume=True).lines
 

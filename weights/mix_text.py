@@ -13,7 +13,7 @@ import lzma
 import random
 from pathlib import Path
 
-from keras_elmo.atomic import atomic_folder
+from keras_elmo.files import atomic_folder
 from keras_elmo.text.reader import find_files, open_text
 
 

@@ -20,7 +20,7 @@ import keras
 import numpy as np
 
 from keras_elmo import ElmoLayer, load_language_model, perplexity
-from keras_elmo.atomic import atomic_folder
+from keras_elmo.files import atomic_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT = ROOT / "weights" / "default"

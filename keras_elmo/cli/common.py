@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from keras_elmo.atomic import check_folder, check_free, check_is_file, check_is_no_input
+from keras_elmo.files import check_folder, check_free, check_is_file, check_is_no_input
 from keras_elmo.pretrained.locate import HUB, locate
 from keras_elmo.pretrained.registry import language_model_path, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint

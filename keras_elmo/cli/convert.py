@@ -1,7 +1,7 @@
 """The command `keras-elmo convert`."""
 
-from keras_elmo.atomic import check_free
 from keras_elmo.cli.common import A_MODEL, add_overwrite, check_model, print_differences
+from keras_elmo.files import check_free
 
 
 def add_command(commands, common):

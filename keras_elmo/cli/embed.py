@@ -1,14 +1,12 @@
 """The command `keras-elmo embed`."""
 
-import contextlib
 import io
 import itertools
 import os
 import re
 import sys
 
-from keras_elmo.atomic import check_is_no_input
-from keras_elmo.cli.common import MODEL_HELP, add_number, check_model, print_table
+from keras_elmo.cli.common import MODEL_HELP, add_number, print_table
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
@@ -83,7 +81,7 @@ def add_command(commands, common):
     exclusive.add_argument(
         "--resume",
         action="store_true",
-        help="continue FILE after a kill, or after the text has grown; --ray always does",
+        help="continue FILE after a kill; --ray always does",
     )
     exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     group = command.add_argument_group("on a Ray cluster")
@@ -98,14 +96,14 @@ def add_command(commands, common):
     add_number(
         group, "--actors", None, "processes, each with a model (default: one for every two cores)"
     )
-    command.set_defaults(run=_embed, check=_check)
+    command.set_defaults(run=_embed, check=_check, options={"output": "--vectors"})
 
 
 def _check(arguments, parser):
     sentences, is_on_ray = arguments.sentences, arguments.ray is not None
     files = list(filter(os.path.isfile, sentences))
     if sentences and arguments.input:
-        parser.error("give sentences or --input, not both")
+        parser.error("pass sentences or --input, not both")
     arguments.source = None if arguments.input == "-" else arguments.input
     if arguments.output is None:
         for option in ("pooling", "ray", "dtype", "compression", "resume", "overwrite"):
@@ -133,21 +131,7 @@ def _check(arguments, parser):
     if not is_on_ray:
         is_piped = sys.stdin is not None and (arguments.input == "-" or not sys.stdin.isatty())
         if not sentences and arguments.source is None and not is_piped:
-            parser.error("no sentence: give one in quotes, --input FILE, or pipe text in")
-        _check_files(arguments)
-
-
-def _check_files(arguments):
-    """Raises what would go wrong after the seconds that loading the backend takes."""
-    if arguments.source is not None:
-        os.stat(arguments.source)  # not opened: a pipe can be read once
-    if not os.path.exists(os.path.expanduser(arguments.model)):
-        check_model(arguments.model)
-    if arguments.output is not None:
-        from keras_elmo.embedding.writers import check_target
-
-        check_is_no_input(arguments.output, [arguments.source])
-        check_target(arguments.output, arguments.resume, arguments.overwrite)
+            parser.error("no sentence: pass one in quotes, --input FILE, or pipe text in")
 
 
 def _embed(arguments):
@@ -160,37 +144,23 @@ def _embed(arguments):
 
 
 def _embed_to_file(arguments):
-    embedder = _embedder(arguments)
-    try:
-        report = embedder.embed_file(
-            _source(arguments),
-            arguments.output,
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-            **_file_options(arguments),
-        )
-    except (KeyboardInterrupt, OSError, MemoryError):
-        _tell_what_is_kept(arguments.output)
-        raise
+    report = _embedder(arguments).embed_file(
+        _source(arguments),
+        arguments.output,
+        resume=arguments.resume,
+        overwrite=arguments.overwrite,
+        **_file_options(arguments),
+    )
     _print_oddities(report)
     if not report.lines:
         _print_no_words(0)
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{counted(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
-        done = f"in this run {done if report.tokens else 'none: it was complete'}"
+        done = "it was complete" if report.was_complete else f"in this run {done}"
     print(
         f"Wrote the vectors of {counted(report.lines, 'sentence')} to {arguments.output} ({done})"
     )
-
-
-def _tell_what_is_kept(path):
-    from keras_elmo.embedding.writers import stored_lines
-
-    with contextlib.suppress(OSError, ValueError):  # what went wrong first is reported
-        if num_lines := stored_lines(path, begun_only=True):
-            kept = f"the vectors of {counted(num_lines, 'line')} are kept; the same command with"
-            print(f"keras-elmo: {kept} --resume continues after them", file=sys.stderr)
 
 
 def _embed_to_terminal(arguments):

@@ -4,7 +4,6 @@ import contextlib
 import json
 import math
 
-from keras_elmo.atomic import atomic_write
 from keras_elmo.cli.common import (
     add_overwrite,
     check_exists,
@@ -12,6 +11,7 @@ from keras_elmo.cli.common import (
     files_of_model,
     positive,
 )
+from keras_elmo.files import atomic_write
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 

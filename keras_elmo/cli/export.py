@@ -1,6 +1,5 @@
 """The command `keras-elmo export`."""
 
-from keras_elmo.atomic import check_free
 from keras_elmo.cli.common import (
     A_MODEL,
     add_overwrite,
@@ -8,6 +7,7 @@ from keras_elmo.cli.common import (
     check_model,
     print_differences,
 )
+from keras_elmo.files import check_free
 
 
 def add_command(commands, common):

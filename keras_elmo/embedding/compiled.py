@@ -1,11 +1,15 @@
 """The parts of an `ElmoLayer` as functions of NumPy arrays, compiled; threads can share them."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.ops.compiled import CompiledFunction
+from keras_elmo.ops.lstm import masked
+from keras_elmo.text.characters import delimited_rows
 
 _FEWEST_WORDS = 8
 
@@ -29,39 +33,44 @@ class CompiledWords:
         return self._vectors(np.pad(ids, padding))[:num_words]
 
 
-class SomeWeights:
-    """Numbers of an `ElmoLayer`'s biLM that change when it is trained or gets other weights."""
-
-    def __init__(self, layer: ElmoLayer):
-        variables = [*layer.token_encoder.variables, *layer.bilm.variables]
-        self._numbers = CompiledFunction(
-            lambda: ops.concatenate(
-                [
-                    ops.cast(v if len(v.shape) == 1 else ops.ravel(v[-1]), "float32")
-                    for v in variables
-                ]
-            ),
-            variables,
-        )
-
-    def run(self) -> bytes:
-        """Each vector of weights, and the last row of every other array."""
-        return self._numbers().tobytes()
-
-
 class CompiledSentences:
-    """Token vectors to an output of `Embedder.embed`, by its biLM."""
+    """Token vectors to an output of `Embedder.embed`: the biLM and the mix of an `ElmoLayer`.
+
+    The two directions of a biLM depend on each other nowhere. So long sentences are read in pieces:
+    the forward LSTMs read them from left to right, the backward LSTMs from right to left, each with
+    the state after the piece before. The result is that of one pass.
+    """
 
     def __init__(self, layer: ElmoLayer, output: str):
         self._layer, self._bilm, self._output = layer, layer.bilm, output
-        tokens = (None, None, layer.config.projection_dim), "float32"
-        self._call = CompiledFunction(self._vectors, layer.variables, tokens, ((None,), "int32"))
+        config = layer.config
+        self._num_outputs = config.num_layers + 1 if output == "layers" else None
+        dim, units = config.projection_dim, config.lstm_dim
+        tokens, lengths = ((None, None, dim), "float32"), ((None,), "int32")
+        self._call = CompiledFunction(self._vectors, layer.variables, tokens, lengths)
+        self._state_shapes = (config.num_layers, dim), (config.num_layers, units)
+        state = [((None, *shape), "float32") for shape in self._state_shapes]
+        self._directions = [
+            CompiledFunction(self._piece_of(d), layer.variables, tokens, *state, lengths)
+            for d in range(self._bilm.num_directions)
+        ]
 
     def _vectors(self, tokens, lengths=None):
-        mask = None
-        if lengths is not None:
-            mask = ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
-        layers = self._bilm(ops.cast(tokens, self._bilm.compute_dtype), mask=mask)[:, :, 1:-1]
+        tokens = ops.cast(tokens, self._bilm.compute_dtype)
+        return self._chosen(self._bilm(tokens, mask=_mask(tokens, lengths)))
+
+    def _piece_of(self, direction):
+        def vectors(tokens, h, c, lengths=None):
+            mask = _mask(tokens, lengths)
+            tokens = ops.cast(tokens, self._bilm.compute_dtype)
+            if mask is not None:
+                tokens = masked(tokens, ops.expand_dims(mask, -1))
+            layers, state = self._bilm.read_direction(direction, tokens, mask, (h, c))
+            return self._chosen(ops.stack(layers, axis=1)), *(ops.cast(x, "float32") for x in state)
+
+        return vectors
+
+    def _chosen(self, layers):
         if self._output == "mix":
             layers = self._layer.mixes[0](layers, training=False)
         elif self._output == "top":
@@ -70,18 +79,68 @@ class CompiledSentences:
             layers = ops.mean(layers, axis=1)
         return ops.cast(layers, "float32")
 
-    def run(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Vectors of token vectors `(B, T, P)` with boundaries; `lengths` `(B,)` count those."""
-        num_rows, num_steps = tokens.shape[:2]
-        rows = padded(num_rows)
-        # Each padded step costs as much as any other; but XLA recompiles for each number of steps.
-        steps = padded(num_steps) if keras.backend.backend() == "jax" else num_steps
-        if (rows, steps) != (num_rows, num_steps):
-            tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
-            lengths = np.pad(lengths, (0, rows - num_rows))
-        if (lengths == steps).all():  # it is faster without a mask
-            return self._call(tokens)[:num_rows]
-        return self._call(tokens, lengths)[:num_rows]
+    def run(
+        self, table: np.ndarray, sentences: Sequence[np.ndarray], piece: int
+    ) -> list[np.ndarray]:
+        """The vectors of each sentence of a batch, `(T, D * P)` or `(L + 1, T, D * P)`.
+
+        Args:
+            table: Token vectors; the first two are those of the boundaries.
+            sentences: Rows of the table.
+            piece: How many tokens of a sentence are read at once.
+        """
+        lengths = np.array([len(rows) for rows in sentences], np.int32)
+        # What pads is masked, whatever it is.
+        index = delimited_rows(lengths.tolist(), np.concatenate(sentences), begin=0, end=1)
+        if index.shape[1] > piece:
+            return self._run_in_pieces(table, index, lengths, piece)
+        vectors = _padded_call(self._call, table[index], (), lengths + 2)
+        # Copies: a view would keep the whole batch in memory.
+        return [array[..., 1 : n + 1, :].copy() for array, n in zip(vectors, lengths)]
+
+    def _run_in_pieces(self, table, index, lengths, piece):
+        num_layers = () if self._num_outputs is None else (self._num_outputs,)
+        dim = table.shape[1]
+        width = dim * len(self._directions)
+        arrays = [np.empty((*num_layers, n, width), np.float32) for n in lengths]
+        starts = range(0, index.shape[1], piece)
+        for d, (direction, order) in enumerate(zip(self._directions, (starts, starts[::-1]))):
+            state = [np.zeros((len(index), *shape), np.float32) for shape in self._state_shapes]
+            for start in order:
+                tokens = table[index[:, start : start + piece]]
+                left = np.clip(lengths + 2 - start, 0, tokens.shape[1])
+                vectors, *state = _padded_call(direction, tokens, state, left, piece)
+                for array, found, n in zip(arrays, vectors, lengths):
+                    # The boundary before the first word has a vector too.
+                    first, last = max(start, 1), min(start + piece, n + 1)
+                    if first < last:
+                        part = array[..., first - 1 : last - 1, d * dim : (d + 1) * dim]
+                        part[:] = found[..., first - start : last - start, :]
+        return arrays
+
+
+def _mask(tokens, lengths):
+    if lengths is None:
+        return None
+    return ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
+
+
+def _padded_call(function, tokens, state, lengths, steps=None):
+    """Calls a function of token vectors `(B, T, P)`, a state and lengths, in few shapes.
+
+    On JAX there are `steps` time steps, or as many as a bucket has. Elsewhere they are not padded:
+    each padded step costs as much as any other, but only XLA recompiles for each number of steps.
+    """
+    num_rows, num_steps = tokens.shape[:2]
+    rows, is_jax = padded(num_rows), keras.backend.backend() == "jax"
+    steps = (steps or padded(num_steps)) if is_jax else num_steps
+    tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
+    lengths, *state = (
+        np.pad(x, ((0, rows - num_rows),) + ((0, 0),) * (x.ndim - 1)) for x in (lengths, *state)
+    )
+    # It is faster without a mask.
+    outputs = function(tokens, *state, *([] if (lengths == steps).all() else [lengths]))
+    return [x[:num_rows] for x in outputs] if state else outputs[:num_rows]
 
 
 def padded(count: int, up: bool = True) -> int:

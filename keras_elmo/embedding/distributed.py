@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
-from keras_elmo.embedding.writers import check_target, stored_lines
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
 from keras_elmo.text.reader import find_files
@@ -33,7 +32,8 @@ class EmbeddedShards:
 
     def add(self, row: dict) -> None:
         """Adds what an actor returned for a shard."""
-        for name in ("skipped", "lines", "tokens", "failed", "invalid_lines"):
+        self.skipped += row["was_complete"]
+        for name in ("lines", "tokens", "failed", "invalid_lines"):
             setattr(self, name, getattr(self, name) + row[name])
         name = os.path.basename(row["source"])
         self.reasons += [(name, line, reason) for line, reason in row["reasons"]]
@@ -165,13 +165,10 @@ class _Actor:
 
     def embed(self, target, source):
         """Embeds a shard, and returns its part of the report, or an error's name and text."""
-        row = {"source": source, "skipped": False, "error_type": "", "error": ""}
+        row = {"source": source, "error_type": "", "error": ""}
         report = EmbeddedFile()
         try:
-            check_target(target, resume=True)
-            lines_before = stored_lines(target) if os.path.exists(target) else None
             report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
-            row["skipped"] = report.lines == lines_before
         except Exception as error:  # Ray would show it inside the traceback of a worker
             row |= {"error_type": type(error).__name__, "error": str(error)}
         return row | dataclasses.asdict(report)

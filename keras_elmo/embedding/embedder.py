@@ -4,29 +4,27 @@ import functools
 import itertools
 import os
 import re
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from keras_elmo.atomic import check_is_no_input
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.blocks import in_blocks
-from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, SomeWeights, padded
+from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
+from keras_elmo.files import check_free, check_is_no_input
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.process import check_process
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.characters import delimited_rows, distinct
+from keras_elmo.text.characters import distinct
 from keras_elmo.text.tokens import check_batch, token_bytes, tokens_of, without_padding
 from keras_elmo.text.vocabulary import (
     BEGIN,
     END,
-    UNKNOWN_KEY,
     encode_vocabulary,
     id_table,
     read_words,
@@ -39,8 +37,7 @@ _OUTPUTS = ("mix", "layers", "top", "average")
 _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
-_WORDS_TO_COMPARE = 8
-_SAME_WORD_TOLERANCE = 1e-3
+_PIECE_TOKENS = 256  # of longer sentences
 _OUT_OF_MEMORY = re.compile(
     r"resource_?exhausted|out ?of ?memory|not enough memory"
     r"|can't allocate memory|failed to allocate",
@@ -53,22 +50,20 @@ class Embedder:
 
     Each distinct word is encoded from its characters once and cached; sentences are sorted by
     length and batched by tokens. Vectors do not depend on what else is embedded: they are those of
-    `ElmoLayer`, to a few units in the last place.
+    `ElmoLayer`, to a few units in the last place, for sentences of any length.
 
     Threads can share an Embedder. Other processes must be spawned, not forked, by
-    `multiprocessing.set_start_method("spawn")`; it is pickled with its weights and cached words.
+    `multiprocessing.set_start_method("spawn")`; an Embedder can be pickled.
 
-    When its layer is trained or loads other weights, the Embedder goes on with those and an empty
-    cache. After you have changed single rows of an array by hand, make a new one.
+    An Embedder has its own copy of the weights, made when it is created: it does not change when
+    an `ElmoLayer` that it was created from is trained.
 
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
         batch_tokens: Tokens in a batch, boundaries and padding included. Halved when memory is
             exhausted.
-        word_cache: How many words' vectors to cache, or a `WordCache`; 0 for none. Models of whole
-            words have none: they look vectors up as it is.
-        max_tokens: Longest piece to embed at once. Longer texts are split into overlapping pieces.
-        overlap: Tokens that two pieces share: each piece provides the half nearer to its middle.
+        word_cache: How many words' vectors to keep, those that were used last; 0 for none. Models
+            of whole words keep none.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`. An `ElmoLayer` has
             its own.
         vocabulary: For models of whole words: the words in the order of the table's rows, as a list
@@ -77,14 +72,14 @@ class Embedder:
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
-        layer: The `ElmoLayer`.
+        layer: The `ElmoLayer`; do not change its weights.
         config: Its `ElmoConfig`.
 
     Raises:
         FileNotFoundError: if a file is missing.
         ConnectionError: if a download failed.
         RuntimeError: if the process was forked from one that has a model.
-        ValueError: if an argument is invalid, or the word cache is of another model.
+        ValueError: if an argument is invalid.
 
     Example:
 
@@ -100,52 +95,44 @@ class Embedder:
         model: ModelSource | ElmoLayer = "default",
         *,
         batch_tokens: int = 2048,
-        word_cache: int | WordCache | None = 30_000,
-        max_tokens: int = 1024,
-        overlap: int = 128,
+        word_cache: int = 30_000,
         dtype: str | None = None,
         vocabulary: str | os.PathLike | Sequence[str] | None = None,
         progress: bool | None = None,
     ):
-        _check_arguments(batch_tokens, max_tokens, overlap)
+        for name, value, least in (
+            ("batch_tokens", batch_tokens, 1),
+            ("word_cache", word_cache, 0),
+        ):
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
         if not isinstance(model, ElmoLayer):
             self.layer = ElmoLayer(model, dtype=dtype)
         elif dtype is None:
-            self.layer = model
+            self.layer = _copy(model)
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
-        self.dtype = self.layer.bilm_dtype_policy.name
+        self.dtype: str = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
-        self.batch_tokens, self.max_tokens, self.overlap = batch_tokens, max_tokens, overlap
-        self.progress = progress
+        self.batch_tokens, self.word_cache, self.progress = batch_tokens, word_cache, progress
         if not self.config.reads_text and vocabulary is None:
             vocabulary = _words_beside(model)
             if vocabulary is None:
                 raise ValueError(
-                    "This model reads whole words: give the vocabulary (--vocabulary), in the "
-                    "order of its table, or put it beside the weights as vocabulary.txt."
+                    "This model reads whole words: pass vocabulary=..., the words in the order of "
+                    "its table, or put them beside the weights as vocabulary.txt."
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         self._ids = {} if self.config.reads_text else self._ids_of_words()
         self._words = CompiledWords(self.layer)
-        self._compile()
-        if isinstance(word_cache, int):
-            word_cache = WordCache(word_cache) if word_cache else None
-        self.word_cache = word_cache = word_cache if self.config.reads_text else None
-        self._checked_cache: WordCache | None = None
-        self._lock = threading.Lock()
-        self._some_weights = SomeWeights(self.layer)
-        self._known_weights = self._some_weights.run()
-        if word_cache:
-            self._check_cache(word_cache)
-            self._checked_cache = word_cache
+        self._sentences = {output: CompiledSentences(self.layer, output) for output in _OUTPUTS}
+        self._cache = WordCache(word_cache if self.config.reads_text else 0, self._encode)
 
     def __repr__(self) -> str:
         return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
 
     def __reduce__(self):
-        self._cache_of_weights()
-        names = ("batch_tokens", "word_cache", "max_tokens", "overlap", "vocabulary", "progress")
+        names = ("batch_tokens", "word_cache", "vocabulary", "progress")
         arguments = {name: getattr(self, name) for name in names}
         return functools.partial(type(self), **arguments), (self.layer,)
 
@@ -153,6 +140,10 @@ class Embedder:
     def dim(self) -> int:
         """Size of a word's vector."""
         return self.config.output_dim
+
+    @property
+    def _piece(self):
+        return min(_PIECE_TOKENS, self.batch_tokens)
 
     @property
     def block_tokens(self) -> int:
@@ -217,26 +208,17 @@ class Embedder:
             return []
         block = list(map(without_padding, padded_block))
         table, sentence_rows = self._word_table(block)
-        step = self.max_tokens - self.overlap
-        starts = [range(0, max(len(rows) - self.overlap, 1), step) for rows in sentence_rows]
-        pieces = [
-            rows[i : i + self.max_tokens]
-            for rows, places in zip(sentence_rows, starts)
-            for i in places
-        ]
-        vectors = [None] * len(pieces)
-        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i]))
+        arrays: list[Any] = [None] * len(block)
+        order = sorted(range(len(block)), key=lambda i: len(block[i]))
         while order:  # the longest of those that are left, as many as fill a batch
-            width = len(pieces[order[-1]]) + 2
-            count = padded(max(1, self.batch_tokens // width), up=False)
-            batch, order = order[-count:], order[:-count]
-            for i, array in zip(batch, self._run([pieces[i] for i in batch], table, output)):
-                vectors[i] = array
-        ends = np.cumsum(list(map(len, starts)))
-        arrays = [
-            _joined(vectors[end - len(places) : end], self.overlap)
-            for end, places in zip(ends, starts)
-        ]
+            longest = len(block[order[-1]]) + 2
+            count = padded(max(1, self.batch_tokens // min(longest, self._piece)), up=False)
+            batch = order[-count:]
+            if longest > self._piece:  # not with much shorter ones, which would be padded
+                batch = [i for i in batch if 2 * (len(block[i]) + 2) > longest]
+            order = order[: -len(batch)]
+            for i, array in zip(batch, self._run([sentence_rows[i] for i in batch], table, output)):
+                arrays[i] = array
         if pooling is not None:
             return [_pooled(array, pooling) for array in arrays]
         return [_as_long_as(tokens, array) for tokens, array in zip(padded_block, arrays)]
@@ -252,32 +234,26 @@ class Embedder:
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
         tokens, index = distinct(itertools.chain.from_iterable(block))
         # Several tokens may have one key: `str` and `bytes`, or long ones that begin alike.
-        # A file of the word cache has an unknown word, too; models of whole words have no cache.
-        special = [BEGIN, END, UNKNOWN_KEY] if self.config.reads_text else [BEGIN, END]
-        keys, rows = distinct([*special, *map(self._key, tokens)])
+        keys, rows = distinct([BEGIN, END, *map(self._key, tokens)])
         ends = np.cumsum(list(map(len, block)))
-        return self._word_vectors(keys), np.split(rows[len(special) :][index], ends[:-1])
+        return self._word_vectors(keys), np.split(rows[2:][index], ends[:-1])
 
     def _run(self, batch, table, output):
-        """Arrays of the pieces of a batch, given as rows of the table."""
-        lengths = np.array([len(rows) for rows in batch], np.int32)
-        # The first rows of the table are the boundaries; what pads is masked, whatever it is.
-        index = delimited_rows(lengths, np.concatenate(batch), begin=0, end=1)
+        """Arrays of the sentences of a batch, given as rows of the table."""
         try:
-            vectors = self._sentences[output].run(table[index], lengths + 2)
+            return self._sentences[output].run(table, batch, self._piece)
         except Exception as error:
             if not _is_out_of_memory(error):
                 raise
+            width = min(max(map(len, batch)) + 2, self._piece)
             if len(batch) == 1:
                 raise MemoryError(
-                    f"Not enough memory for a piece of {lengths[0]} tokens: make the Embedder "
-                    "with a smaller max_tokens."
+                    f"Not enough memory for {width} tokens at once: make the Embedder with a "
+                    "smaller batch_tokens."
                 ) from error
             half = len(batch) // 2
-            self.batch_tokens = half * index.shape[1]
+            self.batch_tokens = half * width
             return self._run(batch[:half], table, output) + self._run(batch[half:], table, output)
-        # Copies: a view would keep the whole batch in memory.
-        return [array[..., : len(rows), :].copy() for array, rows in zip(vectors, batch)]
 
     def embed_file(
         self,
@@ -310,15 +286,15 @@ class Embedder:
                 of zeros) and the reason in the attribute (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
-            resume: Whether to continue a target that was begun, or one whose text has grown.
+            resume: Whether to continue a target that was started; a complete one is left unchanged.
             overwrite: Whether to replace an existing target.
 
         Returns:
             An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
 
         Raises:
-            FileExistsError: if the target exists or was begun, without `resume` or `overwrite`, or
-                a folder in its place is a link or holds other files.
+            FileExistsError: if the target exists or was started, without `resume` or `overwrite`,
+                or a folder in its place is a link or holds other files.
             FileNotFoundError: if there is no such file or folder.
             OSError: if the disk is full. What was embedded is kept for `resume`.
             ValueError: if an argument is invalid, the text or a part is damaged, or what is to be
@@ -338,66 +314,43 @@ class Embedder:
         keys, index = distinct(map(self._key, words))
         return self._word_vectors(keys)[index]
 
-    def remember_words(self, words: str | os.PathLike | Sequence[str]) -> None:
-        """Encodes and caches words in advance, such as those of a vocabulary.
-
-        A model of whole words has nothing to encode.
-
-        Args:
-            words: List, or path of a file with one a line; `<S>` and `</S>` are boundaries of
-                sentences.
-
-        Raises:
-            ValueError: if the cache is too small for that many words.
-        """
-        if not self.config.reads_text:
-            return
-        words = map(self._vocabulary_key, read_words(words))
-        # Each sentence has the boundaries, and a file of the cache an unknown word too.
-        keys, _ = distinct([BEGIN, END, UNKNOWN_KEY, *words])
-        room = 0 if self.word_cache is None else self.word_cache.max_words
-        if len(keys) > room:
-            raise ValueError(
-                f"This Embedder remembers {room:,} words, not {len(keys):,}: make it with "
-                f"word_cache={2 * len(keys)}."
-            )
-        for start in range(0, len(keys), 16 * _WORDS_AT_ONCE):
-            self._word_vectors(keys[start : start + 16 * _WORDS_AT_ONCE])
-
     def dump_words(
-        self, vocabulary: str | os.PathLike | Sequence[str], path: str | os.PathLike
-    ) -> None:
+        self,
+        vocabulary: str | os.PathLike | Sequence[str],
+        path: str | os.PathLike,
+        *,
+        overwrite: bool = False,
+    ) -> int:
         """Writes the token vectors of a vocabulary as bilm-tf's `dump_token_embeddings` does.
 
         Args:
-            vocabulary: The words, as for `remember_words`.
+            vocabulary: The words, a list or the path of a file with one a line; `<S>` and `</S>`
+                are boundaries of sentences.
             path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
+            overwrite: Whether to replace an existing file.
+
+        Returns:
+            The number of words.
+
+        Raises:
+            FileExistsError: if the file exists, without `overwrite`.
+            ValueError: if the file is the vocabulary's.
         """
-        words = read_words(vocabulary)
         check_is_no_input(path, [vocabulary])
-        vectors = self._encode(list(map(self._vocabulary_key, words)))
-        write_token_embeddings(path, vectors, words)
+        check_free(path, overwrite)
+        words = read_words(vocabulary)
+        keys = [word if word in (BEGIN, END) else self._key(word) for word in words]
+        write_token_embeddings(path, self._encode(keys), words)
+        return len(words)
 
     def _key(self, token):
         """What a word is cached under: UTF-8 with at least the bytes that the encoder reads."""
         key = token_bytes(token)
         return self.layer.char_encoder.rules.key(key) if self.config.reads_text else key
 
-    def _vocabulary_key(self, word):
-        return word if word in (BEGIN, END) else self._key(word)
-
     def _word_vectors(self, keys):
         check_process()  # before a lock that may have been held when the process was forked
-        cache = self._cache_of_weights()
-        if cache is None or not keys:
-            return self._encode(keys)
-        with cache.lock:
-            if cache is not self._checked_cache:
-                self._check_cache(cache)
-            vectors = cache.fetch(keys, self._encode)
-            # A new cache belongs to the first model that has filled it.
-            self._checked_cache = cache
-            return vectors
+        return self._cache.vectors(keys)
 
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
         """Token vectors float32 `(n, P)` of distinct words, by the model."""
@@ -433,51 +386,10 @@ class Embedder:
         num_words = max((i for i, word in enumerate(words, start=1) if word), default=0)
         if not num_words <= size <= len(words):  # blank lines at the end may be rows or not
             raise ValueError(
-                f"The vocabulary has {num_words:,} words, the model's table {size:,}: give the "
+                f"The vocabulary has {num_words:,} words, the model's table {size:,}: pass the "
                 "words in the order of the table's rows."
             )
         return ids
-
-    def _compile(self):
-        self._sentences = {output: CompiledSentences(self.layer, output) for output in _OUTPUTS}
-
-    def _cache_of_weights(self):
-        """The word cache: an empty one if the layer's weights have changed since the last call."""
-        if self.word_cache is None:
-            return None
-        with self._lock:
-            weights = self._some_weights.run()
-            if weights != self._known_weights:
-                self._known_weights = weights
-                self.word_cache = WordCache(self.word_cache.max_words)
-            return self.word_cache
-
-    def _check_cache(self, cache):
-        """Raises ValueError unless the vectors in the cache, if any, are this model's."""
-        with cache.lock:
-            if cache:
-                self._check_vectors(*cache.latest(_WORDS_TO_COMPARE))
-            rules = self.layer.char_encoder.rules
-            cache.adopt(
-                f"{type(rules).__name__} {self.config.max_characters_per_token}",
-                self._vocabulary_key,
-            )
-
-    def _check_vectors(self, keys, known):
-        width = self.config.projection_dim
-        if known.shape[1] != width:
-            raise ValueError(
-                f"The word cache is of another model: its vectors have {known.shape[1]} numbers, "
-                f"this model's have {width}."
-            )
-        vectors = self._encode(keys)
-        tolerance = _SAME_WORD_TOLERANCE * max(1, np.abs(vectors).max())
-        if not np.allclose(known, vectors, rtol=0, atol=tolerance):
-            words = ", ".join(key if isinstance(key, str) else key.decode() for key in keys)
-            raise ValueError(
-                f"The word cache is of another model: its vectors of {words} are not those of this "
-                "model's token encoder. Give each model a WordCache of its own."
-            )
 
 
 def _words_beside(model):
@@ -488,15 +400,11 @@ def _words_beside(model):
         return read_words(files.vocabulary) if files.vocabulary else None
 
 
-def _joined(pieces, overlap):
-    """The array of a sentence from those of its pieces."""
-    if len(pieces) == 1:
-        return pieces[0]
-    left, right = overlap // 2, overlap - overlap // 2
-    first, *middle, last = pieces
-    first, last = first[..., : first.shape[-2] - left, :], last[..., right:, :]
-    middle = [piece[..., right : piece.shape[-2] - left, :] for piece in middle]
-    return np.concatenate([first, *middle, last], axis=-2)
+def _copy(layer):
+    """A layer with the same weights."""
+    copy = type(layer).from_config(layer.get_config())
+    copy.set_weights(layer.get_weights())
+    return copy
 
 
 def _as_long_as(tokens, array):
@@ -517,13 +425,3 @@ def _is_out_of_memory(error):
     """Whether an error of any backend says that memory is exhausted."""
     text = f"{type(error).__name__} {error}"
     return isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text) is not None
-
-
-def _check_arguments(batch_tokens, max_tokens, overlap):
-    for name, value in (("batch_tokens", batch_tokens), ("max_tokens", max_tokens)):
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
-    if not isinstance(overlap, int) or not 0 <= overlap < max_tokens:
-        raise ValueError(
-            f"overlap must be an integer from 0 to below max_tokens={max_tokens}, got {overlap!r}."
-        )

@@ -1,7 +1,5 @@
 """A text file to a file of vectors, in constant memory; a killed job can be resumed."""
 
-import contextlib
-import ctypes
 import dataclasses
 import hashlib
 import itertools
@@ -9,17 +7,14 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO
 
-from keras_elmo.atomic import check_is_no_input
 from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.embedding.writers import VectorWriter, open_writer
+from keras_elmo.files import check_is_no_input
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, read_records
 from keras_elmo.text.tokens import token_bytes
-
-if TYPE_CHECKING:
-    from keras_elmo.embedding.embedder import Embedder
 
 MAX_REASONS = 20  # the most unreadable lines that a report lists
 
@@ -29,6 +24,7 @@ class EmbeddedFile:
     """What `Embedder.embed_file` reports."""
 
     lines: int = 0  # in the file of vectors, those of earlier runs included
+    was_complete: bool = False  # an earlier run had completed the file, which was left unchanged
     tokens: int = 0  # embedded by this run
     seconds: float = 0.0  # of this run, excluding loading the model
     failed: int = 0  # lines of this run that could not be read; their arrays have no tokens
@@ -48,7 +44,7 @@ class EmbeddedFile:
 
 
 def embed_file(
-    embedder: "Embedder",
+    embedder: Any,
     source: str | os.PathLike[str] | BinaryIO,
     target: str | os.PathLike[str],
     output: str,
@@ -57,13 +53,11 @@ def embed_file(
     max_line_tokens: int,
     **writer_options,
 ) -> EmbeddedFile:
-    """`Embedder.embed_file`; `writer_options` are those of `open_writer`."""
+    """`Embedder.embed_file` of an `embedder`; `writer_options` are those of `open_writer`."""
     settings = {
         "model": fingerprint(embedder),
         "output": output,
         "pooling": pooling,
-        "max_tokens": embedder.max_tokens,
-        "overlap": embedder.overlap,
         "field": field,
         "max_line_tokens": max_line_tokens,
     }
@@ -75,7 +69,7 @@ def embed_file(
     ):
         records = read_records(source, field, max_line_tokens)
         _skip(records, writer, "The text" if num_bytes is None else source)
-        report = EmbeddedFile(lines=writer.num_lines)
+        report = EmbeddedFile(lines=writer.num_lines, was_complete=writer.is_finished)
         start = time.monotonic()
         for block in in_blocks(records, lambda r: len(r.tokens) + 2, embedder.block_tokens):
             tokens = [record.tokens for record in block]
@@ -84,7 +78,6 @@ def embed_file(
                 report.add(record)
             rate = report.tokens / max(time.monotonic() - start, 1e-9)
             bar.update(block[-1].position, f"{report.lines:,} lines, {rate:,.0f} tokens/s")
-            _release_memory()
         if not report.lines:
             writer.write_no_lines(embedder.embed_block([[]], output, pooling)[0])
         writer.finish()
@@ -92,8 +85,8 @@ def embed_file(
     return report
 
 
-def fingerprint(embedder: "Embedder") -> str:
-    """A short hash of all that the vectors of a model depend on."""
+def fingerprint(embedder: Any) -> str:
+    """A short hash of all that the vectors of an `Embedder` depend on."""
     layer = embedder.layer
     config = embedder.config
     words = None if config.reads_text else embedder.vocabulary
@@ -125,10 +118,8 @@ def _skip(records: Iterator[Record], writer: VectorWriter, source):
             f"{source} does not begin with the {writer.num_lines:,} lines that {writer.path} "
             "holds: resume with the same text, or write to another name."
         )
-
-
-def _release_memory():
-    """Returns freed memory to the system: glibc would keep more and more, fragmented."""
-    # Other C libraries, and Windows, have no such function.
-    with contextlib.suppress(AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    if writer.is_finished and next(records, None) is not None:
+        raise ValueError(
+            f"{source} has more lines than the {writer.num_lines:,} of {writer.path}, which is "
+            "complete: replace it with overwrite=True, or write the new lines to another name."
+        )

@@ -6,34 +6,36 @@ import dataclasses
 import functools
 import importlib.util
 import json
+import logging
 import os
 import re
-import shutil
 from collections.abc import Sequence
 
 import numpy as np
 
-from keras_elmo.atomic import (
+from keras_elmo.embedding.blocks import in_blocks
+from keras_elmo.files import (
     PARTIAL,
     atomic_write,
     check_folder,
     check_is_file,
+    discard,
     errors_naming,
-    remove,
     remove_replaced,
     replace,
     sync_to_disk,
 )
-from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.locks import locked_output
-from keras_elmo.text.reader import Record
+from keras_elmo.text.reader import Record, counted
 from keras_elmo.text.tokens import token_bytes
 
 _PART_BYTES = 64 * 2**20
 _LINE_BYTES = 1024  # what a line takes besides its numbers, here and in HDF5
 _ROW_GROUP_BYTES = 16 * 2**20
 _STATE = "keras_elmo"  # where a part says what it holds
+
+_LOG = logging.getLogger("keras_elmo")
 
 
 def open_writer(
@@ -60,14 +62,6 @@ def open_writer(
         raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
     if compression not in (None, "gzip"):
         raise ValueError(f"compression must be None or 'gzip', got {compression!r}.")
-    check_target(path, resume, overwrite)
-    path = os.path.abspath(path)
-    settings = {**settings, "dtype": dtype, "compression": compression}
-    return _WRITERS[_suffix(path)](path, settings, resume)
-
-
-def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool = False) -> None:
-    """Raises an error if `open_writer` would refuse the file; needs no backend."""
     if _suffix(path) not in _WRITERS:
         raise ValueError(
             f"Cannot write vectors to {os.fspath(path)!r}: the name must end in .h5, .hdf5 "
@@ -80,12 +74,14 @@ def check_target(path: str | os.PathLike, resume: bool = False, overwrite: bool 
     check_folder(path)
     path = os.path.abspath(path)
     _check_is_replaceable(path)
-    is_begun = os.path.exists(path) or _part_paths(_parts_folder(path))
-    if is_begun and not (resume or overwrite):
+    is_started = os.path.exists(path) or _part_paths(_parts_folder(path))
+    if is_started and not (resume or overwrite):
         raise FileExistsError(
-            f"{path} exists or was begun. Continue it with resume (--resume), replace it with "
-            "overwrite (--overwrite), or choose another name."
+            f"{path} exists or was started. Continue it with resume=True, replace it with "
+            "overwrite=True, or choose another name."
         )
+    settings = {**settings, "dtype": dtype, "compression": compression}
+    return _WRITERS[_suffix(path)](path, settings, resume)
 
 
 def _check_is_replaceable(path):
@@ -109,11 +105,11 @@ def _check_is_replaceable(path):
         )
 
 
-def stored_lines(path: str | os.PathLike, begun_only: bool = False) -> int:
-    """After how many lines `resume` would continue; 0 if complete and `begun_only`."""
+def stored_lines(path: str | os.PathLike) -> int:
+    """After how many lines `resume` would continue: all of them if the file is complete."""
     path = os.path.abspath(path)
-    parts, is_complete = _WRITERS[_suffix(path)].stored_parts(path)
-    return parts[-1].stop if parts and not (begun_only and is_complete) else 0
+    parts, _ = _WRITERS[_suffix(path)].stored_parts(path)
+    return parts[-1].stop if parts else 0
 
 
 @dataclasses.dataclass
@@ -125,11 +121,6 @@ class Part:
     stop: int  # the line after its last
     digest: str | None  # SHA-256 of the text up to there, `None` for an empty text
     settings: dict  # what the vectors depend on
-
-    @property
-    def end(self) -> tuple[int, str | None, dict]:
-        """What it has in common with another file that ends with the same line."""
-        return self.stop, self.digest, self.settings
 
     @property
     def state(self) -> str:
@@ -148,26 +139,36 @@ class VectorWriter(abc.ABC):
     Attributes:
         num_lines: Lines written, those of earlier runs included.
         digest: SHA-256 of the text of those lines; `None` if there are none.
+        is_finished: Whether an earlier run has completed the output, which is then left unchanged.
     """
 
     def __init__(self, path: str, settings: dict, resume: bool):
         self.path = path
-        self.num_lines, self.digest = 0, None
+        self.num_lines, self.digest, self.is_finished = 0, None, False
         self._settings = settings
         self._folder = _parts_folder(path)
+        self._parts: list[Part] = []
         self._rows: list[tuple[int, Record, np.ndarray]] = []  # of the next part
         self._num_bytes = 0
         with contextlib.ExitStack() as stack:
             stack.enter_context(errors_naming(path, self._folder))
             os.makedirs(self._folder, exist_ok=True)
-            stack.enter_context(locked_output(self._folder, path))
             stack.callback(self._remove_empty_folder)
-            self._parts, self._is_finished = self.stored_parts(path) if resume else ([], False)
-            self._is_clean = False
-            if self._parts:
-                self.num_lines, self.digest, stored_settings = self._parts[-1].end
-                self._check_settings(stored_settings)
+            stack.enter_context(locked_output(self._folder, path))
+            if resume:
+                self._resume()
+            kept = [] if self.is_finished else [part.path for part in self._parts]
+            for name in os.listdir(self._folder):
+                if (part := os.path.join(self._folder, name)) not in kept:
+                    os.unlink(part)
             self._at_end = stack.pop_all()
+
+    def _resume(self):
+        self._parts, self.is_finished = self.stored_parts(self.path)
+        if self._parts:
+            last = self._parts[-1]
+            self.num_lines, self.digest = last.stop, last.digest
+            self._check_settings(last.settings)
 
     def __enter__(self):
         return self
@@ -177,6 +178,10 @@ class VectorWriter(abc.ABC):
             if error is not None:
                 with contextlib.suppress(Exception):  # what went wrong first is raised
                     self._end_part()
+                if self._parts and not self.is_finished:
+                    kept = counted(self._parts[-1].stop, "line")
+                    message = "The vectors of the first %s are kept: resuming continues after them."
+                    _LOG.warning(message, kept)
                 raise error
 
     def _remove_empty_folder(self):
@@ -215,33 +220,20 @@ class VectorWriter(abc.ABC):
             self._add_part([(0, Record([], None, "", 0), vectors)], stop=0, digest=None)
 
     def finish(self) -> None:
-        """Makes the file from the parts, and removes them."""
-        self._end_part()
-        _check_is_replaceable(self.path)  # also what has appeared since
-        if not self._is_finished:
-            self._clean_folder()
-            if self._read_chain(_part_paths(self._folder)) != self._parts:
-                raise ValueError(
-                    f"The parts in {self._folder} were changed meanwhile, perhaps by another "
-                    f"process that writes {self.path}."
-                )
+        """Makes the output from the parts, unless an earlier run did, and removes them."""
+        if not self.is_finished:
+            self._end_part()
+            _check_is_replaceable(self.path)  # also what has appeared since
             replace(self._join(), self.path)
-        remove(self._folder)
+        discard(self._folder)
         remove_replaced(self.path)
 
     @classmethod
     def stored_parts(cls, path: str) -> tuple[list[Part], bool]:
-        """The parts that a run can continue, and whether they are those of the complete file."""
-        begun = cls._read_chain(_part_paths(_parts_folder(path)))
-        try:
-            finished = cls._read_chain(_finished_paths(path))
-        except ValueError:
-            if not begun:
-                raise
-            finished = []  # the file of another program, which is to be replaced
-        # Parts that the complete file has too were left by a kill just before their removal.
-        if begun and begun[-1].end not in [part.end for part in finished]:
-            return begun, False
+        """The parts of an output that was started, or the complete output; and whether it is."""
+        if started := _part_paths(_parts_folder(path)):
+            return cls._read_chain(started), False
+        finished = cls._read_chain(_part_paths(path) or ([path] if os.path.exists(path) else []))
         return finished, bool(finished)
 
     @classmethod
@@ -256,14 +248,13 @@ class VectorWriter(abc.ABC):
             except (OSError, KeyError, TypeError, ValueError) as error:
                 raise ValueError(
                     f"{path} is damaged, or was not written by this version of keras_elmo: it "
-                    "cannot be resumed. Replace it with overwrite (--overwrite), or choose another "
-                    "name."
+                    "cannot be resumed. Replace it with overwrite=True, or choose another name."
                 ) from error
             if parts[-1].start != stop:
                 raise ValueError(
                     f"The parts of the vectors do not follow one another: {path} begins with line "
                     f"{parts[-1].start:,} and the part before it ends before line {stop:,}. "
-                    "Restore the missing part, or begin anew with overwrite (--overwrite)."
+                    "Restore the missing part, or start again with overwrite=True."
                 )
             stop = parts[-1].stop
         return parts
@@ -272,10 +263,9 @@ class VectorWriter(abc.ABC):
         if stored != self._settings:
             names = {*stored, *self._settings}
             names = [name for name in names if stored.get(name) != self._settings.get(name)]
-            names = ["output (--vectors)" if name == "output" else name for name in names]
             raise ValueError(
-                f"{self.path} was made with another {' and another '.join(sorted(names))}: resume "
-                "with the same, replace it with overwrite (--overwrite), or choose another name."
+                f"{self.path} was made with a different {' and a different '.join(sorted(names))}: "
+                "resume with the same, replace it with overwrite=True, or choose another name."
             )
 
     def _end_part(self):
@@ -286,7 +276,6 @@ class VectorWriter(abc.ABC):
             self._add_part(rows, number + 1, record.digest)
 
     def _add_part(self, rows, stop, digest):
-        self._clean_folder()
         path, start = self._part_path(len(self._parts)), self._parts[-1].stop if self._parts else 0
         part = Part(path, start, stop, digest, self._settings)
         with atomic_write(path) as partial:
@@ -295,22 +284,6 @@ class VectorWriter(abc.ABC):
 
     def _part_path(self, number):
         return os.path.join(self._folder, f"part-{number:05}{_suffix(self.path)}")
-
-    def _clean_folder(self):
-        """Once a run: removes what it does not resume, and brings the parts of a complete file."""
-        if self._is_clean:
-            return
-        kept = {part.path for part in self._parts}
-        for name in os.listdir(self._folder):
-            path = os.path.join(self._folder, name)
-            if path not in kept:
-                remove(path)
-        if self._is_finished:
-            for number, part in enumerate(self._parts):
-                path = self._part_path(number)
-                _link(part.path, path)
-                self._parts[number] = dataclasses.replace(part, path=path)
-        self._is_clean, self._is_finished = True, False
 
     @staticmethod
     @abc.abstractmethod
@@ -437,11 +410,6 @@ def _parts_folder(path):
     return os.path.join(folder, f".{name}.parts")
 
 
-def _finished_paths(path):
-    """The files of a complete output, in the order of their lines."""
-    return _part_paths(path) or ([path] if os.path.exists(path) else [])
-
-
 def _part_paths(folder):
     """The parts in a folder, in order; none where there is no folder."""
     if not os.path.isdir(folder):
@@ -449,12 +417,3 @@ def _part_paths(folder):
     names = (name for name in os.listdir(folder) if name.startswith("part-"))
     # By length first: the hundred thousandth has a digit more.
     return [os.path.join(folder, name) for _, name in sorted((len(name), name) for name in names)]
-
-
-def _link(source, target):
-    """Gives a file a second name, or copies it where the file system has no links."""
-    with atomic_write(target) as partial:
-        try:
-            os.link(source, partial)
-        except OSError:
-            shutil.copyfile(source, partial)

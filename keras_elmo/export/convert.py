@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_elmo.atomic import atomic_folder, atomic_write, check_free
 from keras_elmo.export.checks import (
     HALF_PRECISION_TOLERANCE,
     TOLERANCE,
@@ -15,6 +14,7 @@ from keras_elmo.export.checks import (
     unmixed_outputs,
     verified,
 )
+from keras_elmo.files import atomic_folder, atomic_write, check_free
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.hdf5 import write_model
 from keras_elmo.pretrained.locate import ModelSource

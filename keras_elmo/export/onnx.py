@@ -6,8 +6,8 @@ import os
 import keras
 from keras import ops
 
-from keras_elmo.atomic import atomic_write, check_free
 from keras_elmo.export import checks
+from keras_elmo.files import atomic_write, check_free
 from keras_elmo.layers.elmo_layer import ElmoLayer
 
 _ONNX_OPSET = 18

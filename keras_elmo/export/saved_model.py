@@ -2,8 +2,8 @@
 
 import os
 
-from keras_elmo.atomic import atomic_folder
 from keras_elmo.export import checks
+from keras_elmo.files import atomic_folder
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.text.tokens import split_tokens
 

@@ -181,19 +181,43 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         """The vectors of every layer of each direction on its inputs, and the state after."""
         self.check_state(initial_state)
         layers, states = [], []
-        for d, (lstms, x) in enumerate(zip(self.directions, inputs)):
-            outputs, ends = [x], []
-            for i, lstm in enumerate(lstms):
-                x = self._drop(x, training)
-                start = None if initial_state is None else [part[:, d, i] for part in initial_state]
-                y, end = lstm(x, mask=mask, initial_state=start, return_state=True)
-                x = y + x if i > 0 and self.use_skip_connections else y
-                outputs.append(x)
-                ends.append(end)
-            outputs[-1] = self._drop(x, training)
+        for d, x in enumerate(inputs):
+            start = None if initial_state is None else [part[:, d] for part in initial_state]
+            outputs, end = self.read_direction(d, x, mask, start, training)
             layers.append(outputs)
-            states.append(_stack_states(ends))
+            states.append(end)
         return layers, _stack_states(states)
+
+    def read_direction(
+        self,
+        direction: int,
+        tokens: Any,
+        mask: Any = None,
+        initial_state: Sequence | None = None,
+        training: bool | None = False,
+    ) -> tuple[list, tuple]:
+        """Runs the LSTMs of one direction, which depend on the other nowhere.
+
+        Args:
+            direction: 0 for forward, 1 for backward, which reads from the last word to the first.
+            tokens: Token vectors `(B, T, P)`, zeros where masked.
+            mask: Booleans `(B, T)`, or `None`.
+            initial_state: Tuple `(h, c)` of floats `(B, L, ...)`; zeros where `None`.
+            training: Whether to apply the dropout.
+
+        Returns:
+            The vectors of the L + 1 layers, a list of floats `(B, T, P)`, and the state after.
+        """
+        x, outputs, ends = tokens, [tokens], []
+        for i, lstm in enumerate(self.directions[direction]):
+            x = self._drop(x, training)
+            start = None if initial_state is None else [part[:, i] for part in initial_state]
+            y, end = lstm(x, mask=mask, initial_state=start, return_state=True)
+            x = y + x if i > 0 and self.use_skip_connections else y
+            outputs.append(x)
+            ends.append(end)
+        outputs[-1] = self._drop(x, training)
+        return outputs, _stack_states(ends)
 
     def _drop(self, x, training):
         if not training or not self.dropout:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_write
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.pretrained.weight_table import WeightEntry, check_declared_bytes, weight_table
 from keras_elmo.text.lexicon import Lexicon

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
+from keras_elmo.files import atomic_write
 from keras_elmo.text.characters import (
     BEGIN_SENTENCE,
     END_SENTENCE,

@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_write
 from keras_elmo.training.devices import check_same_everywhere, is_first_process
 
 _FORMAT = 2

@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 import filelock
 import numpy as np
 
-from keras_elmo.atomic import atomic_write
+from keras_elmo.files import atomic_write
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import ByteRules
 from keras_elmo.text.reader import Files, TextReport, counted, find_files, open_text, valid_utf8

@@ -11,8 +11,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.atomic import atomic_folder
 from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_folder
 from keras_elmo.pretrained.formats import load_weights
 from keras_elmo.pretrained.hdf5 import read_softmax, variables_and_values
 from keras_elmo.pretrained.locate import ModelSource, locate

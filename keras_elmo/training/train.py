@@ -14,8 +14,8 @@ from typing import Any
 
 import keras
 
-from keras_elmo.atomic import atomic_write
 from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_write
 from keras_elmo.locks import locked_folder
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar

@@ -1,6 +1,5 @@
 """Many sentences at once: the vectors of the layer, whatever the batches."""
 
-import dataclasses
 import logging
 import os
 import pickle
@@ -11,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
-import keras
 import numpy as np
 import pytest
 
@@ -20,12 +18,12 @@ from keras_elmo import (
     ElmoConfig,
     ElmoLayer,
     Embedder,
-    WordCache,
     encode_sentences,
     register_model,
 )
-from keras_elmo.embedding.compiled import CompiledSentences
+from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords
 from keras_elmo.layers import process
+from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.pretrained import registry
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
@@ -159,43 +157,55 @@ def test_tables_and_sentences_in_a_column(method):
 
 
 def test_each_word_is_encoded_once(monkeypatch):
-    encoded = []
+    encoded, run = [], CompiledWords.run
+    monkeypatch.setattr(
+        CompiledWords, "run", lambda s, ids: encoded.append(len(ids)) or run(s, ids)
+    )
     embedder = small()
-    encode = embedder._encode
-    monkeypatch.setattr(embedder, "_encode", lambda keys: encoded.extend(keys) or encode(keys))
     embedder.embed([["a", "b", "a"], ["b", b"a"]])
-    assert encoded == ["<S>", "</S>", b"<UNK>", b"a", b"b"]
+    embedder.embed([["b", "a"]])
+    assert encoded == [4]  # with the two boundaries
     embedder.embed([["c", "a"]])
-    assert encoded[5:] == [b"c"]
-    assert (embedder.word_cache.hits, embedder.word_cache.misses) == (4, 6)
+    assert encoded == [4, 1]
 
 
-def test_long_texts_in_pieces(layers):
-    tokens = SENTENCES[0] * 6
-    whole = small().embed([tokens], "layers")[0]
-    embedder = small(max_tokens=20, overlap=8)
-    pieces = embedder.embed([SENTENCES[0], tokens], "layers")
-    assert_close(pieces[0], layers[0])
-    assert pieces[1].shape == whole.shape
-    # The token vectors know no context; the first half of the first piece has all of its left one.
-    assert_close(pieces[1][0], whole[0])
-    dim = whole.shape[-1] // 2
-    assert_close(pieces[1][:, :16, :dim], whole[:, :16, :dim])
-    assert_close(pieces[1][:, 28:, dim:], whole[:, 28:, dim:])
-    # Each token is of the piece in which it is nearer to the middle.
-    second = small().embed([tokens[12:32]], "layers")[0]
-    assert_close(pieces[1][:, 16:28], second[:, 4:16])
+LONG = [SENTENCES[0] * 6, SENTENCES[0] * 5, ["a"] * 20, SENTENCES[4] * 3, ["the"], []]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 5, 2048])
+@pytest.mark.parametrize("variant", ["default", "noskip", "three_layers", "one_direction"])
+def test_long_texts_are_read_exactly_in_pieces(variant, batch_tokens, monkeypatch):
+    monkeypatch.setattr("keras_elmo.embedding.embedder._PIECE_TOKENS", 16)
+    if variant == "one_direction":
+        config = ElmoConfig(((1, 4),), lstm_dim=8, projection_dim=4, bidirectional=False)
+        elmo = ElmoLayer(None, config=config, output="layers")
+    else:
+        elmo = ElmoLayer(GOLDEN / variant, output="layers")
+    expected = to_numpy(elmo(encode_sentences(LONG, elmo.config.max_characters_per_token)))
+    embedder = Embedder(elmo, batch_tokens=batch_tokens)
+    chosen = {"layers": lambda x: x, "top": lambda x: x[-1], "average": lambda x: x.mean(axis=0)}
+    for output, choose in chosen.items():
+        for array, layers, tokens in zip(embedder.embed(LONG, output), expected, LONG):
+            assert_close(array, choose(layers[:, : len(tokens)]))
+
+
+def test_a_long_text_is_in_memory_a_piece_at_a_time(monkeypatch):
+    sizes, call = [], CompiledFunction.__call__
+    monkeypatch.setattr(
+        CompiledFunction, "__call__", lambda s, *x: sizes.append(x[0].shape) or call(s, *x)
+    )
+    small(batch_tokens=64).embed([["a", "b"] * 500], "top")
+    assert max(np.prod(shape[:2]) for shape in sizes) == 64
 
 
 def test_too_large_a_batch_is_halved(monkeypatch, layers):
-    run = CompiledSentences.run
-    sizes = []
+    run, sizes = CompiledSentences.run, []
 
-    def run_small(self, tokens, lengths):
-        sizes.append(len(tokens))
-        if len(tokens) > 2:
+    def run_small(self, table, sentences, piece):
+        sizes.append(len(sentences))
+        if len(sentences) > 2:
             raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
-        return run(self, tokens, lengths)
+        return run(self, table, sentences, piece)
 
     monkeypatch.setattr(CompiledSentences, "run", run_small)
     embedder = small()
@@ -204,7 +214,7 @@ def test_too_large_a_batch_is_halved(monkeypatch, layers):
     assert sizes == [6, 3, 1, 2, 3, 1, 2]
     assert embedder.batch_tokens < 2048
     monkeypatch.setattr(CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(MemoryError))
-    with pytest.raises(MemoryError, match="piece of 7 tokens: make the Embedder with a smaller"):
+    with pytest.raises(MemoryError, match="for 5 tokens at once: make the Embedder with a smaller"):
         embedder.embed(SENTENCES[:1])
     monkeypatch.setattr(
         CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(KeyError("other"))
@@ -231,7 +241,11 @@ def test_words(tmp_path, monkeypatch):
     assert_close(vectors, tokens[[1, 2, 1]])
     words = ["<S>", "</S>", "<UNK>", "cat", "mat"]
     (tmp_path / "words.txt").write_text("\n".join(words) + "\n")
-    embedder.dump_words(tmp_path / "words.txt", tmp_path / "words.h5")
+    assert embedder.dump_words(tmp_path / "words.txt", tmp_path / "words.h5") == 5
+    with pytest.raises(FileExistsError, match="words.h5 is there already"):
+        embedder.dump_words(words, tmp_path / "words.h5")
+    with pytest.raises(ValueError, match="is read, and would be overwritten"):
+        embedder.dump_words(tmp_path / "words.txt", tmp_path / "words.txt", overwrite=True)
     # bilm-tf's way of use: the file in the place of the character encoder.
     elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
     table = Embedder(elmo, vocabulary=words)
@@ -248,15 +262,6 @@ def test_words(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="vocabulary has 7 words, the model's table 5"):
         Embedder(elmo, vocabulary=[*words, "", "dog"])
     assert Embedder(elmo, vocabulary=[*words, ""]).embed(["cat"])  # a blank line at the end
-    cache = WordCache.from_files(tmp_path / "words.h5", tmp_path / "words.txt")
-    other = small(word_cache=cache)
-    assert cache.misses == 0
-    for one, two in zip(other.embed([["cat", "new"]]), embedder.embed([["cat", "new"]])):
-        assert_close(one, two)
-    assert cache.misses == 1
-    remembered = small()
-    remembered.remember_words(tmp_path / "words.txt")
-    assert len(remembered.word_cache) == 5
 
 
 def test_words_of_a_text_with_blank_lines_and_without_the_unknown_word(tmp_path):
@@ -264,7 +269,7 @@ def test_words_of_a_text_with_blank_lines_and_without_the_unknown_word(tmp_path)
     path = tmp_path / "words.txt"
     for end in ("", "\n"):  # the blank line at the end is a row, too
         path.write_text("mat\n</S>\n\ncat\n<S>\n" + end)
-        embedder.dump_words(path, tmp_path / "words.h5")
+        embedder.dump_words(path, tmp_path / "words.h5", overwrite=bool(end))
         elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
         table = Embedder(elmo, vocabulary=path)
         for text in (["cat", b"mat", "cat"], []):
@@ -272,8 +277,6 @@ def test_words_of_a_text_with_blank_lines_and_without_the_unknown_word(tmp_path)
         assert_close(table.encode_words(["mat"]), embedder.encode_words(["mat"]))
         with pytest.raises(ValueError, match="The word 'dog' is not in the vocabulary"):
             table.embed([["cat", "dog"]])
-        cache = WordCache.from_files(tmp_path / "words.h5", path)
-        assert_close(small(word_cache=cache).embed(["cat dog"])[0], embedder.embed(["cat dog"])[0])
 
 
 def test_half_precision(layers):
@@ -293,9 +296,8 @@ def test_progress(capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"batch_tokens": 0}, "batch_tokens must be an integer of at least 1, got 0"),
-        ({"max_tokens": 8, "overlap": 8}, "overlap must be .* below max_tokens=8, got 8"),
-        ({"word_cache": -1}, "max_words must be an integer of at least 1"),
+        ({"batch_tokens": 0}, "batch_tokens must be an integer of at least 1; got 0"),
+        ({"word_cache": -1}, "word_cache must be an integer of at least 0; got -1"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -319,12 +321,8 @@ def test_bad_requests():
         Embedder(ElmoLayer(TINY, layer_norm=True)).embed([["a"]])
     with pytest.raises(ValueError, match="dtype is set by the ElmoLayer"):
         Embedder(ElmoLayer(TINY), dtype="float16")
-    with pytest.raises(ValueError, match="remembers 0 words, not 4: make it with word_cache=8"):
-        small(word_cache=0).remember_words(["a"])
     words = ElmoConfig(filters=None, vocabulary_size=9, lstm_dim=8, projection_dim=4)
-    with pytest.raises(
-        ValueError, match=r"reads whole words: give the vocabulary \(--vocabulary\)"
-    ):
+    with pytest.raises(ValueError, match="reads whole words: pass vocabulary="):
         Embedder(ElmoLayer(None, config=words))
 
 
@@ -332,7 +330,7 @@ def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path, monkeypatch):
     config = ElmoConfig(filters=None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
     ElmoLayer(None, config=config).export_hdf5(tmp_path)
     words = ["<S>", "</S>", "<UNK>", "cat"]
-    with pytest.raises(ValueError, match=r"put it beside the weights as vocabulary\.txt"):
+    with pytest.raises(ValueError, match=r"put them beside the weights as vocabulary\.txt"):
         Embedder(tmp_path)
     (tmp_path / "vocabulary.txt").write_text("\n".join(words))
     pair = (tmp_path / "options.json", tmp_path / "weights.hdf5")
@@ -343,29 +341,9 @@ def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path, monkeypatch):
         np.testing.assert_array_equal(Embedder(model).embed(["cat dog"])[0], expected)
 
 
-@pytest.mark.parametrize("words", [["<S>", "</S>", "<UNK>"], ["cat", "sat"], ["<UNK>", "cat"]])
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({}, "its vectors of .* are not those of this model's token encoder"),
-        ({"projection_dim": 6}, "its vectors have 6 numbers, this model's have 12"),
-    ],
-)
-def test_a_cache_of_another_model(tmp_path, words, changes, message):
-    keras.utils.set_random_seed(1)
-    config = dataclasses.replace(small().config, **changes)
-    other = Embedder(ElmoLayer(None, config=config))
-    paths = tmp_path / "words.h5", tmp_path / "words.txt"
-    paths[1].write_text("\n".join(words) + "\n")
-    other.dump_words(words, paths[0])
-    assert len(Embedder(other.layer, word_cache=WordCache.from_files(*paths)).word_cache) > 1
-    with pytest.raises(ValueError, match=f"word cache is of another model: {message}"):
-        small(word_cache=WordCache.from_files(*paths))
-
-
 @pytest.mark.parametrize("variant", ["default", "short_words"])
 @pytest.mark.parametrize("character", ["x", "é", "日", "😀"])
-def test_words_cut_at_any_byte(tmp_path, variant, character):
+def test_words_cut_at_any_byte(variant, character):
     embedder = Embedder(GOLDEN / variant)
     width, size = embedder.config.max_characters_per_token, len(character.encode())
     counts = range((width - 8) // size, (width + 12) // size)
@@ -378,22 +356,6 @@ def test_words_cut_at_any_byte(tmp_path, variant, character):
     ids = encode_sentences([words], width)
     expected = to_numpy(embedder.layer.token_encoder(ids))[0, 1:-1]
     assert_close(embedder.encode_words(words), expected)
-    embedder.embed([words])
-    assert embedder.word_cache.misses == 3 + len(set(map(embedder._key, words)))
-    # What is remembered can be written and is met again, whole words of a vocabulary too.
-    paths = tmp_path / "words.h5", tmp_path / "words.txt"
-    embedder.word_cache.save(*paths)
-    caches = [WordCache.from_files(*paths)]
-    paths[1].write_text("\n".join(["<S>", "</S>", "<UNK>", *words]), encoding="utf-8")
-    embedder.dump_words(paths[1], paths[0])
-    caches.append(WordCache.from_files(*paths))
-    again = [Embedder(GOLDEN / variant, word_cache=cache) for cache in caches]
-    again.append(Embedder(GOLDEN / variant))
-    again[-1].remember_words(paths[1])
-    for other in again:
-        misses = other.word_cache.misses
-        assert_close(other.encode_words(words), expected)
-        assert other.word_cache.misses == misses
 
 
 def test_a_block_without_sentences():
@@ -421,106 +383,33 @@ def test_threads_share_an_embedder():
     assert max(differences) < 2e-6
 
 
-def test_an_empty_cache_belongs_to_the_first_model_that_uses_it():
-    keras.utils.set_random_seed(1)
-    cache = WordCache()
-    first, second = small(word_cache=cache), small(word_cache=cache)
-    other = Embedder(ElmoLayer(None, config=first.config), word_cache=cache)
-    vectors = first.embed([["cat"]])[0]
-    np.testing.assert_array_equal(second.embed([["cat"]])[0], vectors)
-    assert cache.misses == 4
-    for use in (other.embed, other.remember_words, other.encode_words):
-        with pytest.raises(ValueError, match="of another model.* Give each model a WordCache of"):
-            use(["dog"])
-    assert len(cache) == 4
+def test_later_weights_of_the_layer_are_not_seen():
+    """Neither those of the words, whose vectors are kept, nor any others."""
+    elmo = ElmoLayer(TINY)
+    embedder, expected = Embedder(elmo), to_numpy(elmo(["the cat"]))[0]
+    assert_close(embedder.embed(["the"])[0][:, :12], expected[:1, :12])
+    for part in (elmo.token_encoder, elmo.bilm, elmo.mixes[0]):
+        part.set_weights([1.5 * weight for weight in part.get_weights()])
+    assert np.abs(to_numpy(elmo(["the cat"]))[0] - expected).max() > 0.01
+    for one in (embedder, pickle.loads(pickle.dumps(embedder))):
+        assert_close(one.embed(["the cat"])[0], expected)
+    assert_close(Embedder(elmo).embed(["the cat"])[0], to_numpy(elmo(["the cat"]))[0])
 
 
-@pytest.mark.parametrize("same_weights", [True, False])
-def test_a_cache_stays_that_of_a_model_that_reads_more_of_a_word(same_weights):
-    keras.utils.set_random_seed(1)
-    cache, owner = WordCache(), small()
-    owner = Embedder(owner.layer, word_cache=cache)
-    width = owner.config.max_characters_per_token
-    longer = width * "x" + "y"
-    expected = [small(word_cache=0).encode_words([word]) for word in (longer, longer[:12])]
-    np.testing.assert_allclose(owner.encode_words([longer]), expected[0], atol=1e-6)
-    config = dataclasses.replace(owner.config, max_characters_per_token=8)
-    other = ElmoLayer(None, config=config)
-    if same_weights:
-        other.set_weights(owner.layer.get_weights())
-    with pytest.raises(ValueError, match="word cache is of another model"):
-        Embedder(other, word_cache=cache)
-    np.testing.assert_allclose(owner.encode_words([longer[:12]]), expected[1], atol=1e-6)
-
-
-@pytest.mark.parametrize("given", [100, None], ids=["own cache", "given cache"])
-def test_words_are_encoded_anew_when_the_weights_change(given):
-    cache = WordCache() if given is None else given
-    embedder = small(word_cache=cache)
-    before, encoder = embedder.embed(["the cat"])[0], embedder.layer.token_encoder
-    if given is None:
-        kept = cache.latest(5)[1]
-    for change in (0.5, 1e-3):  # the smaller is not noticed by comparing vectors
-        encoder.projection.kernel.assign(to_numpy(encoder.projection.kernel.value) * (1 + change))
-        expected = to_numpy(embedder.layer(["the cat"]))[0]
-        assert np.abs(expected - before).max() > 1e-5
-        again = pickle.loads(pickle.dumps(embedder))
-        for one in (embedder, again):
-            assert_close(one.embed(["the cat"])[0], expected)
-        before = expected
-    assert len(embedder.word_cache) == 5
-    lstm = embedder.layer.bilm.forward_lstms[1]
-    lstm.recurrent_kernel.assign(to_numpy(lstm.recurrent_kernel.value) * 1.5)
-    assert_close(embedder.embed(["the cat"])[0], to_numpy(embedder.layer(["the cat"]))[0])
-    if given is None:  # as it may be another Embedder's, too
-        np.testing.assert_array_equal(cache.latest(5)[1], kept)
-
-
-def test_threads_see_new_weights_at_once():
-    """From the first call after the change on, no thread gets a vector of the old weights."""
-    embedder, words = small(), [f"word{i}" for i in range(40)]
-    encoder = embedder.layer.token_encoder
-    for factor in (1.0003, 0.9998, 2.0):
-        embedder.encode_words(words)
-        encoder.projection.kernel.assign(to_numpy(encoder.projection.kernel.value) * factor)
-        expected = Embedder(embedder.layer, word_cache=0).encode_words(words)
-        with ThreadPoolExecutor(8) as threads:
-            found = list(threads.map(lambda _: embedder.encode_words(words), range(16)))
-        assert max(np.abs(one - expected).max() for one in found) < 2e-6
-
-
-def test_models_of_whole_words_have_no_cache(tmp_path):
+def test_models_of_whole_words():
     config = ElmoConfig(filters=None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
     embedder = Embedder(ElmoLayer(None, config=config), vocabulary=["<S>", "</S>", "<UNK>", "cat"])
-    embedder.remember_words(["cat"])
-    assert embedder.word_cache is None
-    table = embedder.layer.token_encoder.embedding
-    table.assign(2 * to_numpy(table.value))
-    np.testing.assert_array_equal(embedder.encode_words(["cat"]), to_numpy(table.value)[3:])
-
-
-def test_a_failed_first_word_does_not_bind_a_cache(monkeypatch):
-    cache = WordCache()
-    first = small(word_cache=cache)
-    other = Embedder(ElmoLayer(None, config=first.config), word_cache=cache)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(other, "_encode", lambda keys: (_ for _ in ()).throw(KeyboardInterrupt))
-        other.embed(["cat"])
-    first.embed(["cat"])
-    with pytest.raises(ValueError, match="of another model"):
-        other.embed(["cat"])
+    table = to_numpy(embedder.layer.token_encoder.embedding.value)
+    np.testing.assert_array_equal(embedder.encode_words(["cat"]), table[3:])
 
 
 def test_pickled():
-    embedder = small(batch_tokens=64, overlap=7)
+    embedder = small(batch_tokens=64, word_cache=7)
     vectors = embedder.embed(SENTENCES)
     again = pickle.loads(pickle.dumps(embedder))
-    assert (again.batch_tokens, again.overlap, again.dtype) == (64, 7, embedder.dtype)
-    misses = again.word_cache.misses
+    assert (again.batch_tokens, again.word_cache, again.dtype) == (64, 7, embedder.dtype)
     for one, other in zip(again.embed(SENTENCES), vectors):
         np.testing.assert_array_equal(one, other)
-    assert again.word_cache.misses == misses
-    assert pickle.loads(pickle.dumps(small(word_cache=0))).word_cache is None
 
 
 def test_shown():

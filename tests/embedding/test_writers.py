@@ -81,8 +81,7 @@ def path(tmp_path, request):
 def no_locks(request, monkeypatch):
     """Writers that are given up, as by a kill, would hold their locks."""
     if "one_process_at_a_time" not in request.node.name:
-        no_lock = lambda *_: contextlib.nullcontext()  # noqa: E731
-        monkeypatch.setattr(writers, "locked_output", no_lock)
+        monkeypatch.setattr(writers, "locked_output", lambda *_: contextlib.nullcontext())
 
 
 @pytest.fixture
@@ -129,7 +128,7 @@ def test_a_run_resumes_after_each_part(path, small_parts):
         assert writer.num_lines == stored_lines(path) == 2 * done
         write_blocks(writer, done + 1)
         assert not path.exists()
-    with pytest.raises(FileExistsError, match="was begun. Continue it with resume"):
+    with pytest.raises(FileExistsError, match="was started. Continue it with resume=True"):
         open_writer(path, SETTINGS)
     with open_writer(path, SETTINGS, resume=True) as writer:
         assert (writer.num_lines, writer.digest) == (8, block(3)[0][-1].digest)
@@ -147,38 +146,27 @@ def test_small_blocks_share_a_part(path):
     assert numbers_in(path) == list(range(6))
 
 
-def test_a_complete_file_can_grow(path, small_parts):
-    """A complete file is left alone if there is nothing new, and replaced whole otherwise."""
-    for stop in (2, 2, 4, 5):
-        before = numbers_in(path) if path.exists() else []
-        modified = path.stat().st_mtime_ns if path.exists() else None
-        with open_writer(path, SETTINGS, resume=True) as writer:
-            assert writer.num_lines == len(before)
-            write_blocks(writer, stop)
-            if before:
-                assert numbers_in(path) == before
-                assert path.stat().st_mtime_ns == modified
-            writer.finish()
-        assert numbers_in(path) == list(range(2 * stop))
-        assert os.listdir(path.parent) == [path.name]
+def test_a_complete_file_is_left_alone(path, small_parts):
+    with open_writer(path, SETTINGS) as writer:
+        write_blocks(writer, 2)
+        writer.finish()
+    modified = path.stat().st_mtime_ns
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        assert writer.is_finished and writer.num_lines == stored_lines(path) == 4
+        writer.finish()
+    assert path.stat().st_mtime_ns == modified
+    assert numbers_in(path) == list(range(4))
+    assert os.listdir(path.parent) == [path.name]
 
 
-def test_growing_without_links(path, small_parts, monkeypatch):
-    def no_links(*_):
-        raise OSError("Operation not supported")
-
-    monkeypatch.setattr(os, "link", no_links)
-    test_a_complete_file_can_grow(path, small_parts)
-
-
-def test_an_error_keeps_the_blocks_before_it(path):
+def test_an_error_keeps_the_blocks_before_it(path, caplog):
     with pytest.raises(RuntimeError), open_writer(path, SETTINGS) as writer:
         write_blocks(writer, 3)
         raise RuntimeError
     assert stored_lines(path) == 6 and not path.exists()
-    with pytest.raises(RuntimeError), open_writer(path, SETTINGS, overwrite=True):
-        raise RuntimeError
-    assert stored_lines(path) == 6
+    assert [one.getMessage() for one in caplog.records] == [
+        "The vectors of the first 6 lines are kept: resuming continues after them."
+    ]
     with open_writer(path, SETTINGS, resume=True) as writer:
         writer.finish()
     assert numbers_in(path) == list(range(6))
@@ -236,7 +224,7 @@ def test_an_existing_file_stays_until_it_is_replaced(path, small_parts, content)
         return [(file.name, file.read_bytes()) for file in files]
 
     before = state()
-    with pytest.raises(FileExistsError, match=r"Continue it with resume .*, or choose another"):
+    with pytest.raises(FileExistsError, match="Continue it with resume=True, .* or choose another"):
         open_writer(path, SETTINGS)
     if content != "ours":
         with pytest.raises(ValueError, match="not .* keras_elmo"):
@@ -345,9 +333,9 @@ def test_a_finished_folder_is_ours(tmp_path, small_parts):
     """With what a kill has left in it."""
     pytest.importorskip("pyarrow")
     path = tmp_path / "v.parquet"
-    for options in ({}, {"overwrite": True}, {"resume": True}):
+    for stop, options in ((2, {}), (4, {"overwrite": True})):
         with open_writer(path, SETTINGS, **options) as writer:
-            write_blocks(writer, 4 if "resume" in options else 2)
+            write_blocks(writer, stop)
             writer.finish()
         (path / ".partial-0a1b.parquet").write_bytes(b"cut off")
     assert numbers_in(path) == list(range(8))
@@ -419,10 +407,6 @@ def test_a_missing_part_is_noticed(path, small_parts, is_complete):
         open_writer(path, SETTINGS, resume=True)
     with pytest.raises(ValueError, match=message):
         stored_lines(path)
-    if not is_complete:
-        with pytest.raises(ValueError, match=message):
-            writer.finish()
-        assert not path.exists()
 
 
 def test_a_damaged_part_is_noticed(path, small_parts):
@@ -447,17 +431,6 @@ def test_one_process_at_a_time_writes_a_file(path, small_parts):
     assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
 
 
-def test_two_processes_that_write_one_file(path, small_parts):
-    """Where there are no locks the second finds parts that it did not write, and says so."""
-    one, other = (open_writer(path, SETTINGS, resume=True) for _ in range(2))
-    write_blocks(one, 2)
-    write_blocks(other, 1)
-    with pytest.raises(ValueError, match="were changed meanwhile, perhaps by another process"):
-        one.finish()
-    other.finish()
-    assert numbers_in(path) == [0, 1]
-
-
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -480,7 +453,7 @@ def child(path, moment):
                 os._exit(9)
             return function(*args, **kwargs)
         return call
-    for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir", "link"):
+    for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir"):
         setattr(os, name, dying(getattr(os, name)))
     h5py.h5o.copy = dying(h5py.h5o.copy)
     with writers.open_writer(path, SETTINGS, resume=True) as writer:
@@ -489,9 +462,11 @@ def child(path, moment):
     os._exit(0)
 
 def kill_at_each_moment(path):
-    with writers.open_writer(path, SETTINGS) as writer:
+    with writers.open_writer(path, SETTINGS) as writer:  # an older output, which is replaced
         write_blocks(writer, 1)
         writer.finish()
+    with writers.open_writer(path, SETTINGS, overwrite=True) as writer:
+        write_blocks(writer, 1)
     done = 2
     for moment in range(1, 100):
         process = os.fork()
@@ -522,7 +497,7 @@ def test_killed_at_any_moment(tmp_path):
     command = [sys.executable, "-c", KILLED, str(tmp_path), os.path.dirname(__file__)]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
-    assert min(map(int, run.stdout.split())) > 10
+    assert min(map(int, run.stdout.split())) > 5
 
 
 def test_errors(tmp_path):
@@ -544,7 +519,7 @@ def test_errors(tmp_path):
 def test_a_missing_pyarrow_is_named_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match="Parquet files need pyarrow: pip install pyarrow"):
-        writers.check_target(tmp_path / "v.parquet")
+        open_writer(tmp_path / "v.parquet", SETTINGS)
 
 
 @pytest.mark.parametrize("is_complete", [False, True])
@@ -554,7 +529,7 @@ def test_other_settings_are_refused(path, small_parts, is_complete):
     if is_complete:
         writer.finish()
     before = sorted(path.parent.rglob("*"))
-    with pytest.raises(ValueError, match="made with another dtype and another model"):
+    with pytest.raises(ValueError, match="made with a different dtype and a different model"):
         open_writer(path, {"model": "n"}, dtype="float16", resume=True)
     assert sorted(path.parent.rglob("*")) == before
 

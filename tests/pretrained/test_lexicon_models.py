@@ -16,7 +16,6 @@ from keras_elmo import (
     Embedder,
     LexiconEncoder,
     TrainingSettings,
-    WordCache,
     convert,
     load_language_model,
     train,
@@ -39,19 +38,6 @@ def same_arrays(found, expected, tolerance=0):
 
 
 # --- Embedder ---------------------------------------------------------------------------------
-
-
-def test_word_cache_is_saved_and_read(tmp_path):
-    embedder = Embedder(MODEL)
-    expected = embedder.embed(SENTENCES)
-    files = tmp_path / "words.h5", tmp_path / "words.txt"
-    embedder.word_cache.save(*files)
-    again = Embedder(MODEL, word_cache=WordCache.from_files(*files))
-    same_arrays(again.embed(SENTENCES), expected, 1e-6)
-    # Those of white space, and the empty one, are no lines of a file.
-    assert again.word_cache.hits and again.word_cache.misses <= 4
-    with pytest.raises(ValueError, match="The word cache is of another model"):
-        Embedder(MANY_LANGUAGES / "char_only", word_cache=WordCache.from_files(*files))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

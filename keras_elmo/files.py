@@ -1,0 +1,185 @@
+"""Files and folders that appear complete, or not at all."""
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike) -> Iterator[str]:
+    """Yields the name of a new file that replaces `path` once the block has succeeded.
+
+    It has the same folder and suffix, and is removed after an error. Content and name are synced to
+    disk, so that a power failure leaves the old file or the new one. A link keeps pointing to the
+    file. Anything that is not a file, such as /dev/null, is refused with FileExistsError.
+
+    >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
+    ...     file.write("{}")
+    """
+    user_path, path = path, os.path.realpath(path)
+    check_is_file(path)
+    check_folder(path)
+    partial = _partial_name(path) + os.path.splitext(path)[1]
+    try:
+        with errors_naming(user_path, partial):
+            yield partial
+            sync_to_disk(partial)
+            os.replace(partial, path)
+            sync_to_disk(os.path.dirname(path))
+    finally:
+        remove(partial)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[str]:
+    """Yields the name of a new folder that becomes `path` once the block has succeeded.
+
+    It is synced to disk, and removed after an error. Missing parent folders are made. With
+    `overwrite` it replaces an existing folder (see `replace`), provided that it has every file and
+    folder of that one.
+    """
+    path = os.path.abspath(path)
+    check_free(path, overwrite)
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise FileExistsError(f"{path} is not a folder that can be replaced: choose another name.")
+    first = path  # of the folders to make
+    while not os.path.lexists(os.path.dirname(first)):
+        first = os.path.dirname(first)
+    check_folder(first)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    partial = _partial_name(path)
+    try:
+        with errors_naming(path, partial):
+            os.mkdir(partial)
+            yield partial
+            for folder, _, names in os.walk(partial):
+                for name in (*names, "."):
+                    sync_to_disk(os.path.join(folder, name))
+            check_free(path, overwrite)
+            if surplus := sorted(_names_below(path) - _names_below(partial)):
+                raise FileExistsError(
+                    f"{path} is not overwritten, since it holds more than an export: "
+                    f"{', '.join(surplus)}."
+                )
+            replace(partial, path)
+            sync_to_disk(os.path.dirname(path))
+    finally:
+        remove(partial)
+
+
+def replace(new: str, old: str) -> None:
+    """Renames a file or folder to a name that may be in use.
+
+    A file is replaced atomically. A folder is first renamed to `.<its name>.replaced`; if a kill
+    leaves that, `remove_replaced` removes it.
+    """
+    if os.path.isdir(new) and os.path.lexists(old):
+        remove_replaced(old)
+        os.rename(old, _replaced_name(old))
+    os.replace(new, old)
+    remove_replaced(old)
+
+
+def discard(path: str) -> None:
+    """Removes a folder, if there is one; after a kill it is there whole, or not at all."""
+    remove_replaced(path)
+    if os.path.lexists(path):
+        os.rename(path, _replaced_name(path))
+        remove_replaced(path)
+
+
+def remove_replaced(path: str) -> None:
+    """Removes what a kill during `replace` or `discard` may have left."""
+    remove(_replaced_name(path))
+
+
+def remove(path: str) -> None:
+    """Removes a file, a link, or a folder with all that is in it; nothing, if there is none."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def sync_to_disk(path: str) -> None:
+    """Syncs a file's content, or the names in a folder, to disk."""
+    is_folder = os.path.isdir(path)
+    # Windows syncs only what is open for writing, and cannot open folders.
+    with contextlib.suppress(OSError) if is_folder else contextlib.nullcontext():
+        descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def errors_naming(path: str | os.PathLike, hidden: str) -> Iterator[None]:
+    """Lets each OSError about a hidden file or folder name `path`, which the user knows."""
+    try:
+        yield
+    except OSError as error:
+        if not str(error.filename).startswith(hidden):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def check_folder(path: str | os.PathLike) -> None:
+    """Raises OSError if the folder of a file to write is missing or cannot be written to."""
+    folder, name = os.path.split(os.path.realpath(path))
+    if not os.path.lexists(folder):
+        raise FileNotFoundError(f"{folder} does not exist: create it before writing {name}.")
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(f"{folder} is not a folder: choose a different one for {name}.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"The folder {folder} cannot be written to: choose a different one for {name}."
+        )
+
+
+def check_is_file(path: str | os.PathLike) -> None:
+    """Raises FileExistsError if `path` exists and is no file: a folder, a device, a broken link."""
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
+
+
+def check_free(path: str | os.PathLike, overwrite: bool) -> None:
+    """Raises FileExistsError if `path` exists and may not be overwritten."""
+    if os.path.lexists(path) and not overwrite:
+        raise FileExistsError(
+            f"{os.fspath(path)} is there already: choose another name, or pass overwrite=True."
+        )
+
+
+def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
+    """Raises ValueError if the output `path` is one of the inputs, of which only paths count."""
+    for source in inputs:
+        is_file = isinstance(source, (str, os.PathLike)) and os.path.exists(source)
+        if is_file and os.path.exists(path) and os.path.samefile(path, source):
+            raise ValueError(
+                f"{os.fspath(path)} is read, and would be overwritten: choose another output."
+            )
+
+
+def _partial_name(path):
+    return os.path.join(os.path.dirname(path), f"{PARTIAL}{uuid.uuid4().hex}")
+
+
+def _replaced_name(path):
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.replaced")
+
+
+def _names_below(folder):
+    """The relative paths of all that is in a folder."""
+    return {
+        os.path.relpath(os.path.join(parent, name), folder)
+        for parent, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    }
