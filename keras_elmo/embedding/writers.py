@@ -144,7 +144,8 @@ class VectorWriter(abc.ABC):
 
     def __init__(self, path: str, settings: dict, resume: bool):
         self.path = path
-        self.num_lines, self.digest, self.is_finished = 0, None, False
+        self.num_lines, self.is_finished = 0, False
+        self.digest: str | None = None
         self._settings = settings
         self._folder = _parts_folder(path)
         self._parts: list[Part] = []

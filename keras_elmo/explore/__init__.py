@@ -15,6 +15,8 @@ from pathlib import Path
 _HOST = "127.0.0.1"
 _SETTINGS = {
     "server.address": _HOST,
+    # Otherwise a page whose host name is made to point here could talk to the server.
+    "server.allowedHosts": _HOST,
     "server.headless": "true",  # no prompt for an e-mail address; the browser is opened here
     "server.fileWatcherType": "none",
     "server.maxUploadSize": "20",
@@ -79,7 +81,7 @@ def _check_port(port):
             probe.bind((_HOST, port))
         except (OSError, OverflowError) as error:
             raise OSError(
-                f"Cannot serve on port {port}: {error}. Choose another with --port."
+                f"Cannot serve on port {port}: {error}. Choose a different port."
             ) from None
 
 
