@@ -144,7 +144,7 @@ def check_folder(path: str | os.PathLike) -> None:
 
 
 def check_is_file(path: str | os.PathLike) -> None:
-    """Raises FileExistsError if `path` exists and is not a file: a folder, a device, a broken link."""
+    """Raises FileExistsError if `path` exists and is a folder, a device or a broken link."""
     if os.path.lexists(path) and not os.path.isfile(path):
         raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
 

@@ -121,7 +121,7 @@ def _check(arguments, parser):
     elif files:
         (arguments.source,) = files
     elif len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):
-        parser.error(f"the file {sentences[0]} does not exist. If that is a sentence, use --input -")
+        parser.error(f"the file {sentences[0]} does not exist. For a sentence, use --input -")
     if arguments.actors and not is_on_ray:
         parser.error("--actors needs --ray")
     if is_on_ray and arguments.source is None:
