@@ -96,7 +96,7 @@ def add_command(commands, common):
     add_number(
         group, "--actors", None, "processes, each with a model (default: one for every two cores)"
     )
-    command.set_defaults(run=_embed, check=_check, options={"output": "--vectors"})
+    command.set_defaults(run=_embed, check=_check, renamed={"output": "--vectors"})
 
 
 def _check(arguments, parser):

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         options = {name: "--" + name.replace("_", "-") for name in vars(arguments)}
-        message = with_options(" ".join(str(error).split()), options | arguments.options)
+        message = with_options(" ".join(str(error).split()), options | arguments.renamed)
         message = message or type(error).__name__
         print(f"keras-elmo: error: {message}", file=sys.stderr)
         return 1
@@ -82,7 +82,7 @@ def _parser():
         parents=[common],
     )
     parser.add_argument("--version", action="version", version=f"keras-elmo {__version__}")
-    parser.set_defaults(needs_keras=True, check=lambda arguments, parser: None, options={})
+    parser.set_defaults(needs_keras=True, check=lambda arguments, parser: None, renamed={})
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_command(commands, common)
