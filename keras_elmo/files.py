@@ -86,7 +86,7 @@ def replace(new: str, old: str) -> None:
 
 
 def discard(path: str) -> None:
-    """Removes a folder, if there is one; after a kill it is there whole, or not at all."""
+    """Removes a folder, if it exists, so that a kill leaves all of it or nothing."""
     remove_replaced(path)
     if os.path.lexists(path):
         os.rename(path, _replaced_name(path))
@@ -99,7 +99,7 @@ def remove_replaced(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file, a link, or a folder with all that is in it; nothing, if there is none."""
+    """Removes a file, a link, or a folder with all that is in it, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
@@ -144,7 +144,7 @@ def check_folder(path: str | os.PathLike) -> None:
 
 
 def check_is_file(path: str | os.PathLike) -> None:
-    """Raises FileExistsError if `path` exists and is no file: a folder, a device, a broken link."""
+    """Raises FileExistsError if `path` exists and is a folder, a device or a broken link."""
     if os.path.lexists(path) and not os.path.isfile(path):
         raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
 

@@ -35,7 +35,7 @@ def add_command(commands, common):
         "--input",
         metavar="FILE",
         help="read sentences from a UTF-8 text file, one a line, plain, .gz, .xz or .jsonl; '-' is "
-        "the standard input, which is also read when there is no sentence",
+        "the standard input, which is also read if no sentence is passed",
     )
     add("--field", help="the field of JSON lines that holds the sentence (default: text)")
     add("--model", default="default", help=MODEL_HELP)
@@ -96,7 +96,7 @@ def add_command(commands, common):
     add_number(
         group, "--actors", None, "processes, each with a model (default: one for every two cores)"
     )
-    command.set_defaults(run=_embed, check=_check, options={"output": "--vectors"})
+    command.set_defaults(run=_embed, check=_check, renamed={"output": "--vectors"})
 
 
 def _check(arguments, parser):
@@ -121,7 +121,7 @@ def _check(arguments, parser):
     elif files:
         (arguments.source,) = files
     elif len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):
-        parser.error(f"there is no file {sentences[0]}. If that is a sentence, use --input -")
+        parser.error(f"the file {sentences[0]} does not exist. For a sentence, use --input -")
     if arguments.actors and not is_on_ray:
         parser.error("--actors needs --ray")
     if is_on_ray and arguments.source is None:

@@ -36,9 +36,9 @@ class CompiledWords:
 class CompiledSentences:
     """Token vectors to an output of `Embedder.embed`: the biLM and the mix of an `ElmoLayer`.
 
-    The two directions of a biLM depend on each other nowhere. So long sentences are read in pieces:
-    the forward LSTMs read them from left to right, the backward LSTMs from right to left, each with
-    the state after the piece before. The result is that of one pass.
+    The two directions of a biLM are independent, so long sentences are read in pieces: by the
+    forward LSTMs from left to right and by the backward LSTMs from right to left, each with the
+    state after its previous piece. The result equals one pass.
     """
 
     def __init__(self, layer: ElmoLayer, output: str):
@@ -85,7 +85,7 @@ class CompiledSentences:
         """The vectors of each sentence of a batch, `(T, D * P)` or `(L + 1, T, D * P)`.
 
         Args:
-            table: Token vectors; the first two are those of the boundaries.
+            table: Token vectors; the first two belong to the boundaries.
             sentences: Rows of the table.
             piece: How many tokens of a sentence are read at once.
         """

@@ -295,7 +295,7 @@ class Embedder:
         Raises:
             FileExistsError: if the target exists or was started, without `resume` or `overwrite`,
                 or a folder in its place is a link or holds other files.
-            FileNotFoundError: if there is no such file or folder.
+            FileNotFoundError: if a file or folder does not exist.
             OSError: if the disk is full. What was embedded is kept for `resume`.
             ValueError: if an argument is invalid, the text or a part is damaged, or what is to be
                 resumed was made from another text or with other settings; if the target is the

@@ -340,7 +340,7 @@ def _copy_part(part, target):
     with h5py.File(part.path, "r") as source:
         for number in range(part.start, part.stop):
             name = str(number).encode()
-            # Three times as fast as `source.copy`; compressed data are copied as they are.
+            # Three times as fast as `source.copy`; compressed data are copied unchanged.
             h5py.h5o.copy(source.id, name, target.id, name)
 
 
@@ -412,7 +412,7 @@ def _parts_folder(path):
 
 
 def _part_paths(folder):
-    """The parts in a folder, in order; none where there is no folder."""
+    """The parts in a folder, in order; none if it does not exist."""
     if not os.path.isdir(folder):
         return []
     names = (name for name in os.listdir(folder) if name.startswith("part-"))

@@ -15,6 +15,8 @@ from pathlib import Path
 _HOST = "127.0.0.1"
 _SETTINGS = {
     "server.address": _HOST,
+    # Otherwise a page whose host name is made to point here could talk to the server.
+    "server.allowedHosts": _HOST,
     "server.headless": "true",  # no prompt for an e-mail address; the browser is opened here
     "server.fileWatcherType": "none",
     "server.maxUploadSize": "20",
@@ -25,12 +27,12 @@ _SETTINGS = {
 
 
 def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True) -> None:
-    """Serves the explorer on this machine alone, at http://127.0.0.1:PORT, until it is interrupted.
+    """Serves the explorer, only on this machine, at http://127.0.0.1:PORT, until interrupted.
 
     Args:
         model: As for `ElmoLayer`. With `"default"` or the folder of a training run, which have a
             softmax, the page also shows how sure the language model is of each word.
-        port: The port. Another one is not tried: two explorers show two models.
+        port: The port; no other one is tried, so two explorers show two models.
         open_browser: Whether to open the page.
 
     Raises:
@@ -79,7 +81,7 @@ def _check_port(port):
             probe.bind((_HOST, port))
         except (OSError, OverflowError) as error:
             raise OSError(
-                f"Cannot serve on port {port}: {error}. Choose another with --port."
+                f"Cannot serve on port {port}: {error}. Choose a different port."
             ) from None
 
 

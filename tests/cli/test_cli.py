@@ -350,7 +350,7 @@ def test_info_of_models_whose_files_are_not_here(capsys, monkeypatch, tmp_path):
     [
         ((), "required: COMMAND"),
         (("embed", "a", "--input", "x"), "not both"),
-        (("embed", "a.txt", "--output", "v.h5"), "there is no file a.txt"),
+        (("embed", "a.txt", "--output", "v.h5"), "the file a.txt does not exist"),
         (("embed", "a", "--dtype", "float16"), "--dtype needs --output"),
         (("embed", __file__), f"is a file: read it with --input {__file__}"),
         (("embed", "a", "--vectors", "layers"), "needs --output"),

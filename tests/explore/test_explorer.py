@@ -240,6 +240,26 @@ def test_the_server_ends_with_the_command(server):
 
 
 @pytest.mark.slow
+def test_a_foreign_host_is_refused(server):
+    """As a browser sends it for a page of a host whose name was made to point to this machine."""
+    port = int(server[1].rpartition(":")[2])
+
+    def status(host):
+        request = (
+            f"GET /_stcore/stream HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(request.encode())
+            return connection.recv(1000).split()[1]
+
+    assert status(f"127.0.0.1:{port}") == b"101"
+    for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}"):
+        assert status(host) == b"403"
+
+
+@pytest.mark.slow
 def test_in_a_browser(server, tmp_path):
     api = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
     chromium = next(filter(os.path.exists, ["/usr/bin/chromium", "/usr/bin/google-chrome"]), None)
