@@ -51,8 +51,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     while not os.path.lexists(os.path.dirname(first)):
         first = os.path.dirname(first)
     check_folder(first)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    partial = _partial_name(path)
+    partial = _partial_name(first)
     try:
         with errors_naming(path, partial):
             os.mkdir(partial)
@@ -66,6 +65,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
                     f"{path} is not overwritten, since it holds more than an export: "
                     f"{', '.join(surplus)}."
                 )
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             replace(partial, path)
             sync_to_disk(os.path.dirname(path))
     finally:
