@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
@@ -129,12 +128,6 @@ def check_model(model: str) -> None:
 def add_overwrite(command, what: str) -> None:
     """Adds the option without which no existing output is replaced."""
     command.add_argument("--overwrite", action="store_true", help=f"replace {what}")
-
-
-def files_of_model(model: str) -> Iterator[Path]:
-    """The files of a model that is a folder or a file, for `check_output`."""
-    path = Path(model).expanduser()
-    return path.rglob("*") if path.is_dir() else iter([path])
 
 
 def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: bool) -> None:

@@ -8,7 +8,6 @@ from keras_elmo.cli.common import (
     add_overwrite,
     check_exists,
     check_output,
-    files_of_model,
     positive,
 )
 from keras_elmo.files import atomic_write
@@ -61,7 +60,7 @@ def _check(arguments, parser):
     check_exists(arguments.model)
     files = find_files(arguments.files)
     if arguments.per_sentence:
-        sources = [*files, *filter(None, [arguments.vocab]), *files_of_model(arguments.model)]
+        sources = [*files, arguments.vocab, arguments.model]
         check_output(arguments.per_sentence, sources, arguments.overwrite)
 
 

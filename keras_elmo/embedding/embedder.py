@@ -112,6 +112,8 @@ class Embedder:
             self.layer = _copy(model)
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
+        source = model.model if isinstance(model, ElmoLayer) else model
+        self.sources = [*(source if isinstance(source, (tuple, list)) else [source]), vocabulary]
         self.dtype: str = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
         self.batch_tokens, self.word_cache, self.progress = batch_tokens, word_cache, progress
@@ -334,9 +336,9 @@ class Embedder:
 
         Raises:
             FileExistsError: if the file exists, without `overwrite`.
-            ValueError: if the file is the vocabulary's.
+            ValueError: if the file is the vocabulary's or the model's.
         """
-        check_is_no_input(path, [vocabulary])
+        check_is_no_input(path, [vocabulary, *self.sources])
         check_free(path, overwrite)
         words = read_words(vocabulary)
         keys = [word if word in (BEGIN, END) else self._key(word) for word in words]

@@ -62,7 +62,7 @@ def embed_file(
         "max_line_tokens": max_line_tokens,
     }
     num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
-    check_is_no_input(target, [source])
+    check_is_no_input(target, [source, *embedder.sources])
     with (
         open_writer(target, settings, **writer_options) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,

@@ -4,6 +4,7 @@ import logging
 import os
 import pickle
 import random
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -232,6 +233,20 @@ def test_files(tmp_path, layers):
             assert_close(file[name][:], layers[i])
     with pytest.raises(FileNotFoundError):
         small().embed_file(tmp_path / "none.txt", target)
+
+
+def test_the_files_of_the_model_are_no_output(tmp_path):
+    (tmp_path / "text.txt").write_text("the cat\n")
+    folder = shutil.copytree(TINY, tmp_path / "model")
+    weights = folder / "weights.hdf5"
+    before = weights.read_bytes()
+    for model in (folder, (folder / "options.json", weights)):
+        embedder = Embedder(model, progress=False)
+        with pytest.raises(ValueError, match="is read, and would be overwritten"):
+            embedder.dump_words(["a"], weights, overwrite=True)
+        with pytest.raises(ValueError, match="is read, and would be overwritten"):
+            embedder.embed_file(tmp_path / "text.txt", weights, overwrite=True)
+    assert weights.read_bytes() == before
 
 
 def test_words(tmp_path, monkeypatch):
