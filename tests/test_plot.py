@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from helpers import TINY, to_numpy
+
+pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+
 from keras_elmo import ElmoLayer, Embedder, WeightedLayerSum, analysis, encode_sentences, plot
 
 FIRST, SECOND = ["The", "bank", "paid", "."], ["He", "sat", "on", "the", "bank", "."]
