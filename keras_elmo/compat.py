@@ -176,7 +176,7 @@ class Elmo(ElmoLayer):
         self.scalar_mix_parameters = scalar_mix_parameters
         for mix in self.mixes if scalar_mix_parameters is not None else ():
             mix.layer_weights.assign(scalar_mix_parameters)
-        self.trainable = self.trainable
+            mix.trainable = False
 
     @ElmoLayer.trainable.setter
     def trainable(self, value):

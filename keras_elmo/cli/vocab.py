@@ -32,13 +32,13 @@ def _vocab(arguments):
 
     index = CorpusIndex.build(arguments.files, show_progress=None)
     words = index.word_counts
-    print(*words.report.lines(), sep="\n")
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )
     vocabulary.write(arguments.output)
     known = 1 - vocabulary.counts(words)[vocabulary.unknown_id] / words.report.tokens
     rarest = words.counts[vocabulary.words[-1].encode()]
+    print(*words.report.lines(), sep="\n")
     print(
         f"Wrote {len(vocabulary):,} of {counted(len(words.counts) + 3, 'word')} to "
         f"{arguments.output}: {known:.2%} of the tokens, the rarest word occurs "

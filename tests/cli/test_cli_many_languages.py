@@ -177,7 +177,10 @@ def test_no_language_model(capsys, tmp_path):
         ):
             code, _, err = run(capsys, *command)
             assert code == 1 and len(err.splitlines()) == 1
-            assert "A model with a lexicon, as those of ELMoForManyLangs, cannot be trained" in err
+            assert (
+                "A model with a lexicon, such as those of ELMoForManyLangs, cannot be trained"
+                in err
+            )
     options = tmp_path / "hdf5" / "options.json"
     assert "lexicon" in json.loads(options.read_text())
     code, _, err = run(capsys, "train", text, "--output", output, "--options", options)

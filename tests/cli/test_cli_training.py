@@ -225,8 +225,8 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     code, _, err = run(capsys, "train", tmp_path / "held_out/*", *common[2:])
     assert code == 1 and "/held_out/bad.gz is damaged" in err
     for arguments, message in (
-        (["--dropout", "1"], "--dropout must be from 0 to below 1, got 1.0"),
-        (["--negatives=-1"], "--negatives must be 0 or a positive integer, got -1"),
+        (["--dropout", "1"], "dropout must be from 0 to below 1, got 1.0"),
+        (["--negatives=-1"], "negatives must be 0 or a positive integer, got -1"),
         (["--epochs", "1", "--steps", "1"], "Pass epochs or steps, not both"),
         (["--warmup-steps", "5"], "--warmup-steps needs --schedule cosine or 'trapezoid'"),
         (["--hosts", "a:1"], "hosts needs process"),

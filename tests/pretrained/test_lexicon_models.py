@@ -194,10 +194,10 @@ WORDS = "<oov>\n<bos>\n<eos>\n<pad>"
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"words": WORDS}, "The lexicon is of another model"),
-        ({"words": None}, "The lexicon is of another model"),
-        ({"characters": None}, "The lexicon is of another model"),
-        ({"max_characters_per_token": 1_000}, "The lexicon is of another model"),
+        ({"words": WORDS}, "The lexicon belongs to a different model"),
+        ({"words": None}, "The lexicon belongs to a different model"),
+        ({"characters": None}, "The lexicon belongs to a different model"),
+        ({"max_characters_per_token": 1_000}, "The lexicon belongs to a different model"),
         ({"max_characters_per_token": -3}, "must be an integer of at least 7, got -3"),
         ({"max_characters_per_token": "9"}, "must be an integer of at least 7, got '9'"),
         ({"words": 5}, "The words of a lexicon's dict must be one string"),
@@ -245,7 +245,7 @@ def test_a_lexicon_where_there_is_none_to_give():
 
 # --- Language models --------------------------------------------------------------------------
 
-NOT_TRAINED = "with a lexicon, as those of ELMoForManyLangs, cannot be trained or evaluated"
+NOT_TRAINED = "with a lexicon, such as those of ELMoForManyLangs, cannot be trained or evaluated"
 
 
 def test_no_language_model(tmp_path, monkeypatch):
