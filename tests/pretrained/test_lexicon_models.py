@@ -249,7 +249,7 @@ NOT_TRAINED = "with a lexicon, such as those of ELMoForManyLangs, cannot be trai
 
 
 def test_no_language_model(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_elmo.training.loading.locate", lambda _: pytest.fail("read"))
+    monkeypatch.setattr("keras_elmo.pretrained.locate.download", lambda _: pytest.fail("read"))
     convert(MODEL, tmp_path / "hdf5")
     config = ElmoLayer(MODEL).config
     with pytest.raises(ValueError, match=NOT_TRAINED):
