@@ -138,7 +138,7 @@ LIMITED = """
 import os, resource, sys
 from pathlib import Path
 import numpy as np
-from keras_elmo.embedding.writers import open_writer, stored_lines
+from keras_elmo.embedding.writers import Hdf5Writer, open_writer
 from keras_elmo.embedding import writers
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.text.reader import Record
@@ -165,11 +165,11 @@ limit(1 << 19)  # less than a part
 fails("part", embed)
 limit(3 << 20)  # more than a part, less than the joined file
 fails("join", embed)
-print(stored_lines(folder / "v.h5"))
+print(Hdf5Writer.stored_parts(str(folder / "v.h5"))[0][-1].stop)
 fails("words", write_token_embeddings, folder / "w.h5", np.ones((1 << 20, 1), "float32"), ["a"])
 limit(resource.RLIM_INFINITY)
 embed(resume=True)
-print(stored_lines(folder / "v.h5"), sorted(os.listdir(folder)))
+print(Hdf5Writer.stored_parts(str(folder / "v.h5"))[0][-1].stop, sorted(os.listdir(folder)))
 """
 
 

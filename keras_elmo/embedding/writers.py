@@ -105,13 +105,6 @@ def _check_is_replaceable(path):
         )
 
 
-def stored_lines(path: str | os.PathLike) -> int:
-    """After how many lines `resume` would continue: all of them if the file is complete."""
-    path = os.path.abspath(path)
-    parts, _ = _WRITERS[_suffix(path)].stored_parts(path)
-    return parts[-1].stop if parts else 0
-
-
 @dataclasses.dataclass
 class Part:
     """A complete file of consecutive lines of a text, and what it stores of itself."""

@@ -4,8 +4,6 @@ import io
 import itertools
 import os
 import re
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +17,7 @@ from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.explore import charts
 from keras_elmo.text.reader import read_records
 from keras_elmo.training.evaluation import Scorer, SentenceScore
+from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.loading import load_language_model
 
 _MOST_TOKENS, _MOST_LINES, _MOST_USES, _MOST_SHOWN = 60, 1000, 200, 12
@@ -172,10 +171,8 @@ def show_language_model(model: str) -> None:
         )
         return
     scores: list[SentenceScore] = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "sentence.txt")
-        path.write_text(" ".join(words) + "\n", encoding="utf-8")
-        scoring.perplexity(path, vocabulary, on_sentence=scores.append)
+    index = CorpusIndex.of_sentences([[word.encode() for word in words]])
+    scoring.perplexity(index, vocabulary, on_sentence=scores.append)
     (score,) = scores
     # Forward predicts the words and the end, backward the words and the begin.
     losses = {"forward": score.forward[: len(words)]}
