@@ -18,7 +18,7 @@ import pytest
 
 import keras_elmo
 from helpers import tensorflow_only
-from keras_elmo import analysis, cli, compat, list_models, plot
+from keras_elmo import analysis, cli, compat, list_models
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.catalog import MANY_LANGUAGES
 
@@ -177,6 +177,9 @@ def test_every_model_of_another_language_is_listed(name):
 
 
 def test_the_api_reference_is_complete():
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    from keras_elmo import plot
+
     reference = "\n".join(text for page, text in PAGES.items() if page.startswith("docs/api/"))
     documented = re.findall(r"^::: (\S+)$", reference, re.MULTILINE)
     public = {f"keras_elmo.{name}" for name in keras_elmo.__all__} - {"keras_elmo.__version__"}
