@@ -28,7 +28,7 @@ class Use(NamedTuple):
 
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The cosine of each vector of one array with each of another, layer by layer.
+    """The cosine of each vector in `first` with each vector in `second`, layer by layer.
 
     Args:
         first: Vectors `(..., T, D)`.
@@ -162,7 +162,7 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
         count: How many; all others where there are fewer.
 
     Returns:
-        For each vector the pairs (index of another, cosine), the greatest cosine first.
+        For each vector, the pairs (index of the other vector, cosine), greatest cosine first.
 
     Example:
 
@@ -180,7 +180,7 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
 
 
 def tokens(sentence: Sentence) -> list[str]:
-    """The tokens of a sentence: those of a list, or a string's, split at ASCII white space."""
+    """The tokens of a sentence: the items of a list, or a string split at ASCII white space."""
     return [x.decode("utf-8", "ignore") if isinstance(x, bytes) else x for x in tokens_of(sentence)]
 
 

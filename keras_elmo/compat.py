@@ -67,7 +67,7 @@ def batch_to_ids(batch: Tokens) -> np.ndarray:
 
 
 def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
-    """Makes the rows of `encode_sentences`, int32 `(B, T + 2, C)`, from those of `batch_to_ids`.
+    """Converts the ids of `batch_to_ids` to those of `encode_sentences`, int32 `(B, T + 2, C)`.
 
     Raises ValueError if they have been added before.
 
@@ -78,7 +78,9 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     """
     ids = np.asarray(ids)
     if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
-        raise ValueError("The ids have rows for the boundaries of sentences already.")
+        raise ValueError(
+            "Expected ids without sentence boundaries, got ids that have them: use them unchanged."
+        )
     return ops.convert_to_numpy(_with_boundaries(ids))
 
 
@@ -150,7 +152,7 @@ class Elmo(ElmoLayer):
     ):
         if vocab_to_cache is not None:
             raise ValueError(
-                "vocab_to_cache must be None: an Embedder caches words by itself, and an "
+                "vocab_to_cache must be None: an Embedder caches words automatically, and an "
                 "ElmoLayer(..., token_embeddings=...) reads the ids of words."
             )
         files: Any = (options_file, weight_file)
@@ -276,7 +278,7 @@ class ElmoEmbedder:
         cuda_device: int = -1,
     ):
         if (options_file is None) != (weight_file is None):
-            raise ValueError("Give both options_file and weight_file, or neither.")
+            raise ValueError("Pass both options_file and weight_file, or neither.")
         model: Any = "original" if options_file is None else (options_file, weight_file)
         self.embedder = embedder.Embedder(model, progress=False)
 

@@ -194,7 +194,7 @@ class ElmoConfig:
             path_or_dict: The path of an options.json, or its content as a dict.
 
         Raises:
-            FileNotFoundError: if there is no such file.
+            FileNotFoundError: if the file does not exist.
             ValueError: if it is not a JSON object of at most 1 MiB, or as `from_dict`.
 
         Example:
@@ -208,10 +208,10 @@ class ElmoConfig:
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> "ElmoConfig":
-        """Reads the options of bilm-tf from what `to_dict` returns; opens no file.
+        """Reads the options of bilm-tf from a dict, as `to_dict` returns it; opens no file.
 
         Raises:
-            ValueError: if it is no dict, or a field is missing, unknown or invalid.
+            ValueError: if it is not a dict, or a field is missing, unknown or invalid.
 
         Example:
 
@@ -288,7 +288,7 @@ class ElmoConfig:
 
     @property
     def reads_text(self) -> bool:
-        """Whether a token is a row of ids, `(B, T + 2, row_width)`, made from the token alone."""
+        """Whether each token is a row of ids, `(B, T + 2, row_width)`, read from its text only."""
         return self.reads_characters or self.has_lexicon
 
     @property
@@ -320,7 +320,7 @@ class ElmoConfig:
 
     @property
     def num_directions(self) -> int:
-        """2 for forward and backward, 1 for forward alone."""
+        """2 for forward and backward, 1 for only forward."""
         return 2 if self.bidirectional else 1
 
     @property
@@ -395,7 +395,7 @@ def _fail_without_lstm(options: dict[str, Any]) -> NoReturn:
                 f"no lstm. Pass {instead}."
             )
     raise ValueError(
-        f"The options have no lstm, so they are not of bilm-tf; found {found:.200}. Pass the "
+        f"Expected bilm-tf's options, with the field lstm; found {found:.200}. Pass the "
         "options.json that belongs to the weights."
     )
 

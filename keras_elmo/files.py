@@ -154,7 +154,7 @@ def check_free(path: str | os.PathLike, overwrite: bool) -> None:
     """Raises FileExistsError if `path` exists and may not be overwritten."""
     if os.path.lexists(path) and not overwrite:
         raise FileExistsError(
-            f"{os.fspath(path)} is there already: choose another name, or pass overwrite=True."
+            f"{os.fspath(path)} exists already: choose a different name, or pass overwrite=True."
         )
 
 
@@ -172,7 +172,7 @@ def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
         files = place.rglob("*") if place.is_dir() else [place]
         if any(file.exists() and file.samefile(path) for file in files):
             raise ValueError(
-                f"{os.fspath(path)} is read, and would be overwritten: choose another output."
+                f"{os.fspath(path)} is an input and would be overwritten: choose another output."
             )
 
 

@@ -40,9 +40,9 @@ def progress_bar(
     """Shows a progress bar on standard error while the block runs.
 
     Args:
-        description: What is done, such as `"embedding"`.
+        description: The name of the task, such as `"embedding"`.
         total: How much there is to do; if given, the remaining time is shown.
-        unit: What is counted, such as `"sentences"`.
+        unit: The unit of `total`, such as `"sentences"`.
         completed: How much was done before.
         shown: Whether to show the bar; `None` shows it if standard error is a terminal.
     """

@@ -49,7 +49,7 @@ def with_options(message: str, options: Mapping[str, str]) -> str:
     `batch_size` becomes `--batch-size`. A plain word without a value, such as "output", stays.
 
     Args:
-        message: Of an error, say.
+        message: The text of an error, for example.
         options: The options by the names of the arguments.
     """
     names = "|".join(sorted(options, key=len, reverse=True))
@@ -75,7 +75,7 @@ def print_table(table: "Table | Columns") -> None:
         def on_broken_pipe(self):
             raise  # rich would end the process with 1
 
-    # Words are shown as they are, [b] and :smile: too.
+    # Words are shown unchanged, including [b] and :smile:.
     Printer(markup=False, emoji=False, highlight=False).print(table)
 
 
@@ -103,7 +103,7 @@ def printed_log() -> Iterator[None]:
 
         def handleError(self, record):
             if isinstance(sys.exc_info()[1], BrokenPipeError):
-                discard_output()  # nobody reads on; the work goes on
+                discard_output()  # the reader has closed the pipe; the work continues
             else:
                 super().handleError(record)
 
@@ -139,10 +139,10 @@ def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: boo
 
 
 def check_exists(model: str) -> None:
-    """Raises FileNotFoundError if there is no file or folder of a language model."""
+    """Raises FileNotFoundError if the file or folder of the language model does not exist."""
     path = language_model_path(model)
     if not path.exists() and find_tf1_checkpoint(path) is None:
         raise FileNotFoundError(
-            f"There is no {model}: expected a training folder, a checkpoint, or a folder with "
+            f"{model} does not exist: expected a training folder, a checkpoint, or a folder with "
             "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."
         )

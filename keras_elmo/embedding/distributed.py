@@ -21,7 +21,7 @@ _USER_ERRORS = {error.__name__: error for error in (FileExistsError, ValueError)
 class EmbeddedShards:
     """What `embed_shards` reports."""
 
-    shards: int = 0  # in the output, those of earlier jobs included
+    shards: int = 0  # in the output, including earlier jobs
     skipped: int = 0  # that were complete already
     lines: int = 0  # in the output
     tokens: int = 0  # embedded by this job
@@ -181,8 +181,8 @@ def _shards(files, folder):
     twice = [name for name, count in names.items() if count > 1]
     if twice:
         raise ValueError(
-            f"There is more than one shard named {twice[0]}: they would be written to the same "
-            "name. Embed one folder at a time."
+            f"Several shards are named {twice[0]}, and would be written to the same output. Embed "
+            "one folder at a time."
         )
     folder = os.path.abspath(folder)
     return {os.path.join(folder, os.path.basename(path) + ".parquet"): path for path in paths}

@@ -49,8 +49,8 @@ class Embedder:
     """Sentences in, word vectors out, as fast as the machine allows.
 
     Each distinct word is encoded from its characters once and cached; sentences are sorted by
-    length and batched by tokens. Vectors do not depend on what else is embedded: they are those of
-    `ElmoLayer`, to a few units in the last place, for sentences of any length.
+    length and batched by tokens. The vectors do not depend on the other sentences: they equal
+    `ElmoLayer`'s to within a few units in the last place, for sentences of any length.
 
     Threads can share an Embedder. Other processes must be spawned, not forked, by
     `multiprocessing.set_start_method("spawn")`; an Embedder can be pickled.
@@ -375,7 +375,7 @@ class Embedder:
         if pooling not in _POOLINGS:
             raise ValueError(f"pooling must be None, 'mean' or 'max'; got {pooling!r}.")
         if output == "mix" and not self.layer.mixes:
-            raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
+            raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:
             raise ValueError(
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "

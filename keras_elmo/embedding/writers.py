@@ -137,7 +137,7 @@ class VectorWriter(abc.ABC):
     statement keeps the blocks before it for a run that resumes; a kill keeps the complete parts.
 
     Attributes:
-        num_lines: Lines written, those of earlier runs included.
+        num_lines: Lines written, including earlier runs.
         digest: SHA-256 of the text of those lines; `None` if there are none.
         is_finished: Whether an earlier run has completed the output, which is then left unchanged.
     """

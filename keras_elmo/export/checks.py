@@ -72,7 +72,7 @@ def check_served(layer: ElmoLayer, what: str) -> None:
     """Raises ValueError unless the layer also mixes and the backend is TensorFlow."""
     check_layer(layer)
     if not layer.mixes:
-        raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
+        raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
             f"{what} is written by TensorFlow: set KERAS_BACKEND=tensorflow, not "

@@ -64,7 +64,7 @@ def convert(
 
 @contextlib.contextmanager
 def _written(layer, output, dtype, overwrite) -> Iterator[str]:
-    """Yields the path of what becomes `output` once the block has succeeded."""
+    """Yields a temporary path, which is renamed to `output` if the block succeeds."""
     if Path(output).suffix.lower() != ".zip":
         with atomic_folder(output, overwrite) as partial:
             write_model(partial, layer.backbone, lexicon=layer.lexicon, dtype=dtype)

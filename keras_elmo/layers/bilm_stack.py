@@ -234,7 +234,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
 
 
 def mask_of_layers(mask: Any, num_layers: int) -> Any:
-    """The mask `(B, num_layers, T)` of the vectors of all layers, from that of tokens `(B, T)`."""
+    """Repeats the mask of the tokens `(B, T)` for each layer: `(B, num_layers, T)`."""
     return ops.repeat(ops.expand_dims(mask, 1), num_layers, axis=1)
 
 

@@ -28,10 +28,10 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         char_embedding_dim: Size of a character's vector.
         activation: `"relu"` or `"tanh"`, after the convolutions.
         num_highway: Number of highway layers.
-        projection_dim: Size of a token's vector. Where it equals the number of filters there is no
-            projection, unless `always_project`.
-        num_characters: Rows of the table of characters; by default those of bytes and marks.
-        always_project: Whether there is a projection in any case.
+        projection_dim: Size of a token's vector. If it equals the number of filters, the
+            projection is omitted, unless `always_project`.
+        num_characters: Number of rows of the character table; by default one per byte and mark.
+        always_project: Whether to project even if the sizes are equal.
 
     Call arguments:
         inputs: Character ids of `encode_sentences`.

@@ -106,7 +106,7 @@ class ElmoLayer(keras.layers.Layer):
         FileNotFoundError: if a file is missing.
         ConnectionError: if a download failed.
         RuntimeError: if the process was forked from one that has a layer.
-        ValueError: if an argument or input is bad, or the weights are not of the architecture.
+        ValueError: if an argument or input is invalid, or the weights do not match the config.
 
     Warns:
         UserWarning: if strings `(B, T)` look like sentences, since each is read as one token.
@@ -495,7 +495,7 @@ def _char_encoder(config, lexicon):
     if not config.has_lexicon:
         return UnicodeCharEncoder(config.max_characters_per_token)
     if lexicon is None:
-        raise ValueError("A config with a lexicon needs it: pass lexicon=, a keras_elmo.Lexicon.")
+        raise ValueError("The config needs a lexicon: pass lexicon=, a keras_elmo.Lexicon.")
     num_words = config.vocabulary_size if config.word_dim else None
     expected = (num_words, config.num_characters, config.max_characters_per_token)
     sizes = [None if x is None else len(x) for x in (lexicon.words, lexicon.characters)]

@@ -31,7 +31,7 @@ class Lexicon(TokenRules):
     A row has the token's place among the words plus 1, if there are words; then, if there are
     characters, the places of its code points plus 1, between two marks and padded. Longer tokens
     are truncated first. Case, digits and Unicode normal forms are kept. A token `"<bos>"` or
-    `"<eos>"` is a boundary wherever it stands.
+    `"<eos>"` is a boundary at any position.
 
     Args:
         words: The words in the order of their ids, `<oov>` among them; `None` for a model that
@@ -127,7 +127,7 @@ class Lexicon(TokenRules):
         """The lexicon of which `to_dict` made `values`."""
         if not isinstance(values, dict) or values.keys() != set(_FIELDS):
             raise ValueError(
-                f"Expected what Lexicon.to_dict makes, a dict of {', '.join(_FIELDS)}; got "
+                f"Expected a dict made by Lexicon.to_dict, with {', '.join(_FIELDS)}; got "
                 f"{values!r:.200}."
             )
         *texts, width = (values[name] for name in _FIELDS)

@@ -126,7 +126,9 @@ class Vocabulary:
         ['<S>', '</S>', '<UNK>', 'the', 'cat']
         """
         if size is not None and size <= len(SPECIALS):
-            raise ValueError(f"A vocabulary of size {size} has no word besides its 3 specials.")
+            raise ValueError(
+                f"The size of a vocabulary must be at least 4, of which 3 are special; got {size}."
+            )
         ranked = sorted(
             (-count, word if isinstance(word, bytes) else word.encode())
             for word, count in counts.items()
@@ -250,8 +252,8 @@ def encode_token_ids(
             line.
 
     Returns:
-        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, that of `<UNK>` for
-        unknown words, with boundaries added and 0 for padding.
+        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, with `<UNK>` in place
+        of unknown words, boundaries added, and 0 for padding.
 
     Raises:
         ValueError: if the vocabulary lacks a special word that is needed or is not UTF-8, a

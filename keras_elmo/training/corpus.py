@@ -37,8 +37,8 @@ class LanguageModelCorpus(TextBatches):
         max_characters_per_token: Characters C of a word; `None` for a model that reads whole words.
         widest_filter: Width of the model's widest convolution over characters, a margin to which
             padding is then trimmed; this changes no result.
-        distinct_words: Whether a batch has the characters of each distinct word once, which is much
-            faster, or those of every position, which a batch split over devices needs.
+        distinct_words: Whether a batch contains the characters of each distinct word once, which is
+            much faster, or of the word at every position, as batches split over devices require.
         bidirectional: Whether there is a backward stream.
         shuffle: Whether sentences are read in a new random order in each pass over the text, or in
             the order of the files.

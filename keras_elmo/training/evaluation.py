@@ -99,7 +99,7 @@ def perplexity(
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if there is no sentence, or the vocabulary's size is not the model's.
+        ValueError: if the text has no sentences, or the vocabulary's size is not the model's.
 
     Example:
 
@@ -139,7 +139,9 @@ def bilm_tf_perplexity(
         total += (losses * weights[:, None]).sum(dtype="float64") / losses.shape[1]
         count += weights.sum(dtype="float64")
     if not count:
-        raise ValueError(f"The text does not fill one step of {batch_size} rows.")
+        raise ValueError(
+            f"The text is too short for one step of {batch_size} rows: use a smaller batch_size."
+        )
     return _exp(total / count), round(count / batch_size)
 
 

@@ -133,7 +133,7 @@ class EvaluationCorpus(TextBatches):
 
 
 class _EvaluationBatches(keras.utils.PyDataset):
-    """The batches of an `EvaluationCorpus`, prefetched, where there is no tf.data."""
+    """The batches of an `EvaluationCorpus`, prefetched without tf.data."""
 
     def __init__(self, corpus):
         super().__init__()

@@ -80,7 +80,7 @@ class CorpusIndex:
 
         Raises:
             FileNotFoundError: if a pattern matches no file.
-            ValueError: if there is no sentence, or a file is damaged.
+            ValueError: if the text has no sentences, or a file is damaged.
         """
         paths = find_files(files)
         path = Path(tempfile.mkdtemp() if folder is None else folder)

@@ -26,8 +26,8 @@ from keras_elmo.training.settings import BFLOAT16_ADAM, LEARNING_RATES, from_opt
 from keras_elmo.training.word_softmax import WordSoftmax
 
 NO_LEXICON = (
-    "A model with a lexicon, such as those of ELMoForManyLangs, cannot be trained or evaluated as "
-    "a language model here: fine-tune it with ElmoLayer(..., trainable_bilm=True)."
+    "A model with a lexicon, such as an ELMoForManyLangs model, cannot be trained or evaluated as "
+    "a language model: fine-tune it with ElmoLayer(..., trainable_bilm=True) instead."
 )
 
 
@@ -39,9 +39,9 @@ def check_no_lexicon(config: ElmoConfig) -> None:
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class BidirectionalLanguageModel(Configured, keras.Model):
-    """Predicts each word from the words before it, and from those behind it.
+    """Predicts each word from the words before it, and from the words after it.
 
-    The layers are those of `ElmoLayer`, with a softmax over the vocabulary on top, shared by both
+    It has the layers of `ElmoLayer`, with a softmax over the vocabulary on top, shared by both
     directions. Targets are among the inputs. The loss is the mean negative log-likelihood of a word
     over both directions, in nats.
 
@@ -147,7 +147,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             return
         self.backbone.build()
         self.softmax.build((None, self.config.projection_dim))
-        # Evaluation has its own state: it must not disturb that of training.
+        # Evaluation has its own state: it must not change the training state.
         self.training_state = CarriedState(self, self.backbone, self.batch_size, "training")
         self.evaluation_state = CarriedState(self, self.backbone, self.batch_size, "evaluation")
         self.built = True
@@ -343,8 +343,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 `load_language_model` and `keras-elmo evaluate` read.
 
         Raises:
-            FileExistsError: if a vocabulary.txt is there already and none is given.
-            ValueError: if a weight is not finite, or the vocabulary is of another size.
+            FileExistsError: if the folder has a vocabulary.txt and `vocabulary` is not given.
+            ValueError: if a weight is not finite, or the vocabulary has a different size.
         """
         path = Path(folder) / "vocabulary.txt"
         if vocabulary is None and path.exists():

@@ -125,7 +125,7 @@ def test_errors(model, tmp_path):
     empty.write_text("\n")
     with pytest.raises(ValueError, match="contain no sentence"):
         perplexity(model, empty, vocabulary())
-    with pytest.raises(ValueError, match="does not fill one step of 500 rows"):
+    with pytest.raises(ValueError, match="is too short for one step of 500 rows"):
         bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=500)
     with pytest.raises(ValueError, match="has 4 words, the model predicts 127"):
         perplexity(model, HELD_OUT, Vocabulary(["<S>", "</S>", "<UNK>", "a"]))
