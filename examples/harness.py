@@ -91,7 +91,7 @@ def share(text):
 
 
 def parse(parser, arguments, alone):
-    """Parses the options; `alone` names the one that uses a saved model instead of training."""
+    """Parses the options; `alone` names the option that uses a saved model instead of training."""
     settings = parser.parse_args(arguments)
     names = ["model"] if getattr(settings, alone) is not None else ["train", "dev", "test"]
     missing = [f"--{name}" for name in names if not vars(settings)[name]]

@@ -45,8 +45,8 @@ class TaskModel(keras.Model):
             raise ValueError("There is nothing to read: no word occurs twice in the training text.")
         if not words and placement == "output":
             raise ValueError(
-                "There is nothing to read at the input: ELMo at the output needs words with "
-                "vectors, such as those of --features glove+elmo."
+                "Expected word vectors at the input, got none: with ELMo only at the output, use "
+                "word vectors as well, for example with --features glove+elmo."
             )
         self.word_table = WordTable(words)
         self.word_dim = word_dim

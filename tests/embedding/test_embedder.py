@@ -399,7 +399,7 @@ def test_threads_share_an_embedder():
 
 
 def test_later_weights_of_the_layer_are_not_seen():
-    """Neither those of the words, whose vectors are kept, nor any others."""
+    """Neither the token vectors, which are cached, nor any others change."""
     elmo = ElmoLayer(TINY)
     embedder, expected = Embedder(elmo), to_numpy(elmo(["the cat"]))[0]
     assert_close(embedder.embed(["the"])[0][:, :12], expected[:1, :12])

@@ -1,4 +1,4 @@
-"""The explorer: what it shows are the numbers of the model."""
+"""The explorer shows the numbers of the model."""
 
 import json
 import os

@@ -53,7 +53,7 @@ def layers_of(model):
 
 
 def size_of(folder):
-    """Bytes of the numbers alone: in so small files HDF5's own are many."""
+    """Bytes of the arrays, without HDF5's own data, which is most of such a small file."""
     with hdf5.open_arrays(folder / "weights.hdf5") as arrays:
         return sum(array.nbytes for array in arrays.values())
 

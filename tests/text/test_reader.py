@@ -82,7 +82,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
 @pytest.mark.parametrize(
     "content, message",
     [
-        ("a b\n".encode("utf-16"), "is UTF-16, or not text: convert it to UTF-8"),
+        ("a b\n".encode("utf-16"), "is UTF-16 or not text: convert it to UTF-8"),
         ("a b\n".encode("utf-16-le"), "is UTF-16"),
         ("a b\n".encode("utf-16-be"), "is UTF-16"),
         (b"a b\rc\rd", "has lines that end in CR without LF"),

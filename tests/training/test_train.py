@@ -314,7 +314,7 @@ def test_a_pattern_may_match_what_the_training_writes(tmp_path):
     assert (tmp_path / "vocabulary.txt").exists()
     again = train(settings(tmp_path, files=pattern, vocabulary=None))
     assert again.history == first.history and again.vocabulary == first.vocabulary
-    deeper = [pattern, str(tmp_path / "*" / "*.txt")]  # that of the model too
+    deeper = [pattern, str(tmp_path / "*" / "*.txt")]  # also the vocabulary of the model
     assert train(settings(tmp_path, files=deeper, vocabulary=None)).history == first.history
     (tmp_path / "text.txt").unlink()
     with pytest.raises(ValueError, match="got only files that a training run wrote: "):
