@@ -17,7 +17,7 @@ def add_command(commands, common):
         parents=[common],
         help="write a model for bilm-tf and AllenNLP, TensorFlow Serving or ONNX",
         description="Writes a model for other programs, reads it back and shows by how much its "
-        "outputs differ from ours. A checkpoint of `train` is written as options.json, "
+        "outputs differ from this package's. A checkpoint of `train` is written as options.json, "
         "weights.hdf5 and softmax.hdf5.",
     )
     command.add_argument(

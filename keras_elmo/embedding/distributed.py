@@ -76,7 +76,7 @@ def embed_shards(
         ImportError: if Ray or pyarrow is not installed.
         RuntimeError: if embedding a shard failed, for example because the disk is full.
         ValueError: if two shards have the same name, a text is damaged, or a shard that is there
-            was made from another text, by another model or with other settings.
+            was created from a different text, with a different model or different settings.
 
     Example:
 

@@ -49,7 +49,7 @@ def open_writer(
 ) -> "VectorWriter":
     """Opens a file of vectors, which appears, or is replaced, when it is complete.
 
-    Until then its parts are in a folder beside it (`.vectors.h5.parts` for `vectors.h5`).
+    Until then its parts are in a folder next to it (`.vectors.h5.parts` for `vectors.h5`).
 
     Args:
         path: Its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a dataset for

@@ -31,11 +31,11 @@ def convert(
 ) -> dict[str, float]:
     """Writes a model as options.json and weights.hdf5, reads it back and compares the two.
 
-    A model with a lexicon has word.dic and char.dic beside them.
+    A model with a lexicon has word.dic and char.dic next to them.
 
     Args:
         model: As for `ElmoLayer`, or an `ElmoLayer`.
-        output: Where to: a folder, which is made with its parents; or a .zip file.
+        output: The output: a folder, which is created with its parents; or a .zip file.
         dtype: `"float32"` or `"float16"`, of the weights.
         overwrite: Whether an earlier export at that place is replaced.
 

@@ -145,7 +145,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         return nan_unless(ops.all(is_valid, axis=-1), x)
 
     def filter_activations(self, characters: Any) -> Any:
-        """How much each filter fires: its activation, the maximum over the characters of a word.
+        """The activation of each filter: its maximum over the characters of a word.
 
         Args:
             characters: int32 `(N, C)`, the ids of words.

@@ -63,7 +63,7 @@ def write_model(
     of `dtype`, and FileExistsError if the folder contains the softmax of a different model.
 
     Args:
-        folder: Where to; made if there is none. Files of those names are replaced.
+        folder: The output folder, created if it does not exist. Files of those names are replaced.
         backbone: A built `Backbone`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
         lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.

@@ -108,29 +108,29 @@ def register_model(
     license: str = "not stated",
     language: str | None = None,
 ) -> PretrainedModel:
-    """Makes a model known by name, for this process.
+    """Registers a model under a name, for this process.
 
     Args:
-        name: The name to give to `ElmoLayer`: letters, digits, - + _ and dots, and at most one /.
+        name: The name to pass to `ElmoLayer`: letters, digits, - + _ and dots, and at most one /.
         location: Folder of its two files, or an archive of them if it ends in .zip, .tar.gz or
-            .tgz: a local path, or an http(s) address.
+            .tgz: a local path, or an http(s) URL.
         description: One line on the model.
-        mirrors: Further addresses of such folders or archives, tried in turn.
+        mirrors: Additional URLs of such folders or archives, tried in order.
         options_file, weights_file: Names of the two files in the folder; in an archive they are
             found.
         config: The architecture, to show it before the files are downloaded.
         weights_bytes, weights_sha256: Size and sha256 of the weights file or archive, to check a
             download.
-        tokenization: How text is to be split for it.
-        license: Terms of the weights.
+        tokenization: How to split text for the model.
+        license: License of the weights.
         language: ISO 639 code of its language, by which `list_models` finds it.
 
     Returns:
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken or has other characters, an address is not http(s), or
-            there are mirrors of a local path.
+        ValueError: if the name is taken or has invalid characters, a URL is not http(s), or
+            mirrors are given for a local path.
 
     Example:
 

@@ -38,14 +38,14 @@ class Lexicon(TokenRules):
             reads none.
         characters: The code points in the order of their ids, with `<bos>`, `<eos>`, `<oov>`,
             `<pad>`, `<bow>` and `<eow>`; `None` for a model that reads none.
-        max_characters_per_token: Characters of a token, its two marks included.
+        max_characters_per_token: Characters of a token, including its two marks.
 
     Attributes:
         words, characters: Lists of `str`, or `None`.
 
     Raises:
-        ValueError: if a mark is missing, a line of the files could not hold an entry, there are
-            neither words nor characters, or `max_characters_per_token` is too small.
+        ValueError: if a mark is missing, an entry cannot be written on a line of the files, both
+            words and characters are `None`, or `max_characters_per_token` is too small.
 
     Example:
 
@@ -89,7 +89,7 @@ class Lexicon(TokenRules):
         characters: bool = True,
         max_characters_per_token: int = 50,
     ) -> "Lexicon":
-        """Reads word.dic and char.dic, of which each line is an entry, a tab and its id.
+        """Reads word.dic and char.dic; each line has an entry, a tab and its id.
 
         Args:
             folder: The folder of both.

@@ -1,4 +1,4 @@
-"""Reading text files of one tokenized sentence a line, plain, compressed or JSON lines."""
+"""Reading text files of one tokenized sentence per line, plain, compressed or JSON lines."""
 
 import codecs
 import contextlib

@@ -27,7 +27,7 @@ class EvaluationCorpus(TextBatches):
     Args:
         files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
         unroll_steps: Words T of a window. Changes no result; shorter windows have less padding.
-        max_sentences: Read only so many sentences; `None` for all.
+        max_sentences: Read only this many sentences; `None` for all.
         carry_state: Whether to read as bilm-tf's test does instead: sentences follow one another in
             a row, the LSTM state is carried from each to the next, and what is left when one row
             runs out is not scored.
@@ -38,7 +38,7 @@ class EvaluationCorpus(TextBatches):
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if an argument is bad, or the text has no sentence.
+        ValueError: if an argument is invalid, or the text has no sentence.
 
     Example:
 

@@ -71,7 +71,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         List of one float tensor `(B, T, P)` for each direction: the top layer.
 
     Raises:
-        ValueError: if an argument is bad, or a batch is not of this batch size.
+        ValueError: if an argument is invalid, or a batch is not of this batch size.
 
     Example:
 
@@ -154,7 +154,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether training compares each word with a sample of the others, not with all."""
+        """Whether training compares each word with a sample of the other words, not with all."""
         n = self.num_negative_samples
         return n is not None and n < self.vocabulary_size
 
@@ -183,7 +183,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
     def run(
         self, inputs: dict[str, Any], streams: list[Any], state: tuple[Any, Any], training: bool
     ) -> tuple[list[Any], tuple[Any, Any]]:
-        """Reads a batch, of which `streams` are the token vectors, from a state (h, c) on.
+        """Runs the LSTMs on the token vectors `streams` of a batch, starting from a state (h, c).
 
         Returns what `call` does, and the state after the batch.
         """
@@ -337,9 +337,9 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax.
 
         Args:
-            folder: Where to write; made if it does not exist. Files options.json, weights.hdf5 and
-                softmax.hdf5 (`softmax/W` (V, P) and `softmax/b` (V,)) are replaced.
-            vocabulary: The model's `Vocabulary`, for a vocabulary.txt beside them, which
+            folder: The output folder, created if it does not exist. Existing files options.json,
+                weights.hdf5 and softmax.hdf5 (`softmax/W` (V, P), `softmax/b` (V,)) are replaced.
+            vocabulary: The model's `Vocabulary`, for a vocabulary.txt next to them, which
                 `load_language_model` and `keras-elmo evaluate` read.
 
         Raises:

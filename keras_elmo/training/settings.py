@@ -100,7 +100,7 @@ class TrainingSettings:
     """
 
     files: Files = _setting(
-        "Text of one tokenized sentence a line (plain, .gz or .xz): paths or glob patterns.",
+        "Text of one tokenized sentence per line (plain, .gz or .xz): paths or glob patterns.",
         dataclasses.MISSING,
         may_change=True,  # the text that they hold may not
     )
@@ -226,7 +226,7 @@ class TrainingSettings:
         "Keras dtype policy (default: Keras' own, float32 unless set).",
         choices=("float32", "mixed_bfloat16", "bfloat16", "mixed_float16"),
     )
-    tensorboard: bool = _setting("Log for TensorBoard too.", False, may_change=True)
+    tensorboard: bool = _setting("Also log for TensorBoard.", False, may_change=True)
 
     def __post_init__(self):
         for field in SETTINGS.values():

@@ -76,11 +76,11 @@ def train(
 ) -> TrainingResult:
     """Trains a language model, or resumes a training run that was stopped.
 
-    Indexes the corpus, makes the vocabulary, trains with checkpoints and reports, evaluates, and
+    Indexes the corpus, builds the vocabulary, trains with checkpoints and reports, evaluates, and
     exports the model. Called again with the same settings, it ends with the same weights as a
     training run that was never stopped. Logs to the logger `keras_elmo`.
 
-    Written to `settings.output`: `index/` (the text as ids, 4 bytes a token), `checkpoints/`,
+    Written to `settings.output`: `index/` (the text as ids, 4 bytes per token), `checkpoints/`,
     `log.csv` (a row for each report), `vocabulary.txt`, `training.json` (the settings) and `model/`
     (options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt).
 

@@ -222,7 +222,7 @@ def test_several_files_are_no_sentences(capsys, tmp_path):
         (tmp_path / name).touch()
     names = [str(tmp_path / name) for name in "ab"]
     err = wrong_usage(capsys, "embed", *names, "--output", str(tmp_path / "v.h5"))
-    assert f"--input {names[0]}; or many with --ray" in err
+    assert f"--input {names[0]}, or many with --ray" in err
     assert not (tmp_path / "v.h5").exists()
 
 

@@ -345,7 +345,7 @@ def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path, monkeypatch):
     config = ElmoConfig(filters=None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
     ElmoLayer(None, config=config).export_hdf5(tmp_path)
     words = ["<S>", "</S>", "<UNK>", "cat"]
-    with pytest.raises(ValueError, match=r"put them beside the weights as vocabulary\.txt"):
+    with pytest.raises(ValueError, match=r"put them next to the weights as vocabulary\.txt"):
         Embedder(tmp_path)
     (tmp_path / "vocabulary.txt").write_text("\n".join(words))
     pair = (tmp_path / "options.json", tmp_path / "weights.hdf5")

@@ -131,7 +131,7 @@ def test_uses_of_a_word(page):
     app = done(app.selectbox[0].set_value("token vectors"))
     np.testing.assert_allclose(app.dataframe[0].value.cosine[0], 1, atol=1)
     app = typed(app, "Word", "shore")
-    assert "none of the 4 sentences" in app.error[0].value.replace("\\", "")
+    assert "not occur in the 4 sentences" in app.error[0].value.replace("\\", "")
     app = typed(typed(app, "Word", "bank"), "Sentences, one a line", "A bank .")
     assert "occurs only once" in app.info[0].value
 
