@@ -9,8 +9,9 @@ def add_command(commands, common):
         "dump-words",
         parents=[common],
         help="write the token vectors of a vocabulary",
-        description="Computes the token vectors of a vocabulary with the character encoder and writes "
-        "them, as bilm-tf's dump_token_embeddings does: for ElmoLayer(token_embeddings=...).",
+        description="Writes the vectors that the character encoder computes for the words of a "
+        "vocabulary, as bilm-tf's dump_token_embeddings does: for "
+        "ElmoLayer(token_embeddings=...).",
     )
     command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word per line")
     command.add_argument("--output", required=True, metavar="FILE.h5")

@@ -48,8 +48,8 @@ def add_command(commands, common):
         "--bilm-tf",
         action="store_true",
         help="compute the perplexity as bilm-tf's own test does: the state is carried from "
-        "sentence to sentence, the last, incomplete window is dropped, and the batch size is 256 (unlike in "
-        "bilm-tf, blank lines are skipped, and only ASCII white space separates tokens)",
+        "sentence to sentence, the last, incomplete window is dropped, and the batch size is 256 "
+        "(unlike in bilm-tf, blank lines are skipped, and only ASCII white space separates tokens)",
     )
     command.set_defaults(check=_check, run=_evaluate, renamed={"vocabulary": "--vocab"})
 
