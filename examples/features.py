@@ -218,7 +218,7 @@ class SentenceBatches:
         labels: For each sentence a class, or the classes of its tokens, which are padded with -1;
             or `None`.
         layers: The sentences' `CachedLayers`, or `None`.
-        elmo: The `ElmoLayer` to compute the layers with where there are none, or `None`.
+        elmo: The `ElmoLayer` to compute layers that are not cached, or `None`.
         characters: Whether to include the characters.
         batch_size: Sentences in a batch.
         rows: Which of the sentences to take; all of them where `None`.

@@ -234,7 +234,7 @@ def read_runs(output):
 
 
 def identity(settings):
-    """What makes runs comparable: options, the backend, and hashes in place of file names."""
+    """Identifies comparable runs: options, the backend, and hashes in place of file names."""
     free = (
         "features",
         "seeds",

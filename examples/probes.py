@@ -1,4 +1,4 @@
-"""What each layer of a biLM knows: parts of speech, senses, neighbors. Peters et al. 2018, 5.3.
+"""Probes each layer of a biLM: parts of speech, senses, neighbors. Peters et al. 2018, 5.3.
 
     python examples/probes.py pos --train en_ewt-ud-train.conllu --dev en_ewt-ud-dev.conllu \
         --test en_ewt-ud-test.conllu

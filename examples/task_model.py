@@ -117,7 +117,7 @@ class TaskModel(keras.Model):
         self.built = True
 
     def read(self, inputs, mask, layer=None, training=None, further=None):
-        """What the first layer of the task makes of a sentence, ELMo at its input and output.
+        """The output of the task's first layer for a sentence, with ELMo at its input and output.
 
         Without a layer: the vectors of the words, further ones, and ELMo's.
         """

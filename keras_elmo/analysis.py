@@ -1,4 +1,4 @@
-"""What can be seen in the vectors of words: their cosines, planes and neighbors. NumPy only."""
+"""Analyses of word vectors: cosines, planes and neighbors. NumPy only."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

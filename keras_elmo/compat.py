@@ -240,7 +240,7 @@ class Elmo(ElmoLayer):
 
     @classmethod
     def from_config(cls, config):
-        # A saved model may come from anybody: it names nothing to be opened or fetched.
+        # A saved model may be untrusted: it must not name a file to open or download.
         config = {**config, "options_file": None, "weight_file": None}
         return super().from_config({"config": None, **config})
 

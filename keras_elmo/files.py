@@ -95,7 +95,7 @@ def discard(path: str) -> None:
 
 
 def remove_replaced(path: str) -> None:
-    """Removes what a kill during `replace` or `discard` may have left."""
+    """Removes leftovers of a kill during `replace` or `discard`."""
     remove(_replaced_name(path))
 
 
@@ -111,7 +111,7 @@ def remove(path: str) -> None:
 def sync_to_disk(path: str) -> None:
     """Syncs a file's content, or the names in a folder, to disk."""
     is_folder = os.path.isdir(path)
-    # Windows syncs only what is open for writing, and cannot open folders.
+    # Windows syncs only files that are open for writing, and cannot open folders.
     with contextlib.suppress(OSError) if is_folder else contextlib.nullcontext():
         descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
         try:

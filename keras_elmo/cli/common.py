@@ -1,4 +1,4 @@
-"""What several commands share: options, the help for a model, tables, the log, early checks."""
+"""Shared code of the commands: options, the help for a model, tables, the log, early checks."""
 
 import argparse
 import contextlib
@@ -87,13 +87,13 @@ def print_differences(output: str, original: str, differences: dict[str, float])
 
 
 def discard_output() -> None:
-    """Sends what is printed from now on nowhere, after its reader has closed the pipe."""
+    """Discards further output, after its reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def printed_log() -> Iterator[None]:
-    """Prints what the library logs in the block."""
+    """Prints the log of the library in the block."""
 
     class Printer(logging.StreamHandler):
         def emit(self, record):
@@ -119,7 +119,7 @@ def printed_log() -> Iterator[None]:
 
 
 def check_model(model: str) -> None:
-    """Raises what is wrong with the name or the files of a model; fetches nothing."""
+    """Raises an error if the name or the files of a model are invalid; downloads nothing."""
     if model not in list_models() and not model.startswith(HUB):
         with locate(model):
             pass
@@ -131,7 +131,7 @@ def add_overwrite(command, what: str) -> None:
 
 
 def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: bool) -> None:
-    """Raises what keeps an output from being written: its folder, an input, or what is there."""
+    """Raises an error if an output cannot be written: its folder, an input, an existing file."""
     check_is_file(path)
     check_folder(path)
     check_is_no_input(path, sources)

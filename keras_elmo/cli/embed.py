@@ -183,7 +183,7 @@ def _embed_to_terminal(arguments):
 
 
 def _first_sentences(records):
-    """As many records as are shown: a table of all words of a book helps nobody."""
+    """The records that are shown: a table of all words of a book would be useless."""
     shown, num_words = [], 0
     for record in itertools.islice(records, _MAX_SHOWN):
         shown.append(record)

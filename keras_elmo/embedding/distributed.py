@@ -19,7 +19,7 @@ _USER_ERRORS = {error.__name__: error for error in (FileExistsError, ValueError)
 
 @dataclasses.dataclass
 class EmbeddedShards:
-    """What `embed_shards` reports."""
+    """The report of `embed_shards`."""
 
     shards: int = 0  # in the output, including earlier jobs
     skipped: int = 0  # that were complete already
@@ -190,7 +190,7 @@ def _shards(files, folder):
 
 def _ray():
     try:
-        import pyarrow  # noqa: F401 (what the output needs)
+        import pyarrow  # noqa: F401 (needed for the output)
         import ray
     except ImportError:
         raise ImportError("Embedding on a cluster needs: pip install ray pyarrow") from None

@@ -346,7 +346,7 @@ class Embedder:
         return len(words)
 
     def _key(self, token):
-        """What a word is cached under: UTF-8 with at least the bytes that the encoder reads."""
+        """The cache key of a word: UTF-8 with at least the bytes that the encoder reads."""
         key = token_bytes(token)
         return self.layer.char_encoder.rules.key(key) if self.config.reads_text else key
 

@@ -21,7 +21,7 @@ MAX_REASONS = 20  # the most unreadable lines that a report lists
 
 @dataclasses.dataclass
 class EmbeddedFile:
-    """What `Embedder.embed_file` reports."""
+    """The report of `Embedder.embed_file`."""
 
     lines: int = 0  # in the file of vectors, including earlier runs
     was_complete: bool = False  # an earlier run had completed the file, which was left unchanged

@@ -1,4 +1,4 @@
-"""What the explorer shows. Streamlit calls `show` again at each change of an input."""
+"""The views of the explorer. Streamlit calls `show` again at each change of an input."""
 
 import io
 import itertools

@@ -1,4 +1,4 @@
-"""What all exports share: the layers that can be exported, their outputs, and the comparison."""
+"""Shared by all exports: the layers that can be exported, their outputs, and the comparison."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -92,7 +92,7 @@ def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
 
 
 def unmixed_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
-    """Of `layer_outputs`, those that depend on no mix."""
+    """The `layer_outputs` that do not depend on a mix."""
     layers, _ = layer.every_layer(sentence_ids(layer))
     named = _named_layers(layer.config, layers)
     return {name: ops.convert_to_numpy(ops.cast(x, "float32")) for name, x in named.items()}

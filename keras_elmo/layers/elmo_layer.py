@@ -475,7 +475,7 @@ class ElmoLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # A saved model may come from anybody: it names nothing to be opened or fetched.
+        # A saved model may be untrusted: it must not name a file to open or download.
         for name in ("model", "token_embeddings"):
             if config.get(name) is not None:
                 raise ValueError(

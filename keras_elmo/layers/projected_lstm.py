@@ -128,7 +128,7 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
 
     @property
     def spec(self) -> LSTMSpec:
-        """What describes the recurrence next to the weights."""
+        """The properties of the recurrence except its weights."""
         return LSTMSpec(
             self.cell_clip, self.proj_clip, self.reverse, self.compute_dtype, self.state_dtype
         )

@@ -1,4 +1,4 @@
-"""What layers with a state (h, c) have in common."""
+"""Shared code of layers with a state (h, c)."""
 
 from collections.abc import Sequence
 from typing import Any

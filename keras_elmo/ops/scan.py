@@ -17,7 +17,7 @@ def scan(
 ) -> tuple[tuple, tuple]:
     """Runs `step` over the first axis of `inputs`, which is time.
 
-    `keras.ops.scan` wants outputs shaped like the carry on TensorFlow, hence this one.
+    `keras.ops.scan` requires outputs shaped like the carry on TensorFlow; this one does not.
 
     Args:
         step: Function `(spec, carry, inputs at one time, constants) -> (new carry, outputs)`, with

@@ -1,4 +1,4 @@
-"""What is known of the published models of other languages: plain data for `registry.py`."""
+"""Data about the published models of other languages, for `registry.py`."""
 
 NLPL = "http://vectors.nlpl.eu/repository"
 """Base address of the NLPL word embeddings repository, whose addresses are for life."""

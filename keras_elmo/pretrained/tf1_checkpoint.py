@@ -85,7 +85,7 @@ def _tf1_name(name, config, found):
     if not name.startswith("RNN_"):
         return f"lm/{name}"
     direction, _, _, cell, _, part = name.split("/")
-    # bilm-tf names the direction only where there are two.
+    # bilm-tf names the direction only if the model has two.
     scope = f"lm/{direction}/rnn" if config.bidirectional else "lm/rnn"
     several = f"{scope}/multi_rnn_cell/cell_{cell[4:]}/lstm_cell/{_LSTM_PARTS[part]}"
     # A single layer is not wrapped.

@@ -61,7 +61,7 @@ def count_parameters(config: ElmoConfig) -> int:
 
 
 def check_size(what: str, count: int) -> None:
-    """Raises ValueError if a config asks for more than 2**30 numbers: it may come from anybody.
+    """Raises ValueError if a config asks for more than 2**30 numbers: it may be untrusted.
 
     Each of its options may be plausible by itself. The paper's model has a tenth of that number.
     """

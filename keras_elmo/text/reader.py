@@ -55,7 +55,7 @@ class TextReport:
         return self.tokens + self.sentences
 
     def lines(self) -> list[str]:
-        """What was read, and what was odd about it, to print."""
+        """A summary of the text and its anomalies, to print."""
         sizes = ((self.files, "file"), (self.sentences, "sentence"), (self.tokens, "token"))
         head = f"Corpus: {', '.join(counted(*size) for size in sizes)}"
         return [head, *(f"        {oddity}" for oddity in self.oddities())]

@@ -203,7 +203,7 @@ class Vocabulary:
 
 @dataclasses.dataclass
 class WordCounts:
-    """How often each word, as UTF-8 `bytes`, occurs in a corpus, and what was read."""
+    """How often each word, as UTF-8 `bytes`, occurs in a corpus, and a report of the text."""
 
     counts: collections.Counter
     report: TextReport
@@ -273,7 +273,7 @@ def encode_token_ids(
 def rows_of_ids(
     sentences: Iterable[Iterable[str | bytes]], ids: Mapping[bytes | str, int]
 ) -> np.ndarray:
-    """What `encode_token_ids` returns, given an `id_table`."""
+    """The result of `encode_token_ids`, computed with an `id_table`."""
     lists = list(map(checked_tokens, sentences))
     keys = (token_bytes(token) for tokens in lists for token in tokens)
     values = np.array(word_places(keys, ids), np.int32) + 1
@@ -325,7 +325,7 @@ def word_places(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> 
 
 
 def unused_lines(words: Sequence[str]) -> str:
-    """What to remove from the vocabulary of a new model: lines that no text can use; "" if none.
+    """The lines to remove from a new model's vocabulary, which no text can use; "" if none.
 
     A model that was trained with such lines has rows for them, and keeps them.
     """

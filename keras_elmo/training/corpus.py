@@ -47,7 +47,7 @@ class LanguageModelCorpus(TextBatches):
 
     Iterating gives one epoch, the first `batches_per_epoch` batches, as dicts of NumPy arrays:
         - `token_ids`, `next_token_id`: int32 `(B, T)`, and the same with `_reverse` for the
-          backward stream. The input, and what is to be predicted from it.
+          backward stream. The input and its targets.
         - `word_characters` int32 `(U, C)` of the distinct words, and `word_index`,
           `word_index_reverse` int32 `(B, T)` into them; or with `distinct_words=False`
           `tokens_characters`, `tokens_characters_reverse` int32 `(B, T, C)`.

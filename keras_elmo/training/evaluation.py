@@ -204,7 +204,7 @@ class Scorer(keras.Model):
         max_sentences: int | None = None,
         on_sentence: Callable[[SentenceScore], Any] | None = None,
     ) -> PerplexityReport:
-        """What the function `perplexity` returns."""
+        """The result of the function `perplexity`."""
         corpus = self.corpus(files, vocabulary, max_sentences=max_sentences)
         totals = np.zeros(self.language_model.config.num_directions)
         for number, scores in enumerate(self._sentences(corpus)):

@@ -29,8 +29,8 @@ class EvaluationCorpus(TextBatches):
         unroll_steps: Words T of a window. Changes no result; shorter windows have less padding.
         max_sentences: Read only this many sentences; `None` for all.
         carry_state: Whether to read as bilm-tf's test does instead: sentences follow one another in
-            a row, the LSTM state is carried from each to the next, and what is left when one row
-            runs out is not scored.
+            a row, the LSTM state is carried from each to the next, and when one row runs out, the
+            rest of the other rows is not scored.
 
     Iterating yields the dicts of a `LanguageModelCorpus`, with `weights`, float32 `(B, T)`, 0.0 at
     padding and 1.0 elsewhere; and `begins`, bool `(B,)`: whether the row's LSTM state is reset to

@@ -281,7 +281,7 @@ class TrainingSettings:
                 raise FileNotFoundError(f"The model {path} to start from does not exist.")
 
     def resolved(self, config: ElmoConfig) -> "TrainingSettings":
-        """The settings with values from the config's options, or defaults, where there is none."""
+        """The settings with missing values filled in from the config's options or the defaults."""
         names = [name for name, field in SETTINGS.items() if field.metadata["option"]]
         values = from_options(config, **{name: getattr(self, name) for name in names})
         if self.steps:
@@ -331,7 +331,7 @@ def _kind(field):
 
 
 def _documentation():
-    """The docstring of the settings, with what the fields say of themselves."""
+    """The docstring of the settings, with the descriptions of the fields."""
     lines = (f"{name}: {field.metadata['text']}" for name, field in SETTINGS.items())
     wrap = textwrap.TextWrapper(100, initial_indent=" " * 8, subsequent_indent=" " * 12)
     arguments = "\n".join(map(wrap.fill, lines))

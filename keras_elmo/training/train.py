@@ -212,7 +212,7 @@ def _texts(files, folder):
 
 
 def _fixed(settings, config):
-    """What may not change when a run is resumed, as JSON returns it."""
+    """The settings that may not change when a run is resumed, as read from JSON."""
     return json.loads(json.dumps({**settings.fixed(), "options": config.to_dict()}))
 
 
