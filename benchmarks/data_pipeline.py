@@ -1,4 +1,4 @@
-"""Speed and memory of the data pipeline alone, in tokens/s.
+"""Measures the speed (tokens/s) and memory of the data pipeline without a model.
 
     python benchmarks/data_pipeline.py "shards/*" --vocab vocab.txt
 

@@ -179,7 +179,7 @@ def machine_limits():
 
 
 def relative_error(folder, text, num_sentences=64):
-    """Of the mean of the layers in bfloat16, against float32: norm of the error by the norm."""
+    """Relative error, by norm, of the mean of the layers in bfloat16, compared with float32."""
     import numpy as np
 
     from keras_elmo import Embedder

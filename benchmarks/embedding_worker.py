@@ -73,7 +73,7 @@ def simple_elmo(folder, words):
         tf.compat.v1.reset_default_graph()
         model = ElmoModel()
         model.load(folder, max_batch_size=batch_size)
-        # Without a session of our own it would load the weights anew at every call.
+        # Without a session of our own, it would reload the weights at every call.
         layers = model.sentence_embeddings_op
         model.elmo_sentence_input = weight_layers("input", layers, use_layers="average")
         session = tf.compat.v1.Session()
@@ -144,7 +144,7 @@ def main():
 
 
 def peak_megabytes():
-    """Of this process alone; `resource` would count what its parent had."""
+    """Peak memory of this process; `resource` would include its parent's."""
     with open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024

@@ -61,7 +61,7 @@ def main():
                 finish(process, folder / "killed.log", chance.uniform(2, arguments.longest))
                 misses += 1
                 if misses > 3:
-                    raise SystemExit(f"The training ended after {kills} kills: give more --steps.")
+                    raise SystemExit(f"The training ended after {kills} kills: pass more --steps.")
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

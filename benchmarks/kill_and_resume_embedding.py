@@ -4,7 +4,7 @@
     python benchmarks/kill_and_resume_embedding.py "shards/*" --kills 20 --ray --actors 2
 
 Prints the number of compared rows and the largest difference. Exits with 1 if a row is missing,
-duplicated or of another shape, or differs by more than 1e-5.
+duplicated, has a different shape, or differs by more than 1e-5.
 """
 
 import argparse

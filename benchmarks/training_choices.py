@@ -6,8 +6,8 @@
     python benchmarks/training_choices.py texts "books/*.xz" "modern/*.xz" "text/*.xz" ...
 
 Each choice is timed for some steps first. It then gets as many steps as fit into the given CPU
-seconds, so a model with slower steps sees less text. The recipe is that of the bundled model: Adam,
-whose learning rate falls to zero at the end. The perplexity is that of the full softmax, with every
+seconds, so a model with slower steps sees less text. The bundled model has the same recipe: Adam,
+whose learning rate falls to zero at the end. The perplexity uses the full softmax, with every
 word of the first held-out sentences scored once. Prints one line of Markdown per choice and text.
 """
 
@@ -41,7 +41,7 @@ SKIPPED_STEPS, TIMED_STEPS = 5, 15
 
 
 def sized(lstm_dim, projection_dim):
-    """The options of the bundled model with LSTMs of another size."""
+    """The options of the bundled model with LSTMs of a different size."""
     options = PRESETS["tiny"].to_dict()
     options["lstm"].update(dim=lstm_dim, projection_dim=projection_dim)
     return {"options": options}

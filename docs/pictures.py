@@ -21,7 +21,7 @@ HAND = [
 
 
 def main():
-    """Draws them anew."""
+    """Draws all pictures again."""
     FOLDER.mkdir(exist_ok=True)
     embedder = keras_elmo.Embedder(progress=False)
     first, second = "He left the room early .", "Her left hand was cold ."

@@ -25,7 +25,7 @@ class Propositions:
         tags: For each predicate, the BIO tags of the words of its sentence.
 
     Raises:
-        ValueError: if a line has another form, or there are no predicates.
+        ValueError: if a line has a different format, or the file has no predicates.
     """
 
     def __init__(self, path):
@@ -91,7 +91,7 @@ class Documents:
         singletons: Whether there are chains of a single mention, before documents are cut.
 
     Raises:
-        ValueError: if a line has another form, or there are no chains.
+        ValueError: if a line has a different format, or the file has no chains.
     """
 
     def __init__(self, path, max_sentences=None):
@@ -157,12 +157,12 @@ def tags_of_brackets(column):
         match = re.fullmatch(r"(\((?P<label>[^()*]+))?\*(?P<end>\))?", cell)
         begins = match is not None and match["label"] is not None
         if match is None or (begins and label is not None):
-            raise ValueError(f"{cell!r} is not a role, or lies within another one")
+            raise ValueError(f"{cell!r} is not a role, or is nested in another role")
         label = match["label"] or label
         tags.append("O" if label is None else f"{'B' if begins else 'I'}-{label}")
         if match["end"]:
             if label is None:
-                raise ValueError("a role ends that has not begun")
+                raise ValueError("a role ends before it starts")
             label = None
     if label is not None:
         raise ValueError(f"{label} does not end")

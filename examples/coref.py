@@ -9,7 +9,7 @@ The model of Lee et al. 2017: each span of words is scored as a mention, the bes
 their antecedent among the mentions before them, and linked mentions form a chain. ELMo is added to
 the input, as in Peters et al. 2018. Speakers and genres are not read.
 
-Files are those of CoNLL-2012, or of LitBank in the same columns. README.md in this folder says
+Files are in the format of CoNLL-2012, which LitBank also uses. README.md in this folder says
 where to get them. If the training text has chains of a single mention, as LitBank does, the
 model learns to find these too.
 
@@ -40,9 +40,9 @@ from task_model import TaskModel
 class DocumentBatches(SentenceBatches):
     """Documents, one by one, as dicts of inputs.
 
-    Those of `SentenceBatches` for its sentences, and
+    The inputs of `SentenceBatches` for its sentences, and
 
-    - `"tokens"`: int32 `(T,)`, where its words are among those of the padded sentences;
+    - `"tokens"`: int32 `(T,)`, places of its words among the words of the padded sentences;
     - `"spans"`: int32 `(M, 2)`, first and last word of the mentions that the model keeps, padded
       with -1.
 
@@ -98,7 +98,7 @@ class CoreferenceModel(TaskModel):
         hidden_units: Size of the layers that score.
         hidden_dropout: Fraction to drop of them, and of the LSTM's output.
         units: Size of the LSTM, in each direction.
-        **options: Those of `TaskModel`.
+        **options: Passed to `TaskModel`.
 
     Call arguments:
         inputs: Dict of `DocumentBatches`: "words", "tokens", "spans", and "layers" or "elmo" for
@@ -106,7 +106,7 @@ class CoreferenceModel(TaskModel):
 
     Returns:
         Dict of floats: "mentions" `(M,)`, the scores of the mentions, and "antecedents"
-        `(M, 1 + num_antecedents)`, those of `AntecedentScores`. Without "spans", the scores of all
+        `(M, 1 + num_antecedents)`, from `AntecedentScores`. Without "spans", the scores of all
         spans as mentions: floats `(T, LONGEST)`, of the spans that begin at a word, by their
         length.
 

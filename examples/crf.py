@@ -39,7 +39,7 @@ class CRF(keras.layers.Layer):
         int32 `(B, T)`: the best sequence by Viterbi's algorithm, 0 where masked.
 
     Raises:
-        ValueError: if `num_tags` is not positive or the logits are of another number of tags.
+        ValueError: if `num_tags` is not positive or the logits have a different number of tags.
 
     Example:
 
@@ -166,7 +166,7 @@ def _boolean_mask(logits, mask):
 
 
 def _has_previous(mask):
-    """Whether a valid token follows another one, time first: `(T, 1, B)`."""
+    """Whether each token has a valid token before it, time first: `(T, 1, B)`."""
     mask = ops.expand_dims(ops.transpose(mask), 1)
     return ops.concatenate([ops.zeros_like(mask[:1]), mask[1:]])
 

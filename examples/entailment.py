@@ -10,7 +10,7 @@ hypothesis, each word is compared with the most similar words of the other sente
 composes the comparisons, and a classifier reads their mean and maximum. ELMo is added to the input
 and to the output of the first LSTM, as in Peters et al. 2018, each with its own mix.
 
-Files are JSON Lines: those of SNLI, or lines with "premise", "hypothesis" and "label" whose
+Files are JSON Lines: SNLI's, or lines with "premise", "hypothesis" and "label" whose
 sentences are tokenized. README.md in this folder says where to get them.
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
@@ -47,7 +47,7 @@ def read_pairs(path):
             SNLI's pairs without a gold label, "-", are skipped.
 
     Returns:
-        A list of sentences, lists of tokens: premise and hypothesis of the first pair, those of
+        A list of sentences, lists of tokens: premise and hypothesis of the first pair, then of
         the second, and so on. A list of the classes of the pairs, 0 to 2.
 
     Raises:
@@ -93,8 +93,8 @@ class EnhancedSequentialInference(TaskModel):
 
     Args:
         units: Size of the LSTMs, in each direction, and of the dense layers.
-        placement: As for `TaskModel`. ELMo at the output is at that of the first LSTM.
-        **options: Those of `TaskModel`.
+        placement: As for `TaskModel`; `"output"` adds ELMo to the output of the first LSTM.
+        **options: Passed to `TaskModel`.
 
     Call arguments:
         inputs: Dict of `PairBatches`: "premise" and "hypothesis", each with "words", and "layers"

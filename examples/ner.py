@@ -14,7 +14,7 @@ once. The output folder gets results.md, .csv and .json (mean and deviation over
 same for each run, the predictions on the test file, and the best model of each feature set in one
 file.
 
-With the bundled model, expect an F1 of about 38 on WNUT-17 (with GloVe alone 32), 79 on Universal
+With the bundled model, expect an F1 of about 38 on WNUT-17 (with only GloVe 32), 79 on Universal
 NER's English EWT (77) and 68 on LitBank's entities (61). A run takes about 3, 10 and 15 minutes,
 respectively, on one CPU core.
 """
@@ -47,7 +47,7 @@ def read_sentences(path):
     """Reads a column file.
 
     Args:
-        path: The file, plain, .gz or .xz. In .iob2 files, those of Universal NER, the first
+        path: The file, plain, .gz or .xz. In .iob2 files (Universal NER), the first
             column numbers the tokens and the tag is in the third; in others the token is in the
             first column and the tag in the last.
 
@@ -55,7 +55,7 @@ def read_sentences(path):
         A list of sentences, lists of tokens, and a list of their tags in BIO.
 
     Raises:
-        ValueError: if a line is of another form, or there is no sentence.
+        ValueError: if a line has a different format, or the file has no sentences.
     """
     is_universal = ".iob2" in Path(path).suffixes
     token_column, tag_column = (1, 2) if is_universal else (0, -1)
@@ -129,7 +129,7 @@ class Tagger(TaskModel):
         character_filters: Size of the character CNN, 0 for none.
         units: Size of the LSTMs, in each direction.
         dropout: Fraction to drop of the input, and of each LSTM's output.
-        **options: Those of `TaskModel`.
+        **options: Passed to `TaskModel`.
 
     Call arguments:
         inputs: Dict of `SentenceBatches`: "words", "characters", and "layers" or "elmo" for ELMo.

@@ -43,17 +43,17 @@ output = Path(arguments.output)
 output.mkdir(parents=True, exist_ok=True)
 logging.basicConfig(format="%(message)s", level=logging.INFO)
 
-# 1. The vocabulary: the most frequent words, which the model learns to predict. What it reads is
-#    characters, so that no word is unknown to it.
+# 1. The vocabulary: the most frequent words, which the model learns to predict. Its input is
+#    characters, so no input word is unknown.
 counts = count_words(arguments.files)
 print(f"{counts.report.tokens:,} tokens", *counts.report.oddities(), sep="; ")
 vocabulary = Vocabulary.from_counts(counts.counts, size=arguments.words)
 path = output / "vocabulary.txt"
 if path.exists() and Vocabulary.from_file(path) != vocabulary:
-    parser.error(f"{output} was begun with another text or --words: choose another --output")
+    parser.error(f"{output} was created with a different text or --words: choose another --output")
 vocabulary.write(path)
 
-# 2. The plan, which depends on the size of the text alone. A step predicts batch_size x 20 words.
+# 2. The plan, which depends only on the size of the text. A step predicts batch_size x 20 words.
 #    Little text gets smaller batches, for at least 100 steps an epoch, and is not read more than
 #    ten times: then a model begins to learn it by heart.
 UNROLL_STEPS, words = 20, counts.report.predictions

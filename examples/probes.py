@@ -1,4 +1,4 @@
-"""What each layer of a biLM knows: parts of speech, senses, neighbors. Peters et al. 2018, 5.3.
+"""Probes each layer of a biLM: parts of speech, senses, neighbors. Peters et al. 2018, 5.3.
 
     python examples/probes.py pos --train en_ewt-ud-train.conllu --dev en_ewt-ud-dev.conllu \
         --test en_ewt-ud-test.conllu
@@ -7,7 +7,7 @@
     python examples/probes.py neighbors --word play --text text.txt \
         --sentences "They had a good play on the first day ." "He went to see the play ."
 
-Only a linear layer is trained here: what it finds must already be in the vectors. In the paper the
+Only a linear layer is trained here, so it can only use information in the vectors. In the paper the
 lower LSTM layer was better for parts of speech, the upper one for senses. Tables go to `--output`,
 with the paper's figures, which are for the `original` model; those for parts of speech are on
 other data. Files may be plain, .gz or .xz. README.md in this folder says where to get them.
@@ -46,7 +46,7 @@ def read_conllu(path, column="xpos"):
     """Sentences of a treebank, lists of words, and the words' tags of a column.
 
     Raises:
-        ValueError: if a line is not of the format CoNLL-U, or there is no sentence.
+        ValueError: if a line is not in CoNLL-U format, or the file has no sentences.
     """
     place = {"upos": 3, "xpos": 4}[column]
     sentences, tags = [[]], [[]]

@@ -88,7 +88,7 @@ class AntecedentScores(keras.layers.Layer):
         self.distance_dim = distance_dim
         dtype = self.dtype_policy
         self.distance = keras.layers.Embedding(len(DISTANCES), distance_dim, dtype=dtype)
-        # The first hidden layer, in parts: what it makes of a span alone is computed once.
+        # The first hidden layer, in parts: the parts for each span are computed only once.
         self.of_span, self.of_antecedent, self.of_product, self.of_distance = (
             keras.layers.Dense(hidden_units, use_bias=i == 0, dtype=dtype) for i in range(4)
         )

@@ -11,7 +11,7 @@ GRUs predict where the answer begins and ends. ELMo is added to the input and to
 first GRU, each with its own mix. Unlike theirs it has no character CNN, and it does not drop the
 same numbers at all words.
 
-Files are those of SQuAD 1.1. SQuAD's test set is not public: report results on its development
+Files are in the format of SQuAD 1.1. Its test set is not public: report results on the development
 set. The scores are F1 and exact match by the rules of the official script. The output folder
 gets results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the best
 model of each feature set, and for each run the predictions in the official format, JSON of
@@ -131,7 +131,7 @@ def exact_match(predicted, answer):
 
 
 def f1(predicted, answer):
-    """The harmonic mean of precision and recall of the words, each as often as it is there."""
+    """The harmonic mean of precision and recall of the words; repeated words count repeatedly."""
     predicted, answer = normalized(predicted).split(), normalized(answer).split()
     common = sum((collections.Counter(predicted) & collections.Counter(answer)).values())
     return 2 * common / (len(predicted) + len(answer)) if common else 0.0
@@ -164,8 +164,8 @@ class Reader(TaskModel):
 
     Args:
         units: Size of the GRUs, in each direction.
-        placement: As for `TaskModel`. ELMo at the output is at that of the first GRU.
-        **options: Those of `TaskModel`.
+        placement: As for `TaskModel`; `"output"` adds ELMo to the output of the first GRU.
+        **options: Passed to `TaskModel`.
 
     Call arguments:
         inputs: Dict of `QuestionBatches`: "question" and "context", each with "words", and

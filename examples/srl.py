@@ -11,9 +11,9 @@ valid spans (BIO). ELMo is added to the input, as in Peters et al. 2018. A separ
 single words, trained on the sentences that have a predicate, finds the predicates in sentences in
 which they are not marked.
 
-Files are those of CoNLL-2012, or columns of index (from 0), token, predicate and one column of BIO
-tags per predicate, with an empty line after each sentence. README.md in this folder says where to
-get them.
+Files are in the format of CoNLL-2012, or have columns of index (from 0), token, predicate and BIO
+tags, one column of tags per predicate, with an empty line after each sentence. README.md in this
+folder says where to get them.
 
 The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
 results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the
@@ -50,7 +50,7 @@ class PredicateBatches(SentenceBatches):
     Labels are int32 `(B, T, 2)`: the tags, and whether a word is a predicate of the sentence.
 
     Args:
-        sentence_of, places: As for `Propositions`. Labels and `rows` are those of predicates.
+        sentence_of, places: As for `Propositions`. Labels and `rows` refer to predicates.
     """
 
     def __init__(self, sentences, words, sentence_of, places, **options):
@@ -86,7 +86,7 @@ class RoleTagger(TaskModel):
         num_layers: Number of LSTMs, alternately forward and backward.
         indicator_dim: Size of the vector that says whether a word is the predicate.
         units: Size of the LSTMs.
-        **options: Those of `TaskModel`.
+        **options: Passed to `TaskModel`.
 
     Call arguments:
         inputs: Dict of `PredicateBatches`: "words", "predicate", and "layers" or "elmo" for ELMo.

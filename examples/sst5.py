@@ -14,7 +14,7 @@ The first run computes ELMo's vectors and caches them in `--cache`; later runs s
 once. The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the
 same for each run, a picture of the confusion matrix and the best model of each feature set.
 
-With the bundled model, expect an accuracy of 47 (with GloVe alone 42). A run takes about 8
+With the bundled model, expect an accuracy of 47 (with only GloVe 42). A run takes about 8
 minutes on one CPU core.
 """
 
@@ -118,7 +118,7 @@ class BiattentiveClassifier(TaskModel):
         num_classes: Number of classes.
         units: Size of the LSTMs, in each direction, and of the ReLU layer before them.
         dropout: Fraction to drop of the input, and of ELMo at the output.
-        **options: Those of `TaskModel`. ELMo at the output is at that of the second LSTM.
+        **options: Passed to `TaskModel`; `"output"` adds ELMo to the output of the second LSTM.
 
     Call arguments:
         inputs: Dict of `SentenceBatches`: "words", and "layers" or "elmo" for ELMo.

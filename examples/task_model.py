@@ -45,8 +45,8 @@ class TaskModel(keras.Model):
             raise ValueError("There is nothing to read: no word occurs twice in the training text.")
         if not words and placement == "output":
             raise ValueError(
-                "There is nothing to read at the input: ELMo at the output needs words with "
-                "vectors, such as those of --features glove+elmo."
+                "Expected word vectors at the input, got none: with ELMo only at the output, use "
+                "word vectors as well, for example with --features glove+elmo."
             )
         self.word_table = WordTable(words)
         self.word_dim = word_dim
@@ -117,7 +117,7 @@ class TaskModel(keras.Model):
         self.built = True
 
     def read(self, inputs, mask, layer=None, training=None, further=None):
-        """What the first layer of the task makes of a sentence, ELMo at its input and output.
+        """The output of the task's first layer for a sentence, with ELMo at its input and output.
 
         Without a layer: the vectors of the words, further ones, and ELMo's.
         """

@@ -1,4 +1,4 @@
-"""What can be seen in the vectors of words: their cosines, planes and neighbors. NumPy only."""
+"""Analyses of word vectors: cosines, planes and neighbors. NumPy only."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,11 +28,11 @@ class Use(NamedTuple):
 
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The cosine of each vector of one array with each of another, layer by layer.
+    """The cosine of each vector in `first` with each vector in `second`, layer by layer.
 
     Args:
         first: Vectors `(..., T, D)`.
-        second: Vectors `(..., U, D)`, of as many layers.
+        second: Vectors `(..., U, D)`, with the same number of layers.
 
     Returns:
         float32 array `(..., T, U)`. The cosine with a vector of zeros is 0.
@@ -66,7 +66,7 @@ def mixed(layers: np.ndarray, weights: Sequence[float], gamma: float = 1.0) -> n
         float32 array `(T, D)`.
 
     Raises:
-        ValueError: if there are not as many weights as layers.
+        ValueError: if the number of weights is not the number of layers.
 
     Example:
 
@@ -91,14 +91,14 @@ def softmax(weights: Sequence[float]) -> np.ndarray:
 
 
 def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
-    """The places where a word is used, capital letters or not.
+    """The places where a word is used, ignoring case.
 
     Args:
         word: The word.
         sentences: Lists of tokens, or strings to be split at white space.
 
     Raises:
-        ValueError: if the word is empty, has white space in it, or is in none of the sentences.
+        ValueError: if the word is empty, contains white space, or does not occur in the sentences.
 
     Example:
 
@@ -115,8 +115,8 @@ def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
     ]
     if not found:
         raise ValueError(
-            f"The word {word!r} is in none of the {len(sentences):,} sentences. Tokens are "
-            "separated by white space, also from punctuation."
+            f"The word {word!r} does not occur in the {len(sentences):,} sentences. Separate "
+            "tokens by white space, including punctuation."
         )
     return found
 
@@ -155,14 +155,14 @@ def plane(vectors: np.ndarray) -> Plane:
 
 
 def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]]:
-    """For each vector the `count` others of the greatest cosine with it.
+    """For each vector, the `count` other vectors with the greatest cosine.
 
     Args:
         vectors: float `(N, D)`.
-        count: How many; all others where there are fewer.
+        count: Maximum number of neighbors of each vector.
 
     Returns:
-        For each vector the pairs (index of another, cosine), the greatest cosine first.
+        For each vector, the pairs (index of the other vector, cosine), greatest cosine first.
 
     Example:
 
@@ -180,12 +180,12 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
 
 
 def tokens(sentence: Sentence) -> list[str]:
-    """The tokens of a sentence: those of a list, or a string's, split at ASCII white space."""
+    """The tokens of a sentence: the items of a list, or a string split at ASCII white space."""
     return [x.decode("utf-8", "ignore") if isinstance(x, bytes) else x for x in tokens_of(sentence)]
 
 
 def layer_names(count: int) -> list[str]:
-    """What the layers are called in pictures and tables, the lowest first."""
+    """The names of the layers in pictures and tables, lowest layer first."""
     return ["token vectors", *(f"LSTM {i}" for i in range(1, count))]
 
 

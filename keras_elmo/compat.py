@@ -67,9 +67,9 @@ def batch_to_ids(batch: Tokens) -> np.ndarray:
 
 
 def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
-    """Makes the rows of `encode_sentences`, int32 `(B, T + 2, C)`, from those of `batch_to_ids`.
+    """Converts the ids of `batch_to_ids` to those of `encode_sentences`, int32 `(B, T + 2, C)`.
 
-    Raises ValueError if they have been added before.
+    Raises ValueError if the ids already have boundaries.
 
     Example:
 
@@ -78,7 +78,9 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     """
     ids = np.asarray(ids)
     if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
-        raise ValueError("The ids have rows for the boundaries of sentences already.")
+        raise ValueError(
+            "Expected ids without sentence boundaries, got ids that have them: use them unchanged."
+        )
     return ops.convert_to_numpy(_with_boundaries(ids))
 
 
@@ -97,9 +99,9 @@ class Elmo(ElmoLayer):
         options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
             addresses of them.
         num_output_representations: Number of mixes, each with its own weights.
-        requires_grad: Whether the biLM is trained too.
-        do_layer_norm: Whether mixes normalize the layers first, over the batch; the boundaries of
-            sentences are part of it, which in `ElmoLayer` they are not.
+        requires_grad: Whether to train the biLM as well.
+        do_layer_norm: Whether mixes normalize the layers first, over the batch, including the
+            sentence boundaries, which `ElmoLayer` excludes.
         dropout: Fraction of a mix's output to drop in training.
         vocab_to_cache: Must be `None`: token ids need an `ElmoLayer(..., token_embeddings=...)`.
         keep_sentence_boundaries: Whether the output has vectors for the boundaries of sentences.
@@ -150,7 +152,7 @@ class Elmo(ElmoLayer):
     ):
         if vocab_to_cache is not None:
             raise ValueError(
-                "vocab_to_cache must be None: an Embedder caches words by itself, and an "
+                "vocab_to_cache must be None: an Embedder caches words automatically, and an "
                 "ElmoLayer(..., token_embeddings=...) reads the ids of words."
             )
         files: Any = (options_file, weight_file)
@@ -238,7 +240,7 @@ class Elmo(ElmoLayer):
 
     @classmethod
     def from_config(cls, config):
-        # A saved model may come from anybody: it names nothing to be opened or fetched.
+        # A saved model may be untrusted: it must not name a file to open or download.
         config = {**config, "options_file": None, "weight_file": None}
         return super().from_config({"config": None, **config})
 
@@ -276,7 +278,7 @@ class ElmoEmbedder:
         cuda_device: int = -1,
     ):
         if (options_file is None) != (weight_file is None):
-            raise ValueError("Give both options_file and weight_file, or neither.")
+            raise ValueError("Pass both options_file and weight_file, or neither.")
         model: Any = "original" if options_file is None else (options_file, weight_file)
         self.embedder = embedder.Embedder(model, progress=False)
 
@@ -308,7 +310,7 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Writes the vectors of a text of one tokenized sentence a line to an hdf5 file.
+        """Writes the vectors of a text of one tokenized sentence per line to an hdf5 file.
 
         In new code use `Embedder.embed_file`, which resumes after a kill and takes empty lines.
 
@@ -404,7 +406,7 @@ class Batcher:
     vocabulary's last word as `</S>`; this class does not.)
 
     Args:
-        lm_vocab_file: The vocabulary, one word a line.
+        lm_vocab_file: The vocabulary, one word per line.
         max_token_length: Characters of a token, its begin and end marks included.
 
     Raises:
@@ -435,7 +437,7 @@ class TokenBatcher:
     a boundary's id.
 
     Args:
-        lm_vocab_file: The vocabulary, one word a line, with `<S>` and `</S>`, and with `<UNK>` if
+        lm_vocab_file: The vocabulary, one word per line, with `<S>` and `</S>`, and with `<UNK>` if
             there may be unknown words. (Without it, bilm-tf encodes an unknown word as padding;
             this class raises a ValueError.)
 
@@ -549,7 +551,7 @@ def dump_token_embeddings(
     In new code use `Embedder.dump_words`.
 
     Args:
-        vocab_file: The vocabulary, one word a line; `<S>` and `</S>` are boundaries of sentences.
+        vocab_file: The vocabulary, one word per line; `<S>` and `</S>` are boundaries of sentences.
         options_file, weight_file: The model's options.json and weights.hdf5.
         outfile: The hdf5 file to write or replace: `embedding`, float32 `(num_words, P)`.
 
@@ -575,7 +577,7 @@ def dump_bilm_embeddings(
     weight_file: str | os.PathLike,
     outfile: str | os.PathLike,
 ) -> None:
-    """Writes the vectors of every layer of a text of one tokenized sentence a line.
+    """Writes the vectors of every layer of a text of one tokenized sentence per line.
 
     In new code use `Embedder.embed_file`, which is much faster and starts each sentence from a zero
     state. Here, as in bilm-tf, lines are run one by one, and the LSTM state is carried from line to

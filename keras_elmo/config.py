@@ -97,16 +97,17 @@ class ElmoConfig:
             model that reads whole words.
         char_embedding_dim: Size of a character's vector.
         activation: `"relu"` or `"tanh"`, after the convolutions.
-        max_characters_per_token: Characters of a token, its begin and end marks included.
+        max_characters_per_token: Characters of a token, including its begin and end marks.
         num_highway: Highway layers after the convolutions; 0 for none.
         lstm_dim: Units of an LSTM cell.
         projection_dim: Size of a token's vector in one direction. Unless `always_project`, an LSTM
-            of the same `lstm_dim`, and a character encoder of as many filters, has no projection.
+            with the same `lstm_dim` and a character encoder with as many filters have no
+            projection.
         num_layers: LSTM layers.
         cell_clip: Bound on the LSTM cell's values, or `None`.
         proj_clip: Bound on the projected LSTM output, or `None`.
         use_skip_connections: Whether LSTM layers after the first add their input to their output.
-        bidirectional: Whether there is a backward direction too.
+        bidirectional: Whether to include the backward direction.
         vocabulary_size: Words in the vocabulary, needed by models that read whole words, or in the
             lexicon.
         training_options: The other fields of options.json, such as bilm-tf's training settings;
@@ -114,12 +115,12 @@ class ElmoConfig:
         num_characters: Code points in the lexicon; `None` if it has none, as for bilm-tf's models,
             which read bytes.
         word_dim: Size of a word's vector in the lexicon; 0 if it has none.
-        always_project: Whether LSTMs and character encoder have a projection whatever their sizes,
-            as in ELMoForManyLangs.
+        always_project: Whether LSTMs and character encoder have a projection regardless of their
+            sizes, as in ELMoForManyLangs.
 
     Raises:
-        ValueError: if a field is invalid, contradicts another, or is absurd: more than 64 layers of
-            a kind, 65,536 units, filters or characters, or 2**30 words.
+        ValueError: if a field is invalid, contradicts another, or is too large: more than 64 layers
+            of a kind, 65,536 units, filters or characters, or 2**30 words.
 
     Example:
 
@@ -194,7 +195,7 @@ class ElmoConfig:
             path_or_dict: The path of an options.json, or its content as a dict.
 
         Raises:
-            FileNotFoundError: if there is no such file.
+            FileNotFoundError: if the file does not exist.
             ValueError: if it is not a JSON object of at most 1 MiB, or as `from_dict`.
 
         Example:
@@ -208,10 +209,10 @@ class ElmoConfig:
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> "ElmoConfig":
-        """Reads the options of bilm-tf from what `to_dict` returns; opens no file.
+        """Reads bilm-tf's options from a dict, as `to_dict` returns it, without opening a file.
 
         Raises:
-            ValueError: if it is no dict, or a field is missing, unknown or invalid.
+            ValueError: if it is not a dict, or a field is missing, unknown or invalid.
 
         Example:
 
@@ -288,7 +289,7 @@ class ElmoConfig:
 
     @property
     def reads_text(self) -> bool:
-        """Whether a token is a row of ids, `(B, T + 2, row_width)`, made from the token alone."""
+        """Whether each token is a row of ids, `(B, T + 2, row_width)`, read from its text only."""
         return self.reads_characters or self.has_lexicon
 
     @property
@@ -320,7 +321,7 @@ class ElmoConfig:
 
     @property
     def num_directions(self) -> int:
-        """2 for forward and backward, 1 for forward alone."""
+        """2 for forward and backward, 1 for only forward."""
         return 2 if self.bidirectional else 1
 
     @property
@@ -395,7 +396,7 @@ def _fail_without_lstm(options: dict[str, Any]) -> NoReturn:
                 f"no lstm. Pass {instead}."
             )
     raise ValueError(
-        f"The options have no lstm, so they are not of bilm-tf; found {found:.200}. Pass the "
+        f"Expected bilm-tf's options, with the field lstm; found {found:.200}. Pass the "
         "options.json that belongs to the weights."
     )
 

@@ -95,7 +95,7 @@ def discard(path: str) -> None:
 
 
 def remove_replaced(path: str) -> None:
-    """Removes what a kill during `replace` or `discard` may have left."""
+    """Removes leftovers of a kill during `replace` or `discard`."""
     remove(_replaced_name(path))
 
 
@@ -111,7 +111,7 @@ def remove(path: str) -> None:
 def sync_to_disk(path: str) -> None:
     """Syncs a file's content, or the names in a folder, to disk."""
     is_folder = os.path.isdir(path)
-    # Windows syncs only what is open for writing, and cannot open folders.
+    # Windows syncs only files that are open for writing, and cannot open folders.
     with contextlib.suppress(OSError) if is_folder else contextlib.nullcontext():
         descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
         try:
@@ -154,7 +154,7 @@ def check_free(path: str | os.PathLike, overwrite: bool) -> None:
     """Raises FileExistsError if `path` exists and may not be overwritten."""
     if os.path.lexists(path) and not overwrite:
         raise FileExistsError(
-            f"{os.fspath(path)} is there already: choose another name, or pass overwrite=True."
+            f"{os.fspath(path)} exists already: choose a different name, or pass overwrite=True."
         )
 
 
@@ -172,7 +172,7 @@ def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
         files = place.rglob("*") if place.is_dir() else [place]
         if any(file.exists() and file.samefile(path) for file in files):
             raise ValueError(
-                f"{os.fspath(path)} is read, and would be overwritten: choose another output."
+                f"{os.fspath(path)} is an input and would be overwritten: choose another output."
             )
 
 

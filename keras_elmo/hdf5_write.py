@@ -43,7 +43,7 @@ def _write(path, write, mode):
         try:
             with h5py.File(raw, mode) as file:
                 write(file)
-        finally:  # HDF5's own error may be that it cannot read what was not written
+        finally:  # HDF5's own error may be that it cannot read unwritten data
             if raw.error is not None:
                 raise OSError(raw.error.errno, raw.error.strerror, os.fspath(path)) from raw.error
 

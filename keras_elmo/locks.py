@@ -33,7 +33,7 @@ def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_output(folder: str | os.PathLike, output: str) -> Iterator[None]:
-    """Keeps others out of a folder by a file beside it, which is removed at the end.
+    """Keeps others out of a folder by a file next to it, which is removed at the end.
 
     Raises BlockingIOError, which names the `output` that is made there, if one of them is in it.
     """

@@ -40,8 +40,9 @@ def similarity(
         first, second: Lists of tokens, or strings to be split at white space. Without the second,
             the first is compared with itself.
         model: As for `Embedder`, or an `Embedder`.
-        weights: L + 1 weights, before their softmax, of a weighted sum of the layers to draw too.
-        gamma: The factor of the weighted sum, of which cosines depend only on the sign.
+        weights: L + 1 weights, before their softmax; the weighted sum of the layers is then drawn
+            as well.
+        gamma: The factor of the weighted sum. Cosines depend only on its sign.
 
     Returns:
         A matplotlib `Figure`: `figure.savefig("similarity.svg")`.
@@ -89,17 +90,17 @@ def uses_of_word(
     """Draws the uses of a word in a plane, for each layer side by side.
 
     Args:
-        word: The word, capital letters or not.
+        word: The word; case is ignored.
         sentences: Lists of tokens, or strings to be split at white space.
         model: As for `Embedder`, or an `Embedder`.
-        labels: A label for each sentence, such as the word's sense, which decides on color and
+        labels: A label for each sentence, such as the word's sense, which determines color and
             marker; `None` for the sentence itself.
 
     Returns:
         A matplotlib `Figure`. Each axis names the fraction of the variance along it.
 
     Raises:
-        ValueError: if the word is in none of the sentences, or there is not one label a sentence.
+        ValueError: if the word does not occur, or the sentences do not have one label each.
 
     Example:
 
@@ -136,7 +137,7 @@ def uses_of_word(
 
 
 def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
-    """Draws how much each layer counts in the weighted sums of a trained layer.
+    """Draws the weight of each layer in the weighted sums of a trained layer.
 
     Args:
         layer: An `ElmoLayer` that mixes, or a `WeightedLayerSum`, built.
@@ -145,7 +146,7 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
         A matplotlib `Figure`: a group of bars for each mix, with its gamma.
 
     Raises:
-        ValueError: if the layer does not mix, is not built or takes the top layer only.
+        ValueError: if the layer does not mix, is not built or uses only the top layer.
 
     Example:
 

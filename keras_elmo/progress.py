@@ -7,7 +7,7 @@ from tqdm import tqdm
 
 
 class ProgressBar:
-    """What `progress_bar` yields, to report progress to; does nothing if no bar is shown."""
+    """Yielded by `progress_bar` to report progress; does nothing if no bar is shown."""
 
     def __init__(self, bar: tqdm):
         self._bar = bar
@@ -18,11 +18,11 @@ class ProgressBar:
         return not self._bar.disable
 
     def advance(self, count: int = 1) -> None:
-        """Adds to what is completed."""
+        """Adds to the completed amount."""
         self._bar.update(count)
 
     def update(self, completed: int, text: str | None = None) -> None:
-        """Sets what is completed and, unless it is `None`, the text behind the bar."""
+        """Sets the completed amount and, unless it is `None`, the text after the bar."""
         if text is not None:
             self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(completed - self._bar.n)
@@ -40,9 +40,9 @@ def progress_bar(
     """Shows a progress bar on standard error while the block runs.
 
     Args:
-        description: What is done, such as `"embedding"`.
+        description: The name of the task, such as `"embedding"`.
         total: How much there is to do; if given, the remaining time is shown.
-        unit: What is counted, such as `"sentences"`.
+        unit: The unit of `total`, such as `"sentences"`.
         completed: How much was done before.
         shown: Whether to show the bar; `None` shows it if standard error is a terminal.
     """

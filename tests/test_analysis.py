@@ -60,7 +60,7 @@ def test_a_word_is_one_word(word):
 
 
 def test_a_word_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match="'shore' is in none of the 2 sentences"):
+    with pytest.raises(ValueError, match="'shore' does not occur in the 2 sentences"):
         analysis.uses("shore", ["a bank", "shore."])
 
 

@@ -165,7 +165,7 @@ def test_ids_with_boundaries_are_those_of_encode_sentences():
     ids = add_sentence_boundaries(batch_to_ids(sentences))
     np.testing.assert_array_equal(ids, encode_sentences(sentences))
     assert ids.dtype == np.int32
-    with pytest.raises(ValueError, match="boundaries of sentences already"):
+    with pytest.raises(ValueError, match="without sentence boundaries, got ids that have them"):
         add_sentence_boundaries(ids)
     elmo = ElmoLayer(TINY)
     with pytest.warns(UserWarning, match="no rows for the boundaries .*add_sentence_boundaries"):

@@ -58,7 +58,7 @@ EXAMPLES = {test.name.removeprefix("keras_elmo."): test for test in docstring_ex
 @tensorflow_only
 @pytest.mark.parametrize(
     "name",
-    # Those of training and export compile models.
+    # The examples of training and export compile models.
     [
         pytest.param(n, marks=pytest.mark.slow if re.match("training|export", n) else [])
         for n in EXAMPLES

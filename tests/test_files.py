@@ -43,7 +43,7 @@ def test_a_link_keeps_pointing_to_the_file(tmp_path):
         assert link.is_symlink() and path.read_text() == text
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are not supported")
 def test_a_pipe_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with (
@@ -86,7 +86,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch, outpu
 @pytest.mark.parametrize("output", [write_file, write_folder])
 @pytest.mark.parametrize("function", ["builtins.open", "os.mkdir", "os.replace"])
 def test_errors_name_the_path_of_the_user(tmp_path, monkeypatch, output, function):
-    """Not the hidden name of what is incomplete."""
+    """Not the hidden name of the incomplete output."""
 
     def denied(path, *_, **__):
         raise PermissionError(13, "Permission denied", str(path))

@@ -106,7 +106,7 @@ def test_a_figure_is_saved_without_a_display(embedder, tmp_path):
     [
         (lambda e: plot.similarity("", "a", model=e), "needs a word"),
         (lambda e: plot.similarity("a", "b", model=e, weights=[1]), "each of 3 layers, got 1"),
-        (lambda e: plot.uses_of_word("c", ["a", "b"], model=e), "none of the 2 sentences"),
+        (lambda e: plot.uses_of_word("c", ["a", "b"], model=e), "not occur in the 2 sentences"),
         (lambda e: plot.uses_of_word("a", ["a"], model=e, labels=[]), "Expected 1 labels"),
         (lambda e: plot.layer_weights(WeightedLayerSum()), "a built WeightedLayerSum"),
         (lambda e: plot.layer_weights(ElmoLayer(TINY, output="layers")), "output='mix'"),

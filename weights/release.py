@@ -77,7 +77,7 @@ def rounded(values):
 
 
 def text_perplexity():
-    """Of tests/golden/bundled/text.txt, by the bundled softmax."""
+    """Perplexity of tests/golden/bundled/text.txt, by the bundled softmax."""
     model, vocabulary = load_language_model(DEFAULT)
     return perplexity(model, GOLDEN / "text.txt", vocabulary)
 

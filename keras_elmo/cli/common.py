@@ -1,4 +1,4 @@
-"""What several commands share: options, the help for a model, tables, the log, early checks."""
+"""Shared code of the commands: options, the help for a model, tables, the log, early checks."""
 
 import argparse
 import contextlib
@@ -49,7 +49,7 @@ def with_options(message: str, options: Mapping[str, str]) -> str:
     `batch_size` becomes `--batch-size`. A plain word without a value, such as "output", stays.
 
     Args:
-        message: Of an error, say.
+        message: The text of an error, for example.
         options: The options by the names of the arguments.
     """
     names = "|".join(sorted(options, key=len, reverse=True))
@@ -75,7 +75,7 @@ def print_table(table: "Table | Columns") -> None:
         def on_broken_pipe(self):
             raise  # rich would end the process with 1
 
-    # Words are shown as they are, [b] and :smile: too.
+    # Words are shown unchanged, including [b] and :smile:.
     Printer(markup=False, emoji=False, highlight=False).print(table)
 
 
@@ -87,13 +87,13 @@ def print_differences(output: str, original: str, differences: dict[str, float])
 
 
 def discard_output() -> None:
-    """Sends what is printed from now on nowhere, after its reader has closed the pipe."""
+    """Discards further output, after its reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def printed_log() -> Iterator[None]:
-    """Prints what the library logs in the block."""
+    """Prints the log of the library in the block."""
 
     class Printer(logging.StreamHandler):
         def emit(self, record):
@@ -103,7 +103,7 @@ def printed_log() -> Iterator[None]:
 
         def handleError(self, record):
             if isinstance(sys.exc_info()[1], BrokenPipeError):
-                discard_output()  # nobody reads on; the work goes on
+                discard_output()  # the reader has closed the pipe; the work continues
             else:
                 super().handleError(record)
 
@@ -119,7 +119,7 @@ def printed_log() -> Iterator[None]:
 
 
 def check_model(model: str) -> None:
-    """Raises what is wrong with the name or the files of a model; fetches nothing."""
+    """Raises an error if the name or the files of a model are invalid; downloads nothing."""
     if model not in list_models() and not model.startswith(HUB):
         with locate(model):
             pass
@@ -131,7 +131,7 @@ def add_overwrite(command, what: str) -> None:
 
 
 def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: bool) -> None:
-    """Raises what keeps an output from being written: its folder, an input, or what is there."""
+    """Raises an error if an output cannot be written: its folder, an input, an existing file."""
     check_is_file(path)
     check_folder(path)
     check_is_no_input(path, sources)
@@ -139,10 +139,10 @@ def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: boo
 
 
 def check_exists(model: str) -> None:
-    """Raises FileNotFoundError if there is no file or folder of a language model."""
+    """Raises FileNotFoundError if the file or folder of the language model does not exist."""
     path = language_model_path(model)
     if not path.exists() and find_tf1_checkpoint(path) is None:
         raise FileNotFoundError(
-            f"There is no {model}: expected a training folder, a checkpoint, or a folder with "
+            f"{model} does not exist: expected a training folder, a checkpoint, or a folder with "
             "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."
         )

@@ -9,10 +9,11 @@ def add_command(commands, common):
         "dump-words",
         parents=[common],
         help="write the token vectors of a vocabulary",
-        description="Writes the token vectors of a vocabulary, what the character encoder makes of "
-        "each word, as bilm-tf's dump_token_embeddings does: for ElmoLayer(token_embeddings=...).",
+        description="Writes the vectors that the character encoder computes for the words of a "
+        "vocabulary, as bilm-tf's dump_token_embeddings does: for "
+        "ElmoLayer(token_embeddings=...).",
     )
-    command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word a line")
+    command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word per line")
     command.add_argument("--output", required=True, metavar="FILE.h5")
     add_overwrite(command, "FILE.h5 if it exists")
     command.add_argument("--model", default="default", help=MODEL_HELP)

@@ -34,8 +34,8 @@ def add_command(commands, common):
     add(
         "--input",
         metavar="FILE",
-        help="read sentences from a UTF-8 text file, one a line, plain, .gz, .xz or .jsonl; '-' is "
-        "the standard input, which is also read if no sentence is passed",
+        help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl; '-' "
+        "is the standard input, which is also read if no sentence is passed",
     )
     add("--field", help="the field of JSON lines that holds the sentence (default: text)")
     add("--model", default="default", help=MODEL_HELP)
@@ -48,7 +48,7 @@ def add_command(commands, common):
         "--vectors",
         choices=("mix", "layers", "top"),
         default="mix",
-        help="the mean of all layers, which is what a fresh ElmoLayer gives; every layer, as "
+        help="the mean of all layers, as a new ElmoLayer returns it; every layer, as "
         "bilm-tf stores them; or the top layer (default: %(default)s)",
     )
     add("--pooling", choices=("mean", "max"), help="one vector per sentence; needs --output")
@@ -115,7 +115,7 @@ def _check(arguments, parser):
             parser.error(f"{files[0]} is a file: read it with --input {files[0]}")
     elif len(sentences) > 1 and files:
         parser.error(
-            f"{files[0]} is a file, of which --output takes one: --input {files[0]}; or many with "
+            f"{files[0]} is a file: pass one file with --input {files[0]}, or many with "
             "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
         )
     elif files:
@@ -183,7 +183,7 @@ def _embed_to_terminal(arguments):
 
 
 def _first_sentences(records):
-    """As many records as are shown: a table of all words of a book helps nobody."""
+    """The records that are shown: a table of all words of a book would be useless."""
     shown, num_words = [], 0
     for record in itertools.islice(records, _MAX_SHOWN):
         shown.append(record)

@@ -47,9 +47,9 @@ def add_command(commands, common):
     command.add_argument(
         "--bilm-tf",
         action="store_true",
-        help="the figure of bilm-tf's own test: the state is carried from sentence to sentence, "
-        "the last, incomplete window is dropped, batches of 256 (unlike there, blank lines are "
-        "skipped, and only ASCII white space separates tokens)",
+        help="compute the perplexity as bilm-tf's own test does: the state is carried from "
+        "sentence to sentence, the last, incomplete window is dropped, and the batch size is 256 "
+        "(unlike in bilm-tf, blank lines are skipped, and only ASCII white space separates tokens)",
     )
     command.set_defaults(check=_check, run=_evaluate, renamed={"vocabulary": "--vocab"})
 

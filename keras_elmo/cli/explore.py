@@ -9,7 +9,7 @@ def add_command(commands, common):
         "explore",
         parents=[common],
         help="look at a model in the browser",
-        description="Serves a page, on this machine alone, that shows characters and filters, "
+        description="Serves a page, only to this machine, that shows characters and filters, "
         "similarities between words, the uses of a word, and, for a model with a softmax (the "
         "bundled one, or the folder of a training run), how unlikely the language model finds each "
         "word. Ctrl-C ends it.",

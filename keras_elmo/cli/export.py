@@ -17,7 +17,7 @@ def add_command(commands, common):
         parents=[common],
         help="write a model for bilm-tf and AllenNLP, TensorFlow Serving or ONNX",
         description="Writes a model for other programs, reads it back and shows by how much its "
-        "outputs differ from ours. A checkpoint of `train` is written as options.json, "
+        "outputs differ from this package's. A checkpoint of `train` is written as options.json, "
         "weights.hdf5 and softmax.hdf5.",
     )
     command.add_argument(
@@ -50,9 +50,12 @@ def add_command(commands, common):
 
 def _check(arguments, parser):
     if (arguments.checkpoint is None) == (arguments.model is None):
-        parser.error("give a CHECKPOINT or --model")
+        parser.error("pass either a CHECKPOINT or --model")
     if arguments.checkpoint is not None and arguments.format != "hdf5":
-        parser.error("a checkpoint is exported as hdf5; give the folder of that as --model")
+        parser.error(
+            "a CHECKPOINT can only be exported as hdf5: export it first, then pass the resulting "
+            "folder as --model"
+        )
     if arguments.vocab is not None and arguments.checkpoint is None:
         parser.error("--vocab is the vocabulary of a CHECKPOINT: leave it out")
     check_free(arguments.output, arguments.overwrite)

@@ -25,7 +25,7 @@ _COMMANDS = (embed, explore, dump_words, info, models, vocab, train, evaluate, e
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `keras-elmo` with the given arguments, or those of the process.
+    """Runs `keras-elmo` with the given arguments; by default, with `sys.argv[1:]`.
 
     Returns the exit code: 0, or 1 after an error, reported in one line. Wrong usage exits with 2.
     """

@@ -10,14 +10,14 @@ def add_command(commands, common):
         "vocab",
         parents=[common],
         help="count the words of a corpus and write a vocabulary file",
-        description="Counts the words of text files (one tokenized sentence a line; plain, .gz or "
-        ".xz) and writes the most frequent ones, one a line, as bilm-tf reads them.",
+        description="Counts the words in text files (one tokenized sentence per line; plain, .gz "
+        "or .xz) and writes the most frequent ones in bilm-tf's format, one per line.",
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
     add_overwrite(command, "FILE if it exists")
     add_number(command, "--min-count", 3, "leave out words that occur less often")
-    add_number(command, "--size", None, "most words to take, with the 3 specials")
+    add_number(command, "--size", None, "maximum number of words, including the 3 special ones")
     command.set_defaults(check=_check, run=_vocab, needs_keras=False)
 
 

@@ -19,9 +19,9 @@ _USER_ERRORS = {error.__name__: error for error in (FileExistsError, ValueError)
 
 @dataclasses.dataclass
 class EmbeddedShards:
-    """What `embed_shards` reports."""
+    """The report of `embed_shards`."""
 
-    shards: int = 0  # in the output, those of earlier jobs included
+    shards: int = 0  # in the output, including earlier jobs
     skipped: int = 0  # that were complete already
     lines: int = 0  # in the output
     tokens: int = 0  # embedded by this job
@@ -76,7 +76,7 @@ def embed_shards(
         ImportError: if Ray or pyarrow is not installed.
         RuntimeError: if embedding a shard failed, for example because the disk is full.
         ValueError: if two shards have the same name, a text is damaged, or a shard that is there
-            was made from another text, by another model or with other settings.
+            was created from a different text, with a different model or different settings.
 
     Example:
 
@@ -181,8 +181,8 @@ def _shards(files, folder):
     twice = [name for name, count in names.items() if count > 1]
     if twice:
         raise ValueError(
-            f"There is more than one shard named {twice[0]}: they would be written to the same "
-            "name. Embed one folder at a time."
+            f"Several shards are named {twice[0]}, and would be written to the same output. Embed "
+            "one folder at a time."
         )
     folder = os.path.abspath(folder)
     return {os.path.join(folder, os.path.basename(path) + ".parquet"): path for path in paths}
@@ -190,7 +190,7 @@ def _shards(files, folder):
 
 def _ray():
     try:
-        import pyarrow  # noqa: F401 (what the output needs)
+        import pyarrow  # noqa: F401 (needed for the output)
         import ray
     except ImportError:
         raise ImportError("Embedding on a cluster needs: pip install ray pyarrow") from None

@@ -46,11 +46,11 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class Embedder:
-    """Sentences in, word vectors out, as fast as the machine allows.
+    """Sentences in, word vectors out, as fast as the hardware allows.
 
     Each distinct word is encoded from its characters once and cached; sentences are sorted by
-    length and batched by tokens. Vectors do not depend on what else is embedded: they are those of
-    `ElmoLayer`, to a few units in the last place, for sentences of any length.
+    length and batched by tokens. The vectors do not depend on the other sentences: they equal
+    `ElmoLayer`'s to within a few units in the last place, for sentences of any length.
 
     Threads can share an Embedder. Other processes must be spawned, not forked, by
     `multiprocessing.set_start_method("spawn")`; an Embedder can be pickled.
@@ -60,15 +60,15 @@ class Embedder:
 
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
-        batch_tokens: Tokens in a batch, boundaries and padding included. Halved when memory is
-            exhausted.
-        word_cache: How many words' vectors to keep, those that were used last; 0 for none. Models
-            of whole words keep none.
+        batch_tokens: Tokens in a batch, including boundaries and padding. Halved if memory runs
+            out.
+        word_cache: Number of words to cache vectors for, the most recently used; 0 for none.
+            Models that read whole words do not use it.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`. An `ElmoLayer` has
             its own.
-        vocabulary: For models of whole words: the words in the order of the table's rows, as a list
-            or a path, with `<UNK>` if there may be unknown words; `None` for the vocabulary.txt
-            beside the model's files.
+        vocabulary: For models that read whole words: the words in the order of the table's rows, as
+            a list or a path, with `<UNK>` if the text may have unknown words; `None` for the
+            vocabulary.txt next to the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
@@ -122,7 +122,7 @@ class Embedder:
             if vocabulary is None:
                 raise ValueError(
                     "This model reads whole words: pass vocabulary=..., the words in the order of "
-                    "its table, or put them beside the weights as vocabulary.txt."
+                    "its table, or put them next to the weights as vocabulary.txt."
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         self._ids = {} if self.config.reads_text else self._ids_of_words()
@@ -159,10 +159,10 @@ class Embedder:
 
         Args:
             sentences: Lists of tokens, or strings to be split at white space, of any length.
-                Arrays, Series of pandas and string tensors are accepted too. `""` at the end of a
+                Arrays, pandas Series and string tensors are also accepted. `""` at the end of a
                 list of tokens is padding.
-            output: `"mix"` for the `ElmoLayer`'s weighted sum, in a fresh one the mean of all
-                layers; `"average"` for that mean in any case, `"top"` for the last layer,
+            output: `"mix"` for the `ElmoLayer`'s weighted sum, in a new one the mean of all
+                layers; `"average"` for the mean of all layers, `"top"` for the last layer,
                 `"layers"` for all of them.
             pooling: `None` for a vector per word; `"mean"` or `"max"` over the words for one per
                 sentence, zeros for an empty one.
@@ -271,10 +271,10 @@ class Embedder:
         resume: bool = False,
         overwrite: bool = False,
     ) -> EmbeddedFile:
-        """Embeds a text file of one tokenized sentence a line, in memory that hardly grows with it.
+        """Embeds a text file with one tokenized sentence per line, in nearly constant memory.
 
         The target appears, or is replaced, when it is complete. Until then its parts are in a
-        folder beside it: after a kill, the same call with `resume` continues after the last one.
+        folder next to it: after a kill, the same call with `resume` continues after the last one.
 
         Args:
             source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open binary
@@ -292,16 +292,16 @@ class Embedder:
             overwrite: Whether to replace an existing target.
 
         Returns:
-            An `EmbeddedFile`: lines, tokens, seconds, and what could not be read.
+            An `EmbeddedFile`: lines, tokens, seconds, and the lines that could not be read.
 
         Raises:
             FileExistsError: if the target exists or was started, without `resume` or `overwrite`,
                 or a folder in its place is a link or holds other files.
             FileNotFoundError: if a file or folder does not exist.
-            OSError: if the disk is full. What was embedded is kept for `resume`.
-            ValueError: if an argument is invalid, the text or a part is damaged, or what is to be
-                resumed was made from another text or with other settings; if the target is the
-                source, or a number is beyond the range of `dtype`.
+            OSError: if the disk is full. The lines embedded so far are kept for `resume`.
+            ValueError: if an argument is invalid, the text or a part is damaged, or the target to
+                resume was started with a different text or different settings; if the target is
+                the source, or a number is beyond the range of `dtype`.
 
         Example:
 
@@ -326,7 +326,7 @@ class Embedder:
         """Writes the token vectors of a vocabulary as bilm-tf's `dump_token_embeddings` does.
 
         Args:
-            vocabulary: The words, a list or the path of a file with one a line; `<S>` and `</S>`
+            vocabulary: The words, a list or the path of a file with one per line; `<S>` and `</S>`
                 are boundaries of sentences.
             path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
             overwrite: Whether to replace an existing file.
@@ -346,7 +346,7 @@ class Embedder:
         return len(words)
 
     def _key(self, token):
-        """What a word is cached under: UTF-8 with at least the bytes that the encoder reads."""
+        """The cache key of a word: UTF-8 with at least the bytes that the encoder reads."""
         key = token_bytes(token)
         return self.layer.char_encoder.rules.key(key) if self.config.reads_text else key
 
@@ -375,7 +375,7 @@ class Embedder:
         if pooling not in _POOLINGS:
             raise ValueError(f"pooling must be None, 'mean' or 'max'; got {pooling!r}.")
         if output == "mix" and not self.layer.mixes:
-            raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
+            raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:
             raise ValueError(
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
@@ -395,7 +395,7 @@ class Embedder:
 
 
 def _words_beside(model):
-    """The words of the vocabulary.txt beside a model's weights, if it exists."""
+    """The words of the vocabulary.txt next to a model's weights, if it exists."""
     if isinstance(model, ElmoLayer):
         return None
     with locate(model) as files:

@@ -21,9 +21,9 @@ MAX_REASONS = 20  # the most unreadable lines that a report lists
 
 @dataclasses.dataclass
 class EmbeddedFile:
-    """What `Embedder.embed_file` reports."""
+    """The report of `Embedder.embed_file`."""
 
-    lines: int = 0  # in the file of vectors, those of earlier runs included
+    lines: int = 0  # in the file of vectors, including earlier runs
     was_complete: bool = False  # an earlier run had completed the file, which was left unchanged
     tokens: int = 0  # embedded by this run
     seconds: float = 0.0  # of this run, excluding loading the model
@@ -53,7 +53,7 @@ def embed_file(
     max_line_tokens: int,
     **writer_options,
 ) -> EmbeddedFile:
-    """`Embedder.embed_file` of an `embedder`; `writer_options` are those of `open_writer`."""
+    """`Embedder.embed_file` for an `embedder`; `writer_options` are passed to `open_writer`."""
     settings = {
         "model": fingerprint(embedder),
         "output": output,
@@ -91,7 +91,7 @@ def fingerprint(embedder: Any) -> str:
     config = embedder.config
     words = None if config.reads_text else embedder.vocabulary
     options = dataclasses.replace(config, training_options={}).to_dict()
-    options.pop("n_tokens_vocab", None)  # of a softmax, or the size of what is hashed below
+    options.pop("n_tokens_vocab", None)  # the softmax's size, or the size of the words hashed below
     settings = {
         "dtype": embedder.dtype,
         "config": options,

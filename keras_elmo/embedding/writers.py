@@ -33,7 +33,7 @@ from keras_elmo.text.tokens import token_bytes
 _PART_BYTES = 64 * 2**20
 _LINE_BYTES = 1024  # what a line takes besides its numbers, here and in HDF5
 _ROW_GROUP_BYTES = 16 * 2**20
-_STATE = "keras_elmo"  # where a part says what it holds
+_STATE = "keras_elmo"  # the attribute for the metadata of a part
 
 _LOG = logging.getLogger("keras_elmo")
 
@@ -49,7 +49,7 @@ def open_writer(
 ) -> "VectorWriter":
     """Opens a file of vectors, which appears, or is replaced, when it is complete.
 
-    Until then its parts are in a folder beside it (`.vectors.h5.parts` for `vectors.h5`).
+    Until then its parts are in a folder next to it (`.vectors.h5.parts` for `vectors.h5`).
 
     Args:
         path: Its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a dataset for
@@ -107,13 +107,13 @@ def _check_is_replaceable(path):
 
 @dataclasses.dataclass
 class Part:
-    """A complete file of consecutive lines of a text, and what it stores of itself."""
+    """A complete file of consecutive lines of a text, with its metadata."""
 
     path: str
     start: int  # its first line, from 0
     stop: int  # the line after its last
     digest: str | None  # SHA-256 of the text up to there, `None` for an empty text
-    settings: dict  # what the vectors depend on
+    settings: dict  # on which the vectors depend
 
     @property
     def state(self) -> str:
@@ -130,7 +130,7 @@ class VectorWriter(abc.ABC):
     statement keeps the blocks before it for a run that resumes; a kill keeps the complete parts.
 
     Attributes:
-        num_lines: Lines written, those of earlier runs included.
+        num_lines: Lines written, including earlier runs.
         digest: SHA-256 of the text of those lines; `None` if there are none.
         is_finished: Whether an earlier run has completed the output, which is then left unchanged.
     """
@@ -217,7 +217,7 @@ class VectorWriter(abc.ABC):
         """Makes the output from the parts, unless an earlier run did, and removes them."""
         if not self.is_finished:
             self._end_part()
-            _check_is_replaceable(self.path)  # also what has appeared since
+            _check_is_replaceable(self.path)  # also if something has appeared since
             replace(self._join(), self.path)
         discard(self._folder)
         remove_replaced(self.path)
@@ -282,7 +282,7 @@ class VectorWriter(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def _read_state(path):
-        """Reads what the part in a file stores of itself."""
+        """Reads the metadata of the part in a file."""
 
     @abc.abstractmethod
     def _write_part(self, path, rows, part):

@@ -37,8 +37,8 @@ def planes(places: list[str], contexts: list[str], vectors: np.ndarray) -> alt.H
     """The uses of a word in a plane, for each layer.
 
     Args:
-        places: What a use is called in the legend.
-        contexts: What is shown where the pointer is.
+        places: Labels of the uses in the legend.
+        contexts: Texts of the tooltips.
         vectors: float `(L + 1, N, D)`.
     """
     pictures, order, scale = [], list(dict.fromkeys(places)), alt.Scale(zero=False)

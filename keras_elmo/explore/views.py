@@ -1,4 +1,4 @@
-"""What the explorer shows. Streamlit calls `show` again at each change of an input."""
+"""The views of the explorer. Streamlit calls `show` again at each change of an input."""
 
 import io
 import itertools
@@ -150,7 +150,7 @@ def show_uses(model: str) -> None:
         st.caption(f"More than {_MOST_SHOWN} sentences have one color.")
     st.subheader("Nearest uses")
     if len(found) < 2:
-        st.info("The word is used once: give more sentences with it.")
+        st.info("The word occurs only once: add more sentences that contain it.")
         return
     names = layer_names(len(vectors))
     layer = st.selectbox("Layer", names, index=len(names) - 1)
@@ -194,7 +194,7 @@ def _checked(text):
     """The tokens of a sentence that was typed in."""
     words = analysis.tokens(text)
     if not words:
-        raise ValueError("There is no word: type some, separated by spaces.")
+        raise ValueError("Expected at least one word, got none: type words separated by spaces.")
     if len(words) > _MOST_TOKENS:
         raise ValueError(f"Expected at most {_MOST_TOKENS} words, got {len(words):,}.")
     if glued := [word for word in words if re.fullmatch(r"[^\W\d_]+[.,;:!?]", word)]:
@@ -206,7 +206,7 @@ def _checked(text):
 
 
 def _plain(text):
-    """A text as Markdown that shows it as it is: an image in it would be fetched from anywhere."""
+    """Escapes a text, so that Markdown shows it unchanged: an image in it would be downloaded."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
@@ -244,7 +244,7 @@ _VIEWS = {
 
 
 def show(model: str) -> None:
-    """Shows a model; errors of what is typed in are shown as messages."""
+    """Shows a model; errors in the user's input are shown as messages."""
     view = st.radio("View", list(_VIEWS), index=1, horizontal=True)
     try:
         st.caption(_plain(f"Model: {model}, {embedder(model).dim} numbers a word and layer"))

@@ -1,4 +1,4 @@
-"""What all exports share: the layers that can be exported, their outputs, and the comparison."""
+"""Shared by all exports: the layers that can be exported, their outputs, and the comparison."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -72,7 +72,7 @@ def check_served(layer: ElmoLayer, what: str) -> None:
     """Raises ValueError unless the layer also mixes and the backend is TensorFlow."""
     check_layer(layer)
     if not layer.mixes:
-        raise ValueError("The ElmoLayer has no mix: make it with output='mix'.")
+        raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
             f"{what} is written by TensorFlow: set KERAS_BACKEND=tensorflow, not "
@@ -92,7 +92,7 @@ def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
 
 
 def unmixed_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
-    """Of `layer_outputs`, those that depend on no mix."""
+    """The `layer_outputs` that do not depend on a mix."""
     layers, _ = layer.every_layer(sentence_ids(layer))
     named = _named_layers(layer.config, layers)
     return {name: ops.convert_to_numpy(ops.cast(x, "float32")) for name, x in named.items()}

@@ -31,11 +31,11 @@ def convert(
 ) -> dict[str, float]:
     """Writes a model as options.json and weights.hdf5, reads it back and compares the two.
 
-    A model with a lexicon has word.dic and char.dic beside them.
+    A model with a lexicon has word.dic and char.dic next to them.
 
     Args:
         model: As for `ElmoLayer`, or an `ElmoLayer`.
-        output: Where to: a folder, which is made with its parents; or a .zip file.
+        output: The output: a folder, which is created with its parents; or a .zip file.
         dtype: `"float32"` or `"float16"`, of the weights.
         overwrite: Whether an earlier export at that place is replaced.
 
@@ -64,7 +64,7 @@ def convert(
 
 @contextlib.contextmanager
 def _written(layer, output, dtype, overwrite) -> Iterator[str]:
-    """Yields the path of what becomes `output` once the block has succeeded."""
+    """Yields a temporary path, which is renamed to `output` if the block succeeds."""
     if Path(output).suffix.lower() != ".zip":
         with atomic_folder(output, overwrite) as partial:
             write_model(partial, layer.backbone, lexicon=layer.lexicon, dtype=dtype)

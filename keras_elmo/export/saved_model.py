@@ -24,7 +24,7 @@ def export_saved_model(
 
     Args:
         layer: An `ElmoLayer` that reads characters, mixes and is not stateful.
-        folder: Where to; made, with its parents, once the export is verified.
+        folder: The output folder, created with its parents once the export is verified.
         overwrite: Whether an earlier export at that place is replaced.
 
     Returns:

@@ -18,7 +18,7 @@ from keras_elmo.pretrained.weight_table import check_size, count_parameters
 class Backbone(Recurrent, keras.layers.Layer):
     """A biLM: ids of characters or words to the vectors of every layer.
 
-    All its weights are those of a weights file of bilm-tf.
+    All its weights are stored in bilm-tf's weights file.
 
     Args:
         config: The architecture, an `ElmoConfig` or a dict of bilm-tf's options.

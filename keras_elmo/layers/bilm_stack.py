@@ -20,8 +20,8 @@ _ORIGINAL = ElmoConfig()
 class BiLMStack(Configured, Recurrent, keras.layers.Layer):
     """Stacked LSTMs with projection, forward and backward, returning every layer.
 
-    The two directions share the token vectors and nothing else. Layer 0 of the output is the token
-    vector, once for each direction; layer j holds the forward LSTM j beside the backward one.
+    The two directions share only the token vectors. Layer 0 of the output is the token vector, once
+    for each direction; layer j is the concatenation of the forward and the backward LSTM j.
 
     Args:
         lstm_dim: Units of each LSTM's cell.
@@ -33,7 +33,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         bidirectional: Whether there is a backward direction; D is 2 if so, else 1.
         dropout: Fraction of the numbers to drop in training, from the input of every LSTM and from
             the top layer.
-        always_project: Whether the LSTMs have a projection even where `lstm_dim` equals P.
+        always_project: Whether the LSTMs have a projection even if `lstm_dim` equals P.
 
     Call arguments:
         inputs: Token vectors, sentence boundaries included.
@@ -41,7 +41,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
             output are exactly 0.
         initial_state: Tuple `(h, c)` of floats `(B, D, L, P)` and `(B, D, L, lstm_dim)`; zeros
             where `None`.
-        return_state: Whether to return the state after the last step of each direction too.
+        return_state: Whether to also return the state after the last step of each direction.
         training: Whether to apply the dropout.
 
     Input shape:
@@ -51,7 +51,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         Floats `(B, L + 1, T, D * P)`; with `return_state` a tuple of that and `(h, c)`.
 
     Raises:
-        ValueError: if an argument is bad, or the inputs or `initial_state` have other shapes.
+        ValueError: if an argument is invalid, or the inputs or `initial_state` have wrong shapes.
 
     Example:
 
@@ -158,9 +158,9 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
     def read_streams(
         self, streams: Sequence, initial_state: tuple, training: bool = False
     ) -> tuple[list, tuple]:
-        """Runs each direction over words of its own, as a language model is trained.
+        """Runs each direction on separate words, as in the training of a language model.
 
-        The backward direction reads reversed sentences, so that both carry their state on.
+        The backward direction reads reversed sentences, so that both can carry their state.
 
         Args:
             streams: Token vectors for each direction, a list of D floats `(B, T, P)`.
@@ -196,7 +196,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         initial_state: Sequence | None = None,
         training: bool | None = False,
     ) -> tuple[list, tuple]:
-        """Runs the LSTMs of one direction, which depend on the other nowhere.
+        """Runs the LSTMs of one direction, which do not depend on the other direction.
 
         Args:
             direction: 0 for forward, 1 for backward, which reads from the last word to the first.
@@ -206,7 +206,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
             training: Whether to apply the dropout.
 
         Returns:
-            The vectors of the L + 1 layers, a list of floats `(B, T, P)`, and the state after.
+            The vectors of the L + 1 layers, a list of floats `(B, T, P)`, and the final state.
         """
         x, outputs, ends = tokens, [tokens], []
         for i, lstm in enumerate(self.directions[direction]):
@@ -234,7 +234,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
 
 
 def mask_of_layers(mask: Any, num_layers: int) -> Any:
-    """The mask `(B, num_layers, T)` of the vectors of all layers, from that of tokens `(B, T)`."""
+    """Repeats the mask of the tokens `(B, T)` for each layer: `(B, num_layers, T)`."""
     return ops.repeat(ops.expand_dims(mask, 1), num_layers, axis=1)
 
 

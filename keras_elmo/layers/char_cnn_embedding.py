@@ -28,10 +28,10 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         char_embedding_dim: Size of a character's vector.
         activation: `"relu"` or `"tanh"`, after the convolutions.
         num_highway: Number of highway layers.
-        projection_dim: Size of a token's vector. Where it equals the number of filters there is no
-            projection, unless `always_project`.
-        num_characters: Rows of the table of characters; by default those of bytes and marks.
-        always_project: Whether there is a projection in any case.
+        projection_dim: Size of a token's vector. If it equals the number of filters, the
+            projection is omitted, unless `always_project`.
+        num_characters: Number of rows of the character table; by default one per byte and mark.
+        always_project: Whether to project even if the sizes are equal.
 
     Call arguments:
         inputs: Character ids of `encode_sentences`.
@@ -145,7 +145,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         return nan_unless(ops.all(is_valid, axis=-1), x)
 
     def filter_activations(self, characters: Any) -> Any:
-        """How much each filter fires: its activation, the maximum over the characters of a word.
+        """The activation of each filter: its maximum over the characters of a word.
 
         Args:
             characters: int32 `(N, C)`, the ids of words.

@@ -39,9 +39,9 @@ _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictio
 class ElmoLayer(keras.layers.Layer):
     """ELMo: computes a vector for every word that depends on its whole sentence.
 
-    Characters are encoded by a `CharCNNEmbedding`, read by a `BiLMStack` and its layers mixed by
-    one or more `WeightedLayerSum`. Sentence boundaries are added before and removed after. The
-    same sentence gets the same vectors whatever else is in the batch, unless `stateful` or
+    A `CharCNNEmbedding` encodes the characters, a `BiLMStack` reads them, and one or more
+    `WeightedLayerSum` mix its layers. Sentence boundaries are added before and removed after. The
+    vectors of a sentence do not depend on the rest of the batch, unless `stateful` or
     `layer_norm`.
 
     In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
@@ -49,18 +49,18 @@ class ElmoLayer(keras.layers.Layer):
     `keras.Input((None, 50), dtype="int32")`.
 
     Threads can call one layer at the same time, except for a `stateful` one: each thread then needs
-    its own layer. On JAX, `fit` and `predict` of a model take the weights away from other threads
-    while they run. Forked processes cannot use ELMo layers; spawn workers instead.
+    its own layer. On JAX, other threads cannot use the weights of a model during its `fit` and
+    `predict`. Forked processes cannot use ELMo layers; spawn workers instead.
 
-    A saved model has the weights; a layer's config has none and names no file. But
+    A saved model contains the weights; a layer's config contains neither weights nor paths. But
     `keras.models.clone_model`, and `from_config` with the config of a layer of the same process,
     copy the current weights of the biLM; mixes start untrained.
 
     Args:
-        model: What to load: a name of `list_models()`; a folder or archive (zip, tar.gz) of a model
-            of bilm-tf, of this package or of ELMoForManyLangs; a pair `(options, weights)` of
-            paths; `"hf://user/repo"` or `"hf://user/repo@revision"` of the Hugging Face Hub; or
-            `None` for fresh weights.
+        model: The model to load: a name in `list_models()`; a folder or archive (zip, tar.gz) of a
+            model in the format of bilm-tf, this package or ELMoForManyLangs; a pair
+            `(options, weights)` of paths; `"hf://user/repo"` or `"hf://user/repo@revision"` on the
+            Hugging Face Hub; or `None` for random weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
         output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
         num_mixes: Number of mixes, each with its own weights; a list where more than one. Not used
@@ -69,8 +69,8 @@ class ElmoLayer(keras.layers.Layer):
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
         dropout: Fraction of a mix's output to drop in training.
-        trainable_bilm: Whether the biLM is trained too; can be set later. `trainable = True` leaves
-            a frozen biLM frozen.
+        trainable_bilm: Whether to train the biLM as well; can be set later. `trainable = True`
+            leaves a frozen biLM frozen.
         stateful: Whether the LSTM state is carried from batch to batch, as bilm-tf does.
         max_batch_size: With `stateful`, the maximum number of sentences in a batch.
         token_embeddings: Stored token vectors to use instead of the character encoder: a file of
@@ -90,8 +90,8 @@ class ElmoLayer(keras.layers.Layer):
         Strings `(B,)`, sentences to be split at white space; strings `(B, T)`, tokens with `""` as
         padding at the right, also as lists; or int32 character ids `(B, T + 2, C)` of
         `encode_sentences`, for a model with a lexicon of `lexicon.encode_sentences`. Models that
-        read whole words take int32 token ids `(B, T + 2)`. In a compiled model, ids that do not
-        exist have vectors of NaN, unless the backend refuses them.
+        read whole words take int32 token ids `(B, T + 2)`. In a compiled model, the vectors of
+        invalid ids are NaN, unless the backend raises an error.
 
     Attributes:
         config: The `ElmoConfig`.
@@ -106,7 +106,7 @@ class ElmoLayer(keras.layers.Layer):
         FileNotFoundError: if a file is missing.
         ConnectionError: if a download failed.
         RuntimeError: if the process was forked from one that has a layer.
-        ValueError: if an argument or input is bad, or the weights are not of the architecture.
+        ValueError: if an argument or input is invalid, or the weights do not match the config.
 
     Warns:
         UserWarning: if strings `(B, T)` look like sentences, since each is read as one token.
@@ -298,7 +298,7 @@ class ElmoLayer(keras.layers.Layer):
         return mixed[0] if self.num_mixes == 1 else mixed
 
     def every_layer(self, inputs: Any, training: bool | None = None) -> tuple[Any, Any]:
-        """What the mixes are made of: vectors `(B, L + 1, T, 2 * P)` and their mask `(B, T)`.
+        """The inputs of the mixes: vectors `(B, L + 1, T, 2 * P)` and their mask `(B, T)`.
 
         Args:
             inputs: As for a call of the layer.
@@ -351,10 +351,11 @@ class ElmoLayer(keras.layers.Layer):
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
         The mixes belong to the layer and are not part of these files. A lexicon is
-        written beside them, as word.dic and char.dic; only this package reads such a model.
+        written next to them, as word.dic and char.dic; only this package reads such a model.
 
         Args:
-            folder: Where to; made if there is none. Files of those names are replaced atomically.
+            folder: The output folder, created if it does not exist. Existing files with these names
+                are replaced atomically.
 
         Example:
 
@@ -474,7 +475,7 @@ class ElmoLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # A saved model may come from anybody: it names nothing to be opened or fetched.
+        # A saved model may be untrusted: it must not name a file to open or download.
         for name in ("model", "token_embeddings"):
             if config.get(name) is not None:
                 raise ValueError(
@@ -495,7 +496,7 @@ def _char_encoder(config, lexicon):
     if not config.has_lexicon:
         return UnicodeCharEncoder(config.max_characters_per_token)
     if lexicon is None:
-        raise ValueError("A config with a lexicon needs it: pass lexicon=, a keras_elmo.Lexicon.")
+        raise ValueError("The config needs a lexicon: pass lexicon=, a keras_elmo.Lexicon.")
     num_words = config.vocabulary_size if config.word_dim else None
     expected = (num_words, config.num_characters, config.max_characters_per_token)
     sizes = [None if x is None else len(x) for x in (lexicon.words, lexicon.characters)]

@@ -18,7 +18,8 @@ _TABLE_LOCK = threading.Lock()
 class LexiconEncoder(UnicodeCharEncoder):
     """Encodes strings as the ids that a model of ELMoForManyLangs reads.
 
-    The same rows as the lexicon's `encode_sentences`, to the bit; else as `UnicodeCharEncoder`.
+    The rows are identical to those from the lexicon's `encode_sentences`; otherwise it works like
+    `UnicodeCharEncoder`.
 
     Args:
         lexicon: The `Lexicon`, or the dict that its `to_dict` makes.
@@ -33,7 +34,7 @@ class LexiconEncoder(UnicodeCharEncoder):
         int32 `(B, T + 2, W)`, W the width of the lexicon's rows.
 
     Raises:
-        ValueError: as for `UnicodeCharEncoder`, or if the dict is none of a lexicon.
+        ValueError: as for `UnicodeCharEncoder`, or if the dict is not a lexicon's.
 
     Example:
 

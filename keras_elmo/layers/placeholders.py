@@ -12,7 +12,7 @@ def as_ids(inputs: Any) -> Any:
 
 
 def checked_ids(inputs: Any, expected: str, made_with: str) -> Any:
-    """The inputs as int32. Raises ValueError, with what is `expected`, if they are not integers."""
+    """The inputs as int32. Raises ValueError, naming the `expected` ones, if not integers."""
     inputs = as_ids(inputs)
     if not keras.backend.is_int_dtype(inputs.dtype):
         dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)

@@ -28,15 +28,15 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
         cell_clip: Bound on the cell's values, or `None`.
         proj_clip: Bound on the projected output, or `None`.
         reverse: Whether to run from the last token to the first. Outputs keep their places.
-        always_project: Whether there is a projection in any case.
+        always_project: Whether to project even if the sizes are equal.
 
     Call arguments:
         inputs: The sequence.
         mask: Booleans `(B, T)`, or `None`. Where it is `False` the output is 0 and the state stays.
         initial_state: Tuple `(h, c)` of floats `(B, projection_dim)` and `(B, units)`; zeros where
             `None`.
-        return_state: Whether to return the state after the last step too.
-        training: Whether to keep more for the gradient, which then takes less time.
+        return_state: Whether to also return the state after the last step.
+        training: Whether to store more intermediate values, which makes the gradient faster.
 
     Input shape:
         Floats `(B, T, D)`.
@@ -45,7 +45,7 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
         Floats `(B, T, projection_dim)`; with `return_state` a tuple of that and `(h, c)`.
 
     Raises:
-        ValueError: if an argument is bad, or `initial_state` has other shapes.
+        ValueError: if an argument is invalid, or `initial_state` has different shapes.
 
     Example:
 
@@ -128,7 +128,7 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
 
     @property
     def spec(self) -> LSTMSpec:
-        """What describes the recurrence beside the weights."""
+        """The properties of the recurrence except its weights."""
         return LSTMSpec(
             self.cell_clip, self.proj_clip, self.reverse, self.compute_dtype, self.state_dtype
         )

@@ -1,4 +1,4 @@
-"""What layers with a state (h, c) have in common."""
+"""Shared code of layers with a state (h, c)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,7 @@ class Recurrent:
             h, c = (f"(B, {', '.join(map(str, shape))})" for shape in self.state_shapes)
             raise ValueError(f"initial_state must be (h, c) of shapes {h} and {c}, got {found}.")
 
-    # Keras hands an earlier layer's mask over as `inputs_mask` beside an initial_state, which is a
+    # Keras hands an earlier layer's mask over as `inputs_mask` next to an initial_state, which is a
     # tensor too, and as `mask` without one.
     def compute_output_spec(
         self, inputs, mask=None, initial_state=None, return_state=False, *_, **__

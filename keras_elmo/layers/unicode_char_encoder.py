@@ -23,16 +23,16 @@ from keras_elmo.text.tokens import is_strings, plain_batch, warn_of_columns
 class UnicodeCharEncoder(keras.layers.Layer):
     """Encodes strings as the character ids that ELMo reads.
 
-    The same rows as `encode_sentences`, to the bit. String tensors, in a model or in
+    The rows are identical to the output of `encode_sentences`. String tensors, in a model or in
     `Dataset.map`, need TensorFlow; lists and NumPy arrays of strings are encoded on every backend.
 
     Args:
-        max_characters_per_token: Characters of a token, its begin and end marks included.
+        max_characters_per_token: Characters of a token, including its begin and end marks.
 
     Call arguments:
-        inputs: Strings. Sentences are split at ASCII white space, without bytes that are not valid
-            UTF-8. In a row of tokens, empty strings at the right end are padding, and so is what a
-            ragged tensor lacks.
+        inputs: Strings. Sentences are split at ASCII white space; bytes that are not valid UTF-8
+            are dropped. In a row of tokens, empty strings at the right end are padding, and so are
+            the missing tokens of a ragged tensor.
 
     Input shape:
         Strings `(B,)`, one sentence each, or `(B, T)`, one token each.

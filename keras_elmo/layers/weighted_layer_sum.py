@@ -14,7 +14,7 @@ _LAYER_NORM_EPSILON = 1e-12
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class WeightedLayerSum(Configured, keras.layers.Layer):
-    """Mixes the layers of a biLM into one vector a token: `gamma * sum_j softmax(w)_j h_j`.
+    """Mixes the layers of a biLM into one vector per token: `gamma * sum_j softmax(w)_j h_j`.
 
     Args:
         use_top_only: Whether to take only the top layer, times gamma.

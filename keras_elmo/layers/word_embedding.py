@@ -14,7 +14,7 @@ from keras_elmo.ops.gather import gather
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class WordEmbedding(Configured, keras.layers.Layer):
-    """Looks up the vectors of whole words: models without characters, or stored token vectors.
+    """Looks up vectors of whole words, in models without characters or in stored token vectors.
 
     Args:
         vocabulary_size: Rows of the table.

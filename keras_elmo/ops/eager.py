@@ -1,4 +1,4 @@
-"""Values of tensors, where there are any."""
+"""The values of tensors, if they are known."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ def fused(function: Callable, spec: Hashable, *args: Any) -> Any:
 
     `function` takes `(spec, *args)` and is compiled for each spec and the shapes of the tensors. A
     TensorFlow graph reads and writes whole arrays for each operation, and on a CPU spends most of
-    the time of an LSTM's gates on that. JAX compiles everything; PyTorch calls it as it is.
+    the time of an LSTM's gates on that. JAX compiles everything; PyTorch calls it uncompiled.
     """
     if keras.backend.backend() != "tensorflow" or not _has_xla():
         return function(spec, *args)

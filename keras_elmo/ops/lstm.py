@@ -15,7 +15,7 @@ from keras_elmo.ops.scan import scan
 
 
 class LSTMSpec(NamedTuple):
-    """What describes an LSTM beside its weights: clips, or `None`, direction and dtypes.
+    """The properties of an LSTM except its weights: clips, or `None`, direction and dtypes.
 
     Products are computed in `compute_dtype`, everything else in `state_dtype`. In `training` the
     gates' inputs are kept for the gradient, which otherwise computes them again.
@@ -179,7 +179,7 @@ def _states_before(spec, first, states):
 
 
 def _kernel_gradient(d_outputs, inputs):
-    """Of a product over all steps, from outputs `(T, M, B)` and inputs `(T, B, N)`."""
+    """The gradient of a kernel over all steps, from outputs `(T, M, B)` and inputs `(T, B, N)`."""
     d_outputs = ops.transpose(d_outputs, (1, 0, 2))
     return ops.matmul(
         ops.reshape(d_outputs, (d_outputs.shape[0], -1)),

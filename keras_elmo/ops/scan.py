@@ -17,7 +17,7 @@ def scan(
 ) -> tuple[tuple, tuple]:
     """Runs `step` over the first axis of `inputs`, which is time.
 
-    `keras.ops.scan` wants outputs shaped like the carry on TensorFlow, hence this one.
+    `keras.ops.scan` requires outputs shaped like the carry on TensorFlow; this one does not.
 
     Args:
         step: Function `(spec, carry, inputs at one time, constants) -> (new carry, outputs)`, with
@@ -26,7 +26,7 @@ def scan(
             does TensorFlow outside a model.
         carry: The carry before the first step.
         inputs: Tensors `(T, ...)`, or `None`.
-        constants: What is the same at all times: tensors, or `None`.
+        constants: Values that do not change over time: tensors, or `None`.
         outputs: Function `(spec, carry, inputs)` that returns the static shape and the dtype of
             each of a step's outputs.
         reverse: Whether to run from the last time step to the first. Outputs keep their places.

@@ -1,4 +1,4 @@
-"""What is known of the published models of other languages: plain data for `registry.py`."""
+"""Data about the published models of other languages, for `registry.py`."""
 
 NLPL = "http://vectors.nlpl.eu/repository"
 """Base address of the NLPL word embeddings repository, whose addresses are for life."""
@@ -54,8 +54,8 @@ MANY_LANGUAGES = {
 MANY_LANGUAGES_FIRST_NUMBER = 136
 
 MANY_LANGUAGES_ARCHITECTURE = (
-    ("words", "100 numbers each, those of its dictionary"),
-    ("characters", "50 numbers each, those of its dictionary, at most 50 a token"),
+    ("words", "100 numbers each, for the words in its dictionary"),
+    ("characters", "50 numbers each, for the characters in its dictionary, at most 50 per token"),
     (
         "convolutions",
         "32 of width 1, 32 of width 2, 64 of width 3, 128 of width 4, 256 of width 5, 512 of "

@@ -118,7 +118,7 @@ def _fetch(model, name, addresses, target, install, remedy):
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but not from an encrypted connection to one that anybody can change."""
+    """Follows redirects, but not from an encrypted connection to an unencrypted one."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         if req.type == "https" and not newurl.lower().startswith("https:"):
@@ -146,7 +146,7 @@ def _transfer(address, path, _):
 
 
 def _folder_of(model):
-    """Where a model is, or will be once downloaded."""
+    """The location of a model, now or once downloaded."""
     if model.local_path is not None:
         return model.local_path
     home = os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")

@@ -65,8 +65,8 @@ def _finished_model(folder):
     if _fitting(_files(folder, "*"), _WEIGHTS_NAMES):
         return folder  # not a run, only its neighbor
     raise FileNotFoundError(
-        f"{folder} holds a training run that has not ended: finish it, or export its last "
-        f"checkpoint by `keras-elmo export {folder} --output FOLDER` and pass that folder."
+        f"{folder} holds an unfinished training run: finish it, or export its last checkpoint with "
+        f"`keras-elmo export {folder} --output FOLDER` and pass that folder."
     )
 
 

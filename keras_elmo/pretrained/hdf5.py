@@ -20,7 +20,7 @@ from keras_elmo.text.vocabulary import Vocabulary
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 _WORDS_DIGEST = "words"
-_MOST_OBJECTS, _MOST_GROUPS = 10_000, 16  # far more than those of a model
+_MOST_OBJECTS, _MOST_GROUPS = 10_000, 16  # far more than a model has
 
 
 def load_weights(
@@ -60,10 +60,10 @@ def write_model(
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
     No file takes its name before all are written. Raises ValueError if a weight is beyond the range
-    of `dtype`, and FileExistsError if the folder has the softmax of another model.
+    of `dtype`, and FileExistsError if the folder contains the softmax of a different model.
 
     Args:
-        folder: Where to; made if there is none. Files of those names are replaced.
+        folder: The output folder, created if it does not exist. Files of those names are replaced.
         backbone: A built `Backbone`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
         lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
@@ -74,7 +74,8 @@ def write_model(
     os.makedirs(folder, exist_ok=True)
     if softmax is None and os.path.exists(old := os.path.join(folder, "softmax.hdf5")):
         raise FileExistsError(
-            f"{old} belongs to other weights, and these have none: choose another folder."
+            f"{old} belongs to a different model, since this one has no softmax: choose "
+            "another folder."
         )
     with contextlib.ExitStack() as stack:
 
@@ -127,8 +128,8 @@ def read_token_embeddings(
 ) -> np.ndarray:
     """Reads the token vectors, float32 `(num_words, P)`, of bilm-tf's `dump_token_embeddings`.
 
-    Raises ValueError if P is not `projection_dim`, or the vectors are not those of `words`, where
-    these are given.
+    Raises ValueError if P is not `projection_dim`, or if `words` is given and the vectors belong to
+    different words.
     """
     with open_arrays(path) as found:
         dataset: Any = found.get(TOKEN_EMBEDDINGS_NAME)
@@ -144,8 +145,8 @@ def read_token_embeddings(
             digest = dataset.attrs.get(_WORDS_DIGEST)  # bilm-tf keeps none
             if len(words) != shape[0] or digest not in (None, _digest(words)):
                 raise ValueError(
-                    f"The {shape[0]:,} vectors in {path} are not those of the {len(words):,} words "
-                    "given: they do not belong together. Save or dump them again."
+                    f"The {shape[0]:,} vectors in {path} do not match the {len(words):,} words of "
+                    "the vocabulary. Pass the matching vocabulary, or dump the vectors again."
                 )
         return _as_float32(dataset)
 
@@ -203,8 +204,8 @@ def open_arrays(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
             ) from None
         if foreign:
             raise ValueError(
-                f"{foreign} in {path} is a link, or an array kept in other files. Only arrays "
-                "within the file are loaded: a link could read any file of this machine."
+                f"{foreign} in {path} is a link, or an array stored in other files. Only arrays "
+                "within the file are loaded: a link could read any file on this machine."
             )
         check_declared_bytes(path, declared)
         yield found
@@ -261,7 +262,7 @@ def check_arrays(
         more = [f"and {len(problems) - 20} more"] if len(problems) > 20 else []
         shown = "\n  ".join(problems[:20] + more)
         raise ValueError(
-            f"The weights in {path} are not those of the architecture in the options:\n  {shown}\n"
+            f"The weights in {path} do not match the architecture in the options:\n  {shown}\n"
             f"{advice}"
         )
 
@@ -331,7 +332,7 @@ def array_of(backbone: Any, entry: WeightEntry) -> np.ndarray:
     """The array that variables hold, float32."""
     variables = [variable_at(backbone, path) for path in entry.variables]
     if any("int" in str(variable.dtype) for variable in variables):
-        raise ValueError(f"{entry.name} is quantized: write the model before it is.")
+        raise ValueError(f"{entry.name} is quantized: write the model before you quantize it.")
     values = map(_to_float32, variables)
     return entry.join(*values).reshape(entry.shape)
 

@@ -57,12 +57,12 @@ class ModelFiles:
 
     @property
     def softmax(self) -> Path | None:
-        """The softmax of a language model, softmax.hdf5 beside the weights, else `None`."""
+        """The softmax of a language model, softmax.hdf5 next to the weights, else `None`."""
         return self._beside("softmax.hdf5")
 
     @property
     def vocabulary(self) -> Path | None:
-        """The words of a softmax or a word table, vocabulary.txt beside the weights, or `None`."""
+        """The words of a softmax or a word table, vocabulary.txt next to the weights, or `None`."""
         return self._beside("vocabulary.txt")
 
     def _beside(self, name):

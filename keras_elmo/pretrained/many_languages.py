@@ -41,8 +41,8 @@ _PUBLISHED = {
     | {"filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]},
 }
 _OTHER_MODEL = (
-    "Check that word.dic, char.dic, both .pkl files and the architecture are of one model (the "
-    "published architecture is taken where its file is not there), or download it again."
+    "Check that word.dic, char.dic, both .pkl files and the architecture belong to the same model "
+    "(without an architecture file, the published one is used), or download the model again."
 )
 
 
@@ -99,7 +99,7 @@ def _check_is_encoder(path):
     if Path(path).name == PICKLED_EMBEDDER:
         raise ValueError(
             f"{path} has no LSTMs: the pair of a model of ELMoForManyLangs is {PICKLED_OPTIONS} "
-            f"and {PICKLED_ENCODER}, and {PICKLED_EMBEDDER} is read from beside them."
+            f"and {PICKLED_ENCODER}; {PICKLED_EMBEDDER} is read from the same folder."
         )
 
 
@@ -198,7 +198,7 @@ def _check_rows(path, entries, found):
         if file and rows not in ((), entry.shape[:1]):
             raise ValueError(
                 f"{file} in {path.parent} lists {entry.shape[0]:,} entries, but the table in "
-                f"{path.name} has {rows[0]:,} rows: they are of two models. {_OTHER_MODEL}"
+                f"{path.name} has {rows[0]:,} rows: they belong to different models. {_OTHER_MODEL}"
             )
 
 
@@ -206,7 +206,7 @@ def _architecture(folder, config_path):
     """The content of the architecture's file."""
     if not isinstance(config_path, str) or not config_path:
         raise ValueError(
-            f"{folder / PICKLED_OPTIONS} has no config_path, the file of the architecture."
+            f"{folder / PICKLED_OPTIONS} has no config_path, which must name the architecture file."
         )
     name = PurePosixPath(config_path).name
     for path in (folder / config_path, folder / name):

@@ -1,4 +1,4 @@
-"""The models known by name: what is known of them, and where their files are."""
+"""The models known by name: their properties and the locations of their files."""
 
 import dataclasses
 import difflib
@@ -25,7 +25,7 @@ _ALLENNLP = (
 _NLPL_VERSIONS = f"{NLPL}/11", f"{NLPL}/20"
 
 PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS, EMBEDDIA)
-"""Base addresses of the published models: what a mirror has in place of each."""
+"""Base addresses of the published models, each of which a mirror replaces."""
 
 _ADDRESS = re.compile("https?://", re.IGNORECASE)
 _ARCHIVE = re.compile(r"\.(zip|tar\.gz|tgz)(\?.*)?\Z", re.IGNORECASE)
@@ -62,8 +62,8 @@ class PretrainedModel:
         ):
             if not re.fullmatch(pattern, value):
                 raise ValueError(
-                    f"{value!r} becomes part of a path: expected letters, digits, - + _ and dots, "
-                    "and in a model's name one / between them."
+                    "Expected letters, digits, - + _ and dots, and in a model's name at most one / "
+                    f"between them, got {value!r}, which becomes part of a path."
                 )
         if len({bool(_ARCHIVE.search(place)) for place in self.locations}) > 1:
             raise ValueError(
@@ -73,12 +73,12 @@ class PretrainedModel:
         for place in self.locations:
             if "://" in place and not _ADDRESS.match(place):
                 raise ValueError(
-                    f"{place} is no place of a model: expected a local path, or an address that "
-                    "begins with http:// or https://."
+                    "Expected the location of a model to be a local path or a URL that begins with "
+                    f"http:// or https://, got {place}."
                 )
         if len(self.locations) > 1 and not all(map(_ADDRESS.match, self.locations)):
             raise ValueError(
-                f"Mirrors are for http:// and https://, got {', '.join(self.locations)}."
+                f"Mirrors require http:// or https:// URLs, got {', '.join(self.locations)}."
             )
 
     @property
@@ -108,29 +108,29 @@ def register_model(
     license: str = "not stated",
     language: str | None = None,
 ) -> PretrainedModel:
-    """Makes a model known by name, for this process.
+    """Registers a model under a name, for this process.
 
     Args:
-        name: The name to give to `ElmoLayer`: letters, digits, - + _ and dots, and at most one /.
+        name: The name to pass to `ElmoLayer`: letters, digits, - + _ and dots, and at most one /.
         location: Folder of its two files, or an archive of them if it ends in .zip, .tar.gz or
-            .tgz: a local path, or an http(s) address.
+            .tgz: a local path, or an http(s) URL.
         description: One line on the model.
-        mirrors: Further addresses of such folders or archives, tried in turn.
+        mirrors: Additional URLs of such folders or archives, tried in order.
         options_file, weights_file: Names of the two files in the folder; in an archive they are
             found.
         config: The architecture, to show it before the files are downloaded.
         weights_bytes, weights_sha256: Size and sha256 of the weights file or archive, to check a
             download.
-        tokenization: How text is to be split for it.
-        license: Terms of the weights.
+        tokenization: How to split text for the model.
+        license: License of the weights.
         language: ISO 639 code of its language, by which `list_models` finds it.
 
     Returns:
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken or has other characters, an address is not http(s), or
-            there are mirrors of a local path.
+        ValueError: if the name is taken or has invalid characters, a URL is not http(s), or
+            mirrors are given for a local path.
 
     Example:
 
@@ -151,7 +151,7 @@ def register_model(
         language,
     )
     if _MODELS.setdefault(name, model) != model:
-        raise ValueError(f"There is another model {name!r} already: choose another name.")
+        raise ValueError(f"A different model is registered as {name!r}: choose a different name.")
     return model
 
 
@@ -162,7 +162,7 @@ def list_models(language: str | None = None) -> list[str]:
         language: ISO 639 code of a language, for its models only.
 
     Raises:
-        ValueError: if there is no model of that language.
+        ValueError: if no model is known for that language.
 
     Example:
 
@@ -176,7 +176,7 @@ def list_models(language: str | None = None) -> list[str]:
     found = _of_language(language)
     if not found:
         codes = sorted({model.language for model in list(_MODELS.values())} - {None})
-        raise ValueError(f"No model of language {language!r}: expected one of {', '.join(codes)}.")
+        raise ValueError(f"No model for language {language!r}: expected one of {', '.join(codes)}.")
     return found
 
 
@@ -200,22 +200,22 @@ def language_model_path(model: str | os.PathLike) -> Path:
     path = get_model(os.fspath(model)).local_path
     if path is None:
         raise FileNotFoundError(
-            f"The model {model} has no softmax, which predicts words: give a training folder (one "
-            f"of this name as ./{model}), or default."
+            f"The model {model} does not include a softmax, which predicts words: pass default, or "
+            f"a training folder (if its name is {model}, as ./{model})."
         )
     return path
 
 
 def get_model(name: str) -> PretrainedModel:
-    """What is known of a model of `list_models()`: a `PretrainedModel`.
+    """Returns the properties of a model in `list_models()`, as a `PretrainedModel`.
 
     Raises:
-        ValueError: if there is no such name; the message shows close ones.
+        ValueError: if the name is unknown; the message suggests similar names.
     """
     if name in _MODELS:
         return _MODELS[name]
     raise ValueError(
-        f"Unknown model {str(name)!r}: no model of that name, and no folder, zip or tar.gz file."
+        f"Unknown model {str(name)!r}: expected a known name, or a folder, zip or tar.gz file."
         f"{hint_at_models(str(name))}"
     )
 

@@ -39,18 +39,18 @@ def read_tf1_checkpoint(
 
     Returns:
         Two dicts of float32 arrays, values and Adagrad accumulators (empty if none were saved), and
-        the number of steps. The names are those of `weight_table`, `"softmax/b"` and `"softmax/W"`
-        (missing where it is tied to the embedding).
+        the number of steps. The names are as in `weight_table`, plus `"softmax/b"` and
+        `"softmax/W"` (missing if it is tied to the embedding).
 
-    Raises FileNotFoundError if there is no such checkpoint, and ValueError if arrays are missing or
-    misshapen; the message lists them.
+    Raises FileNotFoundError if the checkpoint does not exist, and ValueError if arrays are missing
+    or have the wrong shape; the message lists them.
     """
     import tensorflow as tf
 
     prefix = find_tf1_checkpoint(path)
     if prefix is None:
         raise FileNotFoundError(
-            f"There is no TensorFlow 1 checkpoint {path}: expected files such as "
+            f"The TensorFlow 1 checkpoint {path} does not exist: expected files such as "
             "model.ckpt-100.index and model.ckpt-100.data-00000-of-00001."
         )
     reader = tf.train.load_checkpoint(prefix)
@@ -67,8 +67,8 @@ def read_tf1_checkpoint(
             problems.append(f"{tf1_name} is {tuple(found[tf1_name])}, expected {shapes[name]}")
     if problems:
         raise ValueError(
-            f"The checkpoint {prefix} is not of the architecture in the options: "
-            f"{'; '.join(problems[:8])}. Pass the options.json that was saved beside it."
+            f"The checkpoint {prefix} does not match the architecture in the options: "
+            f"{'; '.join(problems[:8])}. Pass the options.json that was saved with it."
         )
     values = {name: reader.get_tensor(tf1_name) for name, tf1_name in names.items()}
     slots = {
@@ -85,7 +85,7 @@ def _tf1_name(name, config, found):
     if not name.startswith("RNN_"):
         return f"lm/{name}"
     direction, _, _, cell, _, part = name.split("/")
-    # bilm-tf names the direction only where there are two.
+    # bilm-tf names the direction only if the model has two.
     scope = f"lm/{direction}/rnn" if config.bidirectional else "lm/rnn"
     several = f"{scope}/multi_rnn_cell/cell_{cell[4:]}/lstm_cell/{_LSTM_PARTS[part]}"
     # A single layer is not wrapped.

@@ -26,7 +26,7 @@ class TorchTensor:
 
     Args:
         name: Its name in the state dict and the path of the file, for error messages.
-        shape, dtype: Those of the tensor in the file.
+        shape, dtype: Shape and dtype of the tensor in the file.
         load: Returns a view of its values.
     """
 
@@ -63,7 +63,7 @@ def open_state_dict(path: str | os.PathLike) -> Iterator[dict[str, TorchTensor]]
     """
     path = os.fspath(path)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError(f"{path} is a folder or a device: expected a file of torch.save.")
+        raise ValueError(f"{path} is not a regular file: expected a file written by torch.save.")
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open(path, "rb"))
         try:
@@ -73,7 +73,7 @@ def open_state_dict(path: str | os.PathLike) -> Iterator[dict[str, TorchTensor]]
             else:
                 state, loads = _read_legacy(file)
             if not all(type(x) is str and type(y) is _View for x, y in state.items()):
-                raise ValueError("it does not consist of names with a tensor for each")
+                raise ValueError("it is not a dict of tensors by name")
             tensors = {
                 name: TorchTensor(f"{name} in {path}", *view.checked(loads))
                 for name, view in state.items()
@@ -142,16 +142,16 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> _Storage:
         kind, dtype, key, _, count, *view = pid
         if kind != "storage" or dtype not in _DTYPES.values() or any(view):
-            raise pickle.UnpicklingError("it has a storage of an unknown form")
+            raise pickle.UnpicklingError("it has a storage in an unknown format")
         storage = _Storage(key, np.dtype(dtype), count)
         if self.storages.setdefault(key, storage) != storage:
-            raise pickle.UnpicklingError("it has two storages of one name")
+            raise pickle.UnpicklingError("it has two storages with the same name")
         return storage
 
 
 def _make_view(storage, offset, shape, strides, *_):
     if type(storage) is not _Storage:
-        raise pickle.UnpicklingError("it has a tensor of an unknown form")
+        raise pickle.UnpicklingError("it has a tensor in an unknown format")
     return _View(storage, offset, shape, strides)
 
 
@@ -161,9 +161,9 @@ def _read_legacy(file):
     storages, loads, file_size = {}, {}, os.fstat(file.fileno()).st_size
     magic, _, system, state, keys = (_Unpickler(file, storages).load() for _ in range(5))
     if magic != _MAGIC_NUMBER:
-        raise ValueError("it does not begin as such a file does")
+        raise ValueError("it does not have the header of such a file")
     if system["little_endian"] is not True:
-        raise ValueError("its numbers are of a big-endian machine")
+        raise ValueError("its numbers are big-endian")
     for key in keys:
         (count,) = struct.unpack("<q", file.read(8))
         storage, start = storages[key], file.tell()
@@ -185,7 +185,7 @@ def _read_zip(archive):
     storages, loads = {}, {}
     prefix = pickled.filename.removesuffix("data.pkl")
     if prefix + "byteorder" in archive.namelist() and archive.read(prefix + "byteorder") == b"big":
-        raise ValueError("its numbers are of a big-endian machine")
+        raise ValueError("its numbers are big-endian")
     state = _Unpickler(archive.open(_stored(pickled)), storages).load()
     for key, storage in storages.items():
         info = _stored(archive.getinfo(f"{prefix}data/{key}"))

@@ -22,7 +22,7 @@ class WeightEntry:
     """One array of a weights file.
 
     Args:
-        name, shape: Those of the array in the file.
+        name, shape: Name and shape of the array in the file.
         variables: Paths of the layers' variables that hold it, from the `Backbone`.
         split: Makes the values of these variables, to be reshaped, from the array.
         join: Makes the array, to be reshaped, from the values.
@@ -61,7 +61,7 @@ def count_parameters(config: ElmoConfig) -> int:
 
 
 def check_size(what: str, count: int) -> None:
-    """Raises ValueError if a config asks for more than 2**30 numbers: it may come from anybody.
+    """Raises ValueError if a config asks for more than 2**30 numbers: it may be untrusted.
 
     Each of its options may be plausible by itself. The paper's model has a tenth of that number.
     """
@@ -76,7 +76,7 @@ def check_declared_bytes(path: str | os.PathLike, declared: int) -> None:
     if declared > most_content_bytes(path):
         raise ValueError(
             f"{path} has {os.path.getsize(path):,} bytes, too few for the arrays of {declared:,} "
-            "bytes that it or its options declare. It is damaged, or made to exhaust the memory."
+            "bytes that it or its options declare. The file is corrupt or malicious."
         )
 
 
@@ -126,8 +126,8 @@ def _dense_entries(group, part, shape, layer):
 def _word_entry(config):
     if config.vocabulary_size is None:
         raise ValueError(
-            "The options have no n_tokens_vocab: it is the vocabulary size of a model that reads "
-            "whole words."
+            "The options have no n_tokens_vocab, the vocabulary size, which a model that reads "
+            "whole words needs."
         )
     shape = (config.vocabulary_size, config.projection_dim)
     return WeightEntry("embedding", shape, ("token_encoder.embedding",))

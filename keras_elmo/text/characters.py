@@ -102,12 +102,12 @@ class ByteRules(TokenRules):
 def encode_sentences(
     sentences: Iterable[Iterable[str | bytes]], max_characters_per_token: int = 50
 ) -> np.ndarray:
-    """Turns tokenized sentences into the character ids that ELMo reads.
+    """Encodes tokenized sentences as the character ids that ELMo reads.
 
     A token is its UTF-8 bytes, truncated to fit, between a begin and an end mark. Lone surrogates,
-    which UTF-8 cannot encode, are dropped. A token `"<S>"` is ordinary text: boundaries come from
-    position only. A token `""` is a word without characters, as in bilm-tf; `ElmoLayer`,
-    `UnicodeCharEncoder` and `Embedder` take those at the end of a sentence for padding.
+    which UTF-8 cannot encode, are dropped. A token `"<S>"` is ordinary text: boundaries depend only
+    on position. A token `""` is a word without characters, as in bilm-tf; `ElmoLayer`,
+    `UnicodeCharEncoder` and `Embedder` treat empty tokens at the end of a sentence as padding.
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).

@@ -31,21 +31,21 @@ class Lexicon(TokenRules):
     A row has the token's place among the words plus 1, if there are words; then, if there are
     characters, the places of its code points plus 1, between two marks and padded. Longer tokens
     are truncated first. Case, digits and Unicode normal forms are kept. A token `"<bos>"` or
-    `"<eos>"` is a boundary wherever it stands.
+    `"<eos>"` is a boundary at any position.
 
     Args:
         words: The words in the order of their ids, `<oov>` among them; `None` for a model that
             reads none.
         characters: The code points in the order of their ids, with `<bos>`, `<eos>`, `<oov>`,
             `<pad>`, `<bow>` and `<eow>`; `None` for a model that reads none.
-        max_characters_per_token: Characters of a token, its two marks included.
+        max_characters_per_token: Characters of a token, including its two marks.
 
     Attributes:
         words, characters: Lists of `str`, or `None`.
 
     Raises:
-        ValueError: if a mark is missing, a line of the files could not hold an entry, there are
-            neither words nor characters, or `max_characters_per_token` is too small.
+        ValueError: if a mark is missing, an entry cannot be written on a line of the files, both
+            words and characters are `None`, or `max_characters_per_token` is too small.
 
     Example:
 
@@ -89,7 +89,7 @@ class Lexicon(TokenRules):
         characters: bool = True,
         max_characters_per_token: int = 50,
     ) -> "Lexicon":
-        """Reads word.dic and char.dic, of which each line is an entry, a tab and its id.
+        """Reads word.dic and char.dic; each line has an entry, a tab and its id.
 
         Args:
             folder: The folder of both.
@@ -127,7 +127,7 @@ class Lexicon(TokenRules):
         """The lexicon of which `to_dict` made `values`."""
         if not isinstance(values, dict) or values.keys() != set(_FIELDS):
             raise ValueError(
-                f"Expected what Lexicon.to_dict makes, a dict of {', '.join(_FIELDS)}; got "
+                f"Expected a dict made by Lexicon.to_dict, with {', '.join(_FIELDS)}; got "
                 f"{values!r:.200}."
             )
         *texts, width = (values[name] for name in _FIELDS)

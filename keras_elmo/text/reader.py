@@ -1,4 +1,4 @@
-"""Reading text files of one tokenized sentence a line, plain, compressed or JSON lines."""
+"""Reading text files of one tokenized sentence per line, plain, compressed or JSON lines."""
 
 import codecs
 import contextlib
@@ -55,7 +55,7 @@ class TextReport:
         return self.tokens + self.sentences
 
     def lines(self) -> list[str]:
-        """What was read, and what was odd about it, to print."""
+        """A summary of the text and its anomalies, to print."""
         sizes = ((self.files, "file"), (self.sentences, "sentence"), (self.tokens, "token"))
         head = f"Corpus: {', '.join(counted(*size) for size in sizes)}"
         return [head, *(f"        {oddity}" for oddity in self.oddities())]
@@ -196,11 +196,11 @@ def find_files(files: Files) -> list[str]:
         matches = [path for path in matches if os.path.isfile(path)]
         if not matches:
             raise FileNotFoundError(
-                f"No text file matches {pattern!r}. Give a file or a pattern such as 'shards/*.gz'."
+                f"No text file matches {pattern!r}. Pass a file or a pattern such as 'shards/*.gz'."
             )
         found.update(dict.fromkeys(matches))
     if not found:
-        raise FileNotFoundError("The list of text files is empty.")
+        raise FileNotFoundError("Expected at least one text file, got an empty list.")
     return list(found)
 
 
@@ -217,7 +217,7 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator
             yield raw, _lines(file, path)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise ValueError(
-            f"{path} is damaged or truncated: it cannot be decompressed ({error}). Fetch it again."
+            f"{path} is damaged or truncated: it cannot be decompressed ({error}). Copy it again."
         ) from None
 
 
@@ -228,13 +228,13 @@ def _lines(file, name):
     first = next(lines, b"")
     if kind := next((kind for magic, kind in _MAGIC.items() if first.startswith(magic)), None):
         raise ValueError(
-            f"{name} is {kind}, not text: decompress it, or give a file of gzip or xz the suffix "
-            ".gz or .xz."
+            f"{name} is {kind}, not text: decompress it, or, if it is a gzip or xz file, rename it "
+            "to end in .gz or .xz."
         )
     if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first[:2]:
-        raise ValueError(f"{name} is UTF-16, or no text: convert it to UTF-8.")
+        raise ValueError(f"{name} is UTF-16 or not text: convert it to UTF-8.")
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):
-        raise ValueError(f"{name} has lines that end in only CR: convert them to end in LF.")
+        raise ValueError(f"{name} has lines that end in CR without LF: convert them to end in LF.")
     first = first.removeprefix(codecs.BOM_UTF8)
     for line in itertools.chain([first] if first else [], lines):
         if len(line) >= _MAX_LINE_BYTES:

@@ -34,9 +34,9 @@ class Vocabulary:
     """The words that a language model predicts, by descending count.
 
     The order matters, since sampled softmax draws its negatives by rank. bilm-tf's files have one
-    word a line, `<S>`, `</S>` and `<UNK>` first. A word's id is the number of its line, from 0, of
-    the last one if it is repeated. A blank line, `""`, has an id too: models that were trained with
-    one have a row for it.
+    word per line, `<S>`, `</S>` and `<UNK>` first. A word's id is the number of its line, from 0;
+    if it is repeated, of its last line. A blank line, `""`, also has an id: models that were
+    trained with one have a row for it.
 
     Args:
         words: The words in order, the three specials among them.
@@ -66,7 +66,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike, size: int | None = None) -> "Vocabulary":
-        """Reads a vocabulary file of bilm-tf, one word a line.
+        """Reads a vocabulary file of bilm-tf, one word per line.
 
         Args:
             path: The file.
@@ -109,16 +109,16 @@ class Vocabulary:
     def from_counts(
         cls, counts: Mapping[str | bytes, int], *, min_count: int = 1, size: int | None = None
     ) -> "Vocabulary":
-        """Makes a vocabulary from counted words.
+        """Builds a vocabulary from counted words.
 
         Args:
             counts: Mapping from words (`str` or UTF-8 `bytes`) to their counts. Words of the same
                 count are sorted by their bytes.
             min_count: Leave out words that occur less often.
-            size: Maximum number of words, the three specials included; `None` for all.
+            size: Maximum number of words, including the three specials; `None` for all.
 
         Raises:
-            ValueError: if `size` has no room for an ordinary word, or no word is left.
+            ValueError: if `size` is less than 4, or no word is left.
 
         Example:
 
@@ -126,7 +126,9 @@ class Vocabulary:
         ['<S>', '</S>', '<UNK>', 'the', 'cat']
         """
         if size is not None and size <= len(SPECIALS):
-            raise ValueError(f"A vocabulary of size {size} has no word besides its 3 specials.")
+            raise ValueError(
+                f"The size of a vocabulary must be at least 4, of which 3 are special; got {size}."
+            )
         ranked = sorted(
             (-count, word if isinstance(word, bytes) else word.encode())
             for word, count in counts.items()
@@ -201,14 +203,14 @@ class Vocabulary:
 
 @dataclasses.dataclass
 class WordCounts:
-    """How often each word, as UTF-8 `bytes`, occurs in a corpus, and what was read."""
+    """How often each word, as UTF-8 `bytes`, occurs in a corpus, and a report of the text."""
 
     counts: collections.Counter
     report: TextReport
 
 
 def count_words(files: Files, progress: Callable[[str], None] | None = None) -> WordCounts:
-    """Counts the words of a corpus, which is streamed.
+    """Counts the words of a corpus, which is read as a stream.
 
     Args:
         files: A path, a glob pattern or a list of these; plain, .gz or .xz.
@@ -239,9 +241,9 @@ def count_words(files: Files, progress: Callable[[str], None] | None = None) -> 
 def encode_token_ids(
     sentences: Iterable[Iterable[str | bytes]], vocabulary: str | os.PathLike | Sequence[str]
 ) -> np.ndarray:
-    """Turns tokenized sentences into ids of whole words.
+    """Encodes tokenized sentences as ids of whole words.
 
-    A token `"<S>"` is ordinary text, here an unknown word: boundaries come from position only.
+    A token `"<S>"` is ordinary text, here an unknown word: boundaries depend only on position.
 
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
@@ -250,8 +252,8 @@ def encode_token_ids(
             line.
 
     Returns:
-        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, that of `<UNK>` for
-        unknown words, with boundaries added and 0 for padding.
+        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, with `<UNK>` in place
+        of unknown words, boundaries added, and 0 for padding.
 
     Raises:
         ValueError: if the vocabulary lacks a special word that is needed or is not UTF-8, a
@@ -271,7 +273,7 @@ def encode_token_ids(
 def rows_of_ids(
     sentences: Iterable[Iterable[str | bytes]], ids: Mapping[bytes | str, int]
 ) -> np.ndarray:
-    """What `encode_token_ids` returns, given an `id_table`."""
+    """The result of `encode_token_ids`, computed with an `id_table`."""
     lists = list(map(checked_tokens, sentences))
     keys = (token_bytes(token) for tokens in lists for token in tokens)
     values = np.array(word_places(keys, ids), np.int32) + 1
@@ -323,7 +325,7 @@ def word_places(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> 
 
 
 def unused_lines(words: Sequence[str]) -> str:
-    """What to remove from the vocabulary of a new model: lines that no text can use; "" if none.
+    """The lines to remove from a new model's vocabulary, which no text can use; "" if none.
 
     A model that was trained with such lines has rows for them, and keeps them.
     """
@@ -336,7 +338,7 @@ def unused_lines(words: Sequence[str]) -> str:
 
 
 def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
-    """The words of a vocabulary: of a UTF-8 file with one word a line, or of a sequence."""
+    """The words of a vocabulary: of a UTF-8 file with one word per line, or of a sequence."""
     if not isinstance(vocabulary, (str, os.PathLike)):
         return list(vocabulary)
     with open_text(vocabulary) as (_, lines):

@@ -88,7 +88,7 @@ class TextBatches(abc.ABC):
     def batch(self, forward: np.ndarray, backward: np.ndarray) -> Batch:
         """The batch of the inputs at these places of the index, integers `(B, T)`.
 
-        The target of a forward place is the id behind it, that of a backward place the one before.
+        The target of a forward place is the next id; the target of a backward place, the previous.
         """
         ids = self.index.ids
         windows = [ids[forward], ids[forward + 1]]

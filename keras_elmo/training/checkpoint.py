@@ -83,7 +83,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             corpus: The `LanguageModelCorpus`, to check that it is the same.
 
         Returns:
-            The number of steps done: that of the next batch of the corpus.
+            The number of steps done, which is the number of the next batch of the corpus.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         if is_first_process():
@@ -234,7 +234,7 @@ def read_checkpoint_state(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def _read(path, names=()):
-    """The state in a checkpoint, and those of the named arrays that it has."""
+    """The state in a checkpoint, and those named arrays that it contains."""
     with open(path, "rb") as opened:
         try:
             with zipfile.ZipFile(opened) as file:

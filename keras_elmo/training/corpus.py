@@ -29,7 +29,7 @@ class LanguageModelCorpus(TextBatches):
     on, see `batches`. To read a text once, for evaluation, use an `EvaluationCorpus`.
 
     Args:
-        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such;
+        files: Text of one tokenized sentence per line: a path, a glob pattern or a list of these;
             plain, .gz or .xz. It is indexed first, in a temporary folder; or pass a `CorpusIndex`.
         vocabulary: The `Vocabulary`.
         batch_size: Rows B.
@@ -37,9 +37,9 @@ class LanguageModelCorpus(TextBatches):
         max_characters_per_token: Characters C of a word; `None` for a model that reads whole words.
         widest_filter: Width of the model's widest convolution over characters, a margin to which
             padding is then trimmed; this changes no result.
-        distinct_words: Whether a batch has the characters of each distinct word once, which is much
-            faster, or those of every position, which a batch split over devices needs.
-        bidirectional: Whether there is a backward stream.
+        distinct_words: Whether a batch contains the characters of each distinct word once, which is
+            much faster, or of the word at every position, as batches split over devices require.
+        bidirectional: Whether to include the backward stream.
         shuffle: Whether sentences are read in a new random order in each pass over the text, or in
             the order of the files.
         seed: Integer; `None` draws one.
@@ -47,14 +47,14 @@ class LanguageModelCorpus(TextBatches):
 
     Iterating gives one epoch, the first `batches_per_epoch` batches, as dicts of NumPy arrays:
         - `token_ids`, `next_token_id`: int32 `(B, T)`, and the same with `_reverse` for the
-          backward stream. The input, and what is to be predicted from it.
+          backward stream. The input and its targets.
         - `word_characters` int32 `(U, C)` of the distinct words, and `word_index`,
           `word_index_reverse` int32 `(B, T)` into them; or with `distinct_words=False`
           `tokens_characters`, `tokens_characters_reverse` int32 `(B, T, C)`.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if an argument is bad, or the text has no sentence.
+        ValueError: if an argument is invalid, or the text has no sentence.
 
     Example:
 
@@ -89,10 +89,10 @@ class LanguageModelCorpus(TextBatches):
         return itertools.islice(self.batches(), self.batches_per_epoch)
 
     def batches(self, first: int = 0) -> Iterator[Batch]:
-        """Batches without end, from the batch of this number on.
+        """An endless stream of batches, starting with the batch of this number.
 
-        To get there, only the lengths of the sentences before are read: tens of millions of words
-        take about a second.
+        To skip batches, only the lengths of the earlier sentences are read: tens of millions of
+        words take about a second.
         """
         size = self.batch_size, self.unroll_steps
         windows = packed(self.index.starts, self._order(), *size)
@@ -104,7 +104,7 @@ class LanguageModelCorpus(TextBatches):
 
         Args:
             first: The number of the batch to begin with.
-            repeat: Whether the dataset is endless; else each iteration over it is the next epoch.
+            repeat: Whether the dataset is endless; otherwise each iteration is the next epoch.
         """
         if repeat:
             return self._dataset(lambda: self.batches(first))
@@ -114,13 +114,13 @@ class LanguageModelCorpus(TextBatches):
         )
 
     def for_keras(self, first: int = 0) -> Any:
-        """The batches from one on, without end, as Keras takes them on this backend."""
+        """The endless stream of batches from `first`, in the form that `fit` takes."""
         if keras.backend.backend() == "tensorflow":
             return self.dataset(first, repeat=True)
         return ((batch,) for batch in prefetched(self.batches(first)))
 
     def identity(self) -> dict[str, Any]:
-        """What determines the batches, JSON-serializable: equal for equal streams."""
+        """The properties that determine the batches, JSON-serializable: equal for equal streams."""
         words = "\n".join(self.vocabulary.words).encode()
         settings = ("batch_size", "unroll_steps", "shuffle", "seed")
         return {
@@ -160,14 +160,14 @@ def language_model_dataset(
 
     Args:
         files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
-        repeat: Whether the dataset is endless; else each iteration over it gives the next epoch.
+        repeat: Whether the dataset is endless; otherwise each iteration is the next epoch.
 
     Returns:
         A dataset of dicts of int32 tensors, see `LanguageModelCorpus`.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if an argument is bad.
+        ValueError: if an argument is invalid.
 
     Example:
 

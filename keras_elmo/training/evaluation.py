@@ -83,15 +83,15 @@ def perplexity(
     """Scores every word of a text once, each sentence separately, by the full softmax.
 
     LSTM states start from zero in each sentence, as in `ElmoLayer`: a score depends only on its
-    sentence. For the figure of bilm-tf, which carries the states, see `bilm_tf_perplexity`.
+    sentence. For the perplexity of bilm-tf, which carries the states, see `bilm_tf_perplexity`.
 
     Args:
         model: A `BidirectionalLanguageModel`.
-        files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such; or a
-            `CorpusIndex`.
+        files: Text with one tokenized sentence per line: a path, a glob pattern or a list of these;
+            or a `CorpusIndex`.
         vocabulary: The model's `Vocabulary`.
         batch_size: Sentences scored together.
-        max_sentences: Score only so many of the first sentences; `None` for all.
+        max_sentences: Score only this many of the first sentences; `None` for all.
         on_sentence: A function called with the `SentenceScore` of each sentence, in order.
 
     Returns:
@@ -99,7 +99,7 @@ def perplexity(
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if there is no sentence, or the vocabulary's size is not the model's.
+        ValueError: if the text has no sentences, or the vocabulary's size is not the model's.
 
     Example:
 
@@ -114,17 +114,17 @@ def perplexity(
 def bilm_tf_perplexity(
     model: keras.Model, files: Files, vocabulary: Vocabulary, *, batch_size: int = 256
 ) -> tuple[float, int]:
-    """The figure of bilm-tf's own test: LSTM states are carried from sentence to sentence.
+    """The perplexity of bilm-tf's own test: LSTM states are carried from sentence to sentence.
 
-    It depends on the batch size, and what is left in the other rows when one row runs out of text
-    is not scored.
+    It depends on the batch size: when one row runs out of text, the rest of the other rows is not
+    scored.
 
     Args:
         model, files, vocabulary: As for `perplexity`.
         batch_size: Rows.
 
     Returns:
-        The perplexity, and the number of steps it is the mean of.
+        The perplexity, and the number of steps over which it is averaged.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
@@ -139,7 +139,9 @@ def bilm_tf_perplexity(
         total += (losses * weights[:, None]).sum(dtype="float64") / losses.shape[1]
         count += weights.sum(dtype="float64")
     if not count:
-        raise ValueError(f"The text does not fill one step of {batch_size} rows.")
+        raise ValueError(
+            f"The text is too short for one step of {batch_size} rows: use a smaller batch_size."
+        )
     return _exp(total / count), round(count / batch_size)
 
 
@@ -202,7 +204,7 @@ class Scorer(keras.Model):
         max_sentences: int | None = None,
         on_sentence: Callable[[SentenceScore], Any] | None = None,
     ) -> PerplexityReport:
-        """What the function `perplexity` returns."""
+        """The result of the function `perplexity`."""
         corpus = self.corpus(files, vocabulary, max_sentences=max_sentences)
         totals = np.zeros(self.language_model.config.num_directions)
         for number, scores in enumerate(self._sentences(corpus)):

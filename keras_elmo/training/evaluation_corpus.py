@@ -27,10 +27,10 @@ class EvaluationCorpus(TextBatches):
     Args:
         files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
         unroll_steps: Words T of a window. Changes no result; shorter windows have less padding.
-        max_sentences: Read only so many sentences; `None` for all.
+        max_sentences: Read only this many sentences; `None` for all.
         carry_state: Whether to read as bilm-tf's test does instead: sentences follow one another in
-            a row, the LSTM state is carried from each to the next, and what is left when one row
-            runs out is not scored.
+            a row, the LSTM state is carried from each to the next, and when one row runs out, the
+            rest of the other rows is not scored.
 
     Iterating yields the dicts of a `LanguageModelCorpus`, with `weights`, float32 `(B, T)`, 0.0 at
     padding and 1.0 elsewhere; and `begins`, bool `(B,)`: whether the row's LSTM state is reset to
@@ -38,7 +38,7 @@ class EvaluationCorpus(TextBatches):
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if an argument is bad, or the text has no sentence.
+        ValueError: if an argument is invalid, or the text has no sentence.
 
     Example:
 
@@ -133,7 +133,7 @@ class EvaluationCorpus(TextBatches):
 
 
 class _EvaluationBatches(keras.utils.PyDataset):
-    """The batches of an `EvaluationCorpus`, prefetched, where there is no tf.data."""
+    """The batches of an `EvaluationCorpus`, prefetched without tf.data."""
 
     def __init__(self, corpus):
         super().__init__()

@@ -69,18 +69,18 @@ class CorpusIndex:
         max_sentences: int | None = None,
         show_progress: bool | None = False,
     ) -> "CorpusIndex":
-        """Indexes a text, or opens the index in a folder if it is of the same text.
+        """Indexes a text, or opens the existing index of the same text in a folder.
 
         Args:
-            files: Text of one tokenized sentence a line: a path, a glob pattern or a list of such;
-                plain, .gz or .xz.
+            files: Text with one tokenized sentence per line: a path, a glob pattern or a list of
+                these; plain, .gz or .xz.
             folder: Where to keep the index; `None` for a temporary folder, removed with the index.
-            max_sentences: Read only so many sentences; `None` for all.
+            max_sentences: Read only this many sentences; `None` for all.
             show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
         Raises:
             FileNotFoundError: if a pattern matches no file.
-            ValueError: if there is no sentence, or a file is damaged.
+            ValueError: if the text has no sentences, or a file is damaged.
         """
         paths = find_files(files)
         path = Path(tempfile.mkdtemp() if folder is None else folder)

@@ -26,8 +26,8 @@ from keras_elmo.training.settings import BFLOAT16_ADAM, LEARNING_RATES, from_opt
 from keras_elmo.training.word_softmax import WordSoftmax
 
 NO_LEXICON = (
-    "A model with a lexicon, such as those of ELMoForManyLangs, cannot be trained or evaluated as "
-    "a language model here: fine-tune it with ElmoLayer(..., trainable_bilm=True)."
+    "A model with a lexicon, such as an ELMoForManyLangs model, cannot be trained or evaluated as "
+    "a language model: fine-tune it with ElmoLayer(..., trainable_bilm=True) instead."
 )
 
 
@@ -39,9 +39,9 @@ def check_no_lexicon(config: ElmoConfig) -> None:
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class BidirectionalLanguageModel(Configured, keras.Model):
-    """Predicts each word from the words before it, and from those behind it.
+    """Predicts each word from the words before it, and from the words after it.
 
-    The layers are those of `ElmoLayer`, with a softmax over the vocabulary on top, shared by both
+    It has the layers of `ElmoLayer`, with a softmax over the vocabulary on top, shared by both
     directions. Targets are among the inputs. The loss is the mean negative log-likelihood of a word
     over both directions, in nats.
 
@@ -71,7 +71,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         List of one float tensor `(B, T, P)` for each direction: the top layer.
 
     Raises:
-        ValueError: if an argument is bad, or a batch is not of this batch size.
+        ValueError: if an argument is invalid, or a batch is not of this batch size.
 
     Example:
 
@@ -147,14 +147,14 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             return
         self.backbone.build()
         self.softmax.build((None, self.config.projection_dim))
-        # Evaluation has its own state: it must not disturb that of training.
+        # Evaluation has its own state: it must not change the training state.
         self.training_state = CarriedState(self, self.backbone, self.batch_size, "training")
         self.evaluation_state = CarriedState(self, self.backbone, self.batch_size, "evaluation")
         self.built = True
 
     @property
     def is_sampled(self) -> bool:
-        """Whether training compares each word with a sample of the others, not with all."""
+        """Whether training compares each word with a sample of the other words, not with all."""
         n = self.num_negative_samples
         return n is not None and n < self.vocabulary_size
 
@@ -183,7 +183,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
     def run(
         self, inputs: dict[str, Any], streams: list[Any], state: tuple[Any, Any], training: bool
     ) -> tuple[list[Any], tuple[Any, Any]]:
-        """Reads a batch, of which `streams` are the token vectors, from a state (h, c) on.
+        """Runs the LSTMs on the token vectors `streams` of a batch, starting from a state (h, c).
 
         Returns what `call` does, and the state after the batch.
         """
@@ -337,14 +337,14 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax.
 
         Args:
-            folder: Where to write; made if it does not exist. Files options.json, weights.hdf5 and
-                softmax.hdf5 (`softmax/W` (V, P) and `softmax/b` (V,)) are replaced.
-            vocabulary: The model's `Vocabulary`, for a vocabulary.txt beside them, which
+            folder: The output folder, created if it does not exist. Existing files options.json,
+                weights.hdf5 and softmax.hdf5 (`softmax/W` (V, P), `softmax/b` (V,)) are replaced.
+            vocabulary: The model's `Vocabulary`, for a vocabulary.txt next to them, which
                 `load_language_model` and `keras-elmo evaluate` read.
 
         Raises:
-            FileExistsError: if a vocabulary.txt is there already and none is given.
-            ValueError: if a weight is not finite, or the vocabulary is of another size.
+            FileExistsError: if the folder has a vocabulary.txt and `vocabulary` is not given.
+            ValueError: if a weight is not finite, or the vocabulary has a different size.
         """
         path = Path(folder) / "vocabulary.txt"
         if vocabulary is None and path.exists():

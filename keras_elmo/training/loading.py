@@ -75,7 +75,7 @@ def load_language_model(
         check_no_lexicon(files.config)
         if files.softmax is None:
             raise FileNotFoundError(
-                f"{files.folder} has no softmax.hdf5, without which a model predicts no words. "
+                f"{files.folder} has no softmax.hdf5, which a model needs to predict words. "
                 "Use the training run, or export it with `keras-elmo export`."
             )
         words = _vocabulary(vocabulary, files.vocabulary, files.config.vocabulary_size)
@@ -97,7 +97,7 @@ def export_language_model(
     vocabulary: str | os.PathLike | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Writes options, weights, softmax and vocabulary of what `load_language_model` reads."""
+    """Writes options, weights, softmax and vocabulary of a model for `load_language_model`."""
     with atomic_folder(folder, overwrite) as partial:
         language_model, words = load_language_model(model, vocabulary)
         language_model.export_hdf5(partial, words)
@@ -114,7 +114,7 @@ def load_tf1_checkpoint(model: BidirectionalLanguageModel, path: str | os.PathLi
         The steps it was trained for.
 
     Raises:
-        FileNotFoundError: if there is no such checkpoint.
+        FileNotFoundError: if the checkpoint does not exist.
         ImportError: if TensorFlow is not installed.
         ValueError: if its architecture or vocabulary size is different.
     """
@@ -166,7 +166,7 @@ def start_from(
     vocabulary: Vocabulary,
     source_vocabulary: str | os.PathLike | None = None,
 ) -> None:
-    """Takes over the weights of another model, and its softmax where there is one.
+    """Copies the weights of a different model, and its softmax if it has one.
 
     The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
@@ -189,7 +189,7 @@ def take_over(
     vocabulary: Vocabulary,
     other_vocabulary: Vocabulary,
 ) -> int:
-    """Takes over the weights of another language model, to fine-tune it.
+    """Copies the weights of a different language model, to fine-tune them.
 
     Args:
         model, other: Models of the same architecture.
@@ -233,7 +233,7 @@ def take_over(
 
 
 def _checkpoint_at(model: Any) -> Path | None:
-    """A checkpoint of this package by its path or that of its training run, if there is one."""
+    """The checkpoint at a path, or the last one of the training run there; else `None`."""
     if not isinstance(model, (str, os.PathLike)) or model in list_models():
         return None
     path = Path(model)
@@ -250,7 +250,7 @@ def _tf1_checkpoint_at(model):
 
 
 def _check_published(model, needs_softmax=False):
-    """Raises what is wrong with a published model before it is downloaded."""
+    """Raises an error for an unsuitable published model before it is downloaded."""
     if not isinstance(model, (str, os.PathLike)) or model not in list_models():
         return
     known = get_model(os.fspath(model))
@@ -258,8 +258,8 @@ def _check_published(model, needs_softmax=False):
         raise ValueError(NO_LEXICON)
     if needs_softmax and known.local_path is None:
         raise FileNotFoundError(
-            f"The model {model} has no softmax, which predicts words: pass a training run (one of "
-            f"this name as ./{model}), or 'default'."
+            f"The model {model} does not include a softmax, which predicts words: pass 'default', "
+            f"or a training run (if its name is {model}, as ./{model})."
         )
 
 

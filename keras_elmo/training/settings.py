@@ -26,7 +26,7 @@ PRESETS: dict[str, ElmoConfig] = {
         if (config := get_model(name).config)
     },
 }
-"""`tiny` is for a few hours on a CPU, the others are those of the published models."""
+"""`tiny` trains in a few hours on a CPU; the others are the published architectures."""
 
 BFLOAT16_ADAM = (
     "In bfloat16 Adam's beta_2 is 1, and every step 0: use Adagrad, or dtype='mixed_bfloat16'."
@@ -70,9 +70,9 @@ def _setting(
     """A field of `TrainingSettings`.
 
     Args:
-        text: What it is.
+        text: Its description.
         default: Its value if it is not given.
-        number, choices: What it may be.
+        number, choices: Its valid values.
         option: Its name in bilm-tf's options.json, from which it is taken if it is `None`.
         otherwise: Its value if it is not there either.
         may_change: Whether it may be different when a training run is resumed.
@@ -96,11 +96,11 @@ class TrainingSettings:
     default below.
 
     Raises:
-        ValueError: if a setting is bad, or contradicts another one.
+        ValueError: if a setting is invalid, or contradicts another setting.
     """
 
     files: Files = _setting(
-        "Text of one tokenized sentence a line (plain, .gz or .xz): paths or glob patterns.",
+        "Text of one tokenized sentence per line (plain, .gz or .xz): paths or glob patterns.",
         dataclasses.MISSING,
         may_change=True,  # the text that they hold may not
     )
@@ -200,7 +200,7 @@ class TrainingSettings:
     )
     cooldown_steps: int = _setting(
         "With trapezoid: steps at the end over which the learning rate falls to zero. It and the "
-        "length may change when a run is resumed, until the fall has begun.",
+        "length may change when a run is resumed, until the learning rate has started to fall.",
         0,
         number=_COUNT,
         may_change=True,
@@ -226,7 +226,7 @@ class TrainingSettings:
         "Keras dtype policy (default: Keras' own, float32 unless set).",
         choices=("float32", "mixed_bfloat16", "bfloat16", "mixed_float16"),
     )
-    tensorboard: bool = _setting("Log for TensorBoard too.", False, may_change=True)
+    tensorboard: bool = _setting("Also log for TensorBoard.", False, may_change=True)
 
     def __post_init__(self):
         for field in SETTINGS.values():
@@ -261,7 +261,7 @@ class TrainingSettings:
                 raise ValueError(f"process must be I/N, such as 0/2 or 1/2, got {self.process!r}.")
 
     def check_files(self) -> None:
-        """Raises FileNotFoundError if there is no file where something is to be read.
+        """Raises FileNotFoundError if an input file does not exist.
 
         NotADirectoryError if `output` is a file.
         """
@@ -276,12 +276,12 @@ class TrainingSettings:
                 raise FileNotFoundError(f"The file {os.fspath(name)} does not exist.")
         if self.start_from and self.start_from not in list_models():
             path = os.fspath(self.start_from)
-            # The name of a TensorFlow 1 checkpoint is a prefix of those of its files.
+            # The name of a TensorFlow 1 checkpoint is a prefix of the names of its files.
             if not path.startswith("hf://") and not glob.glob(f"{glob.escape(path)}*"):
                 raise FileNotFoundError(f"The model {path} to start from does not exist.")
 
     def resolved(self, config: ElmoConfig) -> "TrainingSettings":
-        """The settings with values from the config's options, or defaults, where there is none."""
+        """The settings with missing values filled in from the config's options or the defaults."""
         names = [name for name, field in SETTINGS.items() if field.metadata["option"]]
         values = from_options(config, **{name: getattr(self, name) for name in names})
         if self.steps:
@@ -305,9 +305,9 @@ SETTINGS = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 
 
 def from_options(config: ElmoConfig, **given: Any) -> dict[str, Any]:
-    """Settings by name: what is given, or what bilm-tf's options say of it, or the default.
+    """Settings by name: the given value, else the one in bilm-tf's options, else the default.
 
-    The options are the config's `training_options`. What is not given is `None`.
+    The options are the config's `training_options`. A setting that is not given is `None`.
     """
     options = dict(config.training_options)
     if not options.get("sample_softmax", True):
@@ -331,7 +331,7 @@ def _kind(field):
 
 
 def _documentation():
-    """The docstring of the settings, with what the fields say of themselves."""
+    """The docstring of the settings, with the descriptions of the fields."""
     lines = (f"{name}: {field.metadata['text']}" for name, field in SETTINGS.items())
     wrap = textwrap.TextWrapper(100, initial_indent=" " * 8, subsequent_indent=" " * 12)
     arguments = "\n".join(map(wrap.fill, lines))

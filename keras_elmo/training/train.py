@@ -57,7 +57,7 @@ class TrainingResult:
         vocabulary: Its `Vocabulary`.
         folder: Where the model was written, for `ElmoLayer`, bilm-tf and AllenNLP.
         history: A dict for each report: `step`, `epoch` (passes over the text so far), the losses
-            and perplexities, those of the held-out text with the prefix `val_`.
+            and perplexities, with the prefix `val_` for the held-out text.
         report: The `PerplexityReport` of the held-out text, or `None`.
     """
 
@@ -76,11 +76,11 @@ def train(
 ) -> TrainingResult:
     """Trains a language model, or resumes a training run that was stopped.
 
-    Indexes the corpus, makes the vocabulary, trains with checkpoints and reports, evaluates, and
+    Indexes the corpus, builds the vocabulary, trains with checkpoints and reports, evaluates, and
     exports the model. Called again with the same settings, it ends with the same weights as a
     training run that was never stopped. Logs to the logger `keras_elmo`.
 
-    Written to `settings.output`: `index/` (the text as ids, 4 bytes a token), `checkpoints/`,
+    Written to `settings.output`: `index/` (the text as ids, 4 bytes per token), `checkpoints/`,
     `log.csv` (a row for each report), `vocabulary.txt`, `training.json` (the settings) and `model/`
     (options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt).
 
@@ -205,13 +205,14 @@ def _texts(files, folder):
     texts = [path for path, own in zip(found, is_own) if not own]
     if not texts:
         raise ValueError(
-            f"The files are only those that a training run wrote, no text: {', '.join(found):.200}"
+            "Expected text files, got only files that a training run wrote: "
+            f"{', '.join(found):.200}"
         )
     return texts
 
 
 def _fixed(settings, config):
-    """What may not change when a run is resumed, as JSON returns it."""
+    """The settings that may not change when a run is resumed, as read from JSON."""
     return json.loads(json.dumps({**settings.fixed(), "options": config.to_dict()}))
 
 
@@ -239,7 +240,7 @@ def _settings_before(folder, settings, config):
 
 
 def _vocabulary(settings, folder, index):
-    """The vocabulary that is given, that of a run to resume, or one made of the text."""
+    """The given vocabulary, else the vocabulary of the run to resume, else one from the text."""
     own = folder / "vocabulary.txt"
     is_resumed = latest_step(folder / "checkpoints") > 0
     if settings.vocabulary is not None:
@@ -265,7 +266,9 @@ def _vocabulary(settings, folder, index):
     known = 1 - counts[vocabulary.unknown_id] / index.report.tokens
     _log.info(f"Vocabulary: {counted(len(vocabulary), 'word')}, {known:.2%} of the tokens")
     if known < 0.5:
-        _log.warning("            Most of the text is unknown: is the vocabulary one for it?")
+        _log.warning(
+            "            Most words of the text are not in the vocabulary: does it fit the text?"
+        )
     return vocabulary
 
 
@@ -313,7 +316,7 @@ def _check_learning_rate(folder, settings, num_steps, before):
         raise ValueError(
             f"The learning rate of step {done:,}, the last one of the training run in {folder}, "
             f"was {was:g}; with the new length it would have been {now:g}. Pass the same length to "
-            "resume. Only a schedule that has not begun to fall can be made longer."
+            "resume. The length can change only before the learning rate starts to fall."
         )
 
 

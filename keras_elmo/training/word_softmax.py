@@ -156,7 +156,7 @@ def _columns(targets, candidates, vocabulary_size):
 def _sampled_losses(compute_dtype, inputs, rows, biases, positive, columns):
     """Negative log-likelihoods float32 `(N,)` of targets with logits `positive` `(N,)`.
 
-    The drawn words have `rows` `(S, P)` and `biases` `(S,)`; that of `columns` does not count.
+    The drawn words have `rows` `(S, P)` and `biases` `(S,)`; the target's `columns` are ignored.
     """
     logits = ops.cast(ops.matmul(inputs, ops.transpose(rows)), "float32") + biases
     numbers = ops.arange(ops.shape(logits)[0], dtype="int32")

@@ -222,7 +222,7 @@ def test_several_files_are_no_sentences(capsys, tmp_path):
         (tmp_path / name).touch()
     names = [str(tmp_path / name) for name in "ab"]
     err = wrong_usage(capsys, "embed", *names, "--output", str(tmp_path / "v.h5"))
-    assert f"--input {names[0]}; or many with --ray" in err
+    assert f"--input {names[0]}, or many with --ray" in err
     assert not (tmp_path / "v.h5").exists()
 
 
@@ -317,7 +317,7 @@ def test_models_of_a_language(capsys):
     assert "default" not in out
     code, _, err = run(capsys, "models", "--language", "xx")
     assert code == 1
-    assert "No model of language 'xx': expected one of ar, bg," in err
+    assert "No model for language 'xx': expected one of ar, bg," in err
 
 
 def test_info_of_models_whose_files_are_not_here(capsys, monkeypatch, tmp_path):
@@ -389,8 +389,8 @@ def test_no_command_overwrites_what_it_reads(capsys, tmp_path, command):
     text.write_text("bank\nriver\n")
     link.symlink_to(text)
     for output, message in (
-        (text, "text.txt is read, and would be overwritten"),
-        (link, "link.txt is read, and would be overwritten"),
+        (text, "text.txt is an input and would be overwritten"),
+        (link, "link.txt is an input and would be overwritten"),
         (tmp_path / "none" / "text.txt", "does not exist: create it"),
     ):
         code, _, err = run(capsys, command, str(text), "--output", str(output), "--overwrite")
@@ -484,7 +484,7 @@ def test_embed_does_not_replace_its_input(capsys, tmp_path, option):
     for output in (text, link):
         command = ["embed", "--model", TINY, "--input", str(text), "--output", str(output)]
         code, _, err = run(capsys, *command, *filter(None, [option]))
-        assert code == 1 and f"{output.name} is read, and would be overwritten" in err
+        assert code == 1 and f"{output.name} is an input and would be overwritten" in err
     assert text.read_text() == "bank\nriver\n" and len(os.listdir(tmp_path)) == 2
 
 

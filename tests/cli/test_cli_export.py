@@ -36,7 +36,7 @@ def test_command_writes_bilm_tf_files(capsys, tmp_path):
     assert "lstm_outputs2" in out
     code, _, err = run(capsys, *arguments)
     assert code == 1
-    assert "is there already" in err
+    assert "exists already" in err
     assert run(capsys, *arguments, "--overwrite")[0] == 0
 
 
@@ -59,9 +59,9 @@ def test_a_mistyped_model_is_named_before_the_backend_loads(capsys, tmp_path, mo
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ((), "give a CHECKPOINT or --model"),
-        (("run", "--model", "default"), "give a CHECKPOINT or --model"),
-        (("run", "--format", "onnx"), "a checkpoint is exported as hdf5"),
+        ((), "pass either a CHECKPOINT or --model"),
+        (("run", "--model", "default"), "pass either a CHECKPOINT or --model"),
+        (("run", "--format", "onnx"), "a CHECKPOINT can only be exported as hdf5"),
         (("--model", "default", "--vocab", "v.txt"), "--vocab is the vocabulary of a CHECKPOINT"),
     ],
 )

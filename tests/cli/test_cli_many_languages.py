@@ -41,7 +41,7 @@ def test_convert(capsys, tmp_path, name):
     expected = to_numpy(ElmoLayer(MODEL)([["the", "北京"]]))
     assert_close(to_numpy(ElmoLayer(output)([["the", "北京"]])), expected)
     code, _, err = run(capsys, *command)
-    assert code == 1 and len(err.splitlines()) == 1 and "is there already" in err
+    assert code == 1 and len(err.splitlines()) == 1 and "exists already" in err
     assert run(capsys, *command, "--overwrite")[0] == 0
     assert os.listdir(output.parent) == [name]
 
@@ -178,7 +178,7 @@ def test_no_language_model(capsys, tmp_path):
             code, _, err = run(capsys, *command)
             assert code == 1 and len(err.splitlines()) == 1
             assert (
-                "A model with a lexicon, such as those of ELMoForManyLangs, cannot be trained"
+                "A model with a lexicon, such as an ELMoForManyLangs model, cannot be trained"
                 in err
             )
     options = tmp_path / "hdf5" / "options.json"

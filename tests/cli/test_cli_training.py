@@ -124,7 +124,7 @@ def test_start_from_a_model_with_another_vocabulary(capsys, tmp_path, options, m
     code, out, err = run(capsys, "train", TRAIN, *start, *more)
     assert code == 0, err
     assert "90 of 91 words were in its vocabulary" in out
-    # From weights alone, with a fresh softmax.
+    # From only the weights, with a new softmax.
     folder = tmp_path / "first" / "model"
     (folder / "softmax.hdf5").unlink()
     more[1] = tmp_path / "third"

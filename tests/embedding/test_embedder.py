@@ -242,9 +242,9 @@ def test_the_files_of_the_model_are_no_output(tmp_path):
     before = weights.read_bytes()
     for model in (folder, (folder / "options.json", weights)):
         embedder = Embedder(model, progress=False)
-        with pytest.raises(ValueError, match="is read, and would be overwritten"):
+        with pytest.raises(ValueError, match="is an input and would be overwritten"):
             embedder.dump_words(["a"], weights, overwrite=True)
-        with pytest.raises(ValueError, match="is read, and would be overwritten"):
+        with pytest.raises(ValueError, match="is an input and would be overwritten"):
             embedder.embed_file(tmp_path / "text.txt", weights, overwrite=True)
     assert weights.read_bytes() == before
 
@@ -257,9 +257,9 @@ def test_words(tmp_path, monkeypatch):
     words = ["<S>", "</S>", "<UNK>", "cat", "mat"]
     (tmp_path / "words.txt").write_text("\n".join(words) + "\n")
     assert embedder.dump_words(tmp_path / "words.txt", tmp_path / "words.h5") == 5
-    with pytest.raises(FileExistsError, match="words.h5 is there already"):
+    with pytest.raises(FileExistsError, match="words.h5 exists already"):
         embedder.dump_words(words, tmp_path / "words.h5")
-    with pytest.raises(ValueError, match="is read, and would be overwritten"):
+    with pytest.raises(ValueError, match="is an input and would be overwritten"):
         embedder.dump_words(tmp_path / "words.txt", tmp_path / "words.txt", overwrite=True)
     # bilm-tf's way of use: the file in the place of the character encoder.
     elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
@@ -330,7 +330,7 @@ def test_bad_requests():
     ):
         with pytest.raises(ValueError, match=message):
             embedder.embed(sentences, **arguments)
-    with pytest.raises(ValueError, match="has no mix: make it with output='mix'"):
+    with pytest.raises(ValueError, match="with a mix: create it with output='mix'"):
         Embedder(ElmoLayer(TINY, output="layers")).embed([["a"]])
     with pytest.raises(ValueError, match="layer_norm, which depends on the batch"):
         Embedder(ElmoLayer(TINY, layer_norm=True)).embed([["a"]])
@@ -345,7 +345,7 @@ def test_the_vocabulary_beside_a_model_of_words_is_read(tmp_path, monkeypatch):
     config = ElmoConfig(filters=None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
     ElmoLayer(None, config=config).export_hdf5(tmp_path)
     words = ["<S>", "</S>", "<UNK>", "cat"]
-    with pytest.raises(ValueError, match=r"put them beside the weights as vocabulary\.txt"):
+    with pytest.raises(ValueError, match=r"put them next to the weights as vocabulary\.txt"):
         Embedder(tmp_path)
     (tmp_path / "vocabulary.txt").write_text("\n".join(words))
     pair = (tmp_path / "options.json", tmp_path / "weights.hdf5")
@@ -399,7 +399,7 @@ def test_threads_share_an_embedder():
 
 
 def test_later_weights_of_the_layer_are_not_seen():
-    """Neither those of the words, whose vectors are kept, nor any others."""
+    """Neither the token vectors, which are cached, nor any others change."""
     elmo = ElmoLayer(TINY)
     embedder, expected = Embedder(elmo), to_numpy(elmo(["the cat"]))[0]
     assert_close(embedder.embed(["the"])[0][:, :12], expected[:1, :12])
@@ -485,7 +485,7 @@ def test_processes_of_a_py_dataset(tmp_path):
     spawned = run("spawn")
     assert spawned.returncode == 0 and "loss" in spawned.stdout, spawned.stderr
     forked = run("fork")
-    assert forked.returncode == 1 and "Forked processes cannot use" in forked.stderr
+    assert forked.returncode == 1 and "Forked processes cannot use ELMo layers" in forked.stderr
 
 
 def test_no_warning_of_retracing():

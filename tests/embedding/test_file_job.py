@@ -209,7 +209,9 @@ def test_the_input_is_not_replaced(tmp_path, embedder, lines, options):
     link.symlink_to(source)
     content = source.read_bytes()
     for one, other in ((source, source), (source, link), (link, source)):
-        with pytest.raises(ValueError, match="is read, and would be overwritten: choose another"):
+        with pytest.raises(
+            ValueError, match="is an input and would be overwritten: choose another"
+        ):
             embedder.embed_file(one, other, **options)
     assert source.read_bytes() == content and len(list(tmp_path.iterdir())) == 2
 

@@ -35,7 +35,7 @@ def fill(writer, arrays=LAYERS):
 
 
 def block(number):
-    """A block of two lines that hold their numbers; its digest is that of the numbers so far."""
+    """A block of two lines that hold their numbers, with the digest of the numbers so far."""
     numbers = [2 * number, 2 * number + 1]
     lines = [
         Record([str(n)], None, hashlib.sha256(bytes(range(n + 1))).hexdigest(), 0) for n in numbers

@@ -63,7 +63,7 @@ def test_documents_and_their_chains(settings, tmp_path):
     pieces = coref.Documents("train.conll", max_sentences=1)
     assert pieces.ranges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
     assert pieces.chains[1] == [{(0, 0)}, {(2, 2)}]
-    # A chain that is cut is no singleton.
+    # A chain that is cut does not become a singleton.
     (tmp_path / "first.conll").write_text(conll(DOCUMENTS[:1]))
     assert not coref.Documents("first.conll", max_sentences=1).singletons
     # Two mentions of one chain that begin together end from within.
@@ -140,7 +140,7 @@ def test_scores_by_plain_numpy(settings):
     batches = experiment.batches(inputs, "train", model, chains=data.chains)
     (number,) = [i for i, rows in enumerate(batches.batches) if rows[0] == 1]
     document, labels = batches[number]
-    # The first two are of one chain, the third one of another, the last one of none.
+    # The first two belong to one chain, the third to a second chain, the last to none.
     spans = document["spans"]
     spans[:4] = [(0, 2), (5, 5), (7, 8), (8, 8)]
     labels = batches._labels([1], document)

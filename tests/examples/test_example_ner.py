@@ -304,7 +304,7 @@ def test_one_program_at_a_time_writes_into_a_folder(settings, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         harness.run_seeds(once, settings)
-    # There are no runs yet, so that other options may be chosen.
+    # Nothing has been trained yet, so the options may still change.
     settings.epochs = 7
     model = harness.keras.Sequential([harness.keras.Input((1,)), harness.keras.layers.Dense(1)])
     harness.run_seeds(lambda *run: ({"dev": 1.0, "test": 2.0}, model), settings)

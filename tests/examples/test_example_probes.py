@@ -74,7 +74,7 @@ def test_parts_of_speech(tmp_path):
         probes.parse(["pos", *files, "--epochs", "20", "--elmo", str(ELMO), "--seeds", "2"])
     )
     assert [row["layer"] for row in rows] == ["tokens", "LSTM 1", "LSTM 2"]
-    # The word alone does not tell the verb from the noun; its context does.
+    # The word does not tell the verb from the noun; its context does.
     assert rows[0]["test"] == 80 and rows[1]["test"] == 100
     assert rows[1]["seeds"] == 2 and rows[1]["test deviation"] == 0
     assert (tmp_path / "probes_output" / "pos.md").read_text().count("\n") == 5

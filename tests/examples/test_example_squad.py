@@ -120,7 +120,7 @@ def test_scores_are_means_over_questions():
 
 def test_the_best_span_begins_before_its_end_and_is_not_too_long():
     logits = np.zeros((2, 40, 2))
-    logits[0, 5, 0], logits[0, 3, 1], logits[0, 7, 1] = 3, 3, 2  # 5 to 3 is no span
+    logits[0, 5, 0], logits[0, 3, 1], logits[0, 7, 1] = 3, 3, 2  # a span cannot go from 5 to 3
     logits[1, 2, 0], logits[1, 2 + squad.LONGEST_ANSWER, 1] = 3, 3  # too long by one
     logits[1, 1 + squad.LONGEST_ANSWER, 1] = 2
     assert squad.best_spans(logits).tolist() == [[5, 7], [2, 1 + squad.LONGEST_ANSWER]]

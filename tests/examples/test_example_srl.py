@@ -95,7 +95,7 @@ def test_reads_both_forms(tmp_path):
         ("0 He go.01 B-V\n1 on - I-ARG1", "I-ARG1 after B-V"),
         ("nw/a 0 0 He PRP * go 01 1 - * (V(ARG1* -", "'\\(V\\(ARG1\\*' is not a role"),
         ("nw/a 0 0 He PRP * go 01 1 - * (V* -", "V does not end"),
-        ("nw/a 0 0 He PRP * go 01 1 - * *) -", "a role ends that has not begun"),
+        ("nw/a 0 0 He PRP * go 01 1 - * *) -", "a role ends before it starts"),
         ("0 He go.01 B-V\n1 ran -", "zip"),
         ("nw/a 0 0 He", "list index out of range"),
     ],

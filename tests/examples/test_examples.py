@@ -19,5 +19,5 @@ def test_pretrain(tmp_path):
     assert (tmp_path / "log.csv").read_text().count("\n") == 7
     assert (tmp_path / "checkpoints" / "step-00000006.ckpt").exists()
     arguments[arguments.index("--words") + 1] = 90
-    with pytest.raises(AssertionError, match="begun with another text or --words"):
+    with pytest.raises(AssertionError, match="created with a different text or --words"):
         run_program("pretrain.py", *arguments)

@@ -1,4 +1,4 @@
-"""The explorer: what it shows are the numbers of the model."""
+"""The explorer shows the numbers of the model."""
 
 import json
 import os
@@ -131,9 +131,9 @@ def test_uses_of_a_word(page):
     app = done(app.selectbox[0].set_value("token vectors"))
     np.testing.assert_allclose(app.dataframe[0].value.cosine[0], 1, atol=1)
     app = typed(app, "Word", "shore")
-    assert "none of the 4 sentences" in app.error[0].value.replace("\\", "")
+    assert "not occur in the 4 sentences" in app.error[0].value.replace("\\", "")
     app = typed(typed(app, "Word", "bank"), "Sentences, one a line", "A bank .")
-    assert "used once" in app.info[0].value
+    assert "occurs only once" in app.info[0].value
 
 
 def test_how_sure_the_language_model_is(page, tmp_path):
@@ -169,7 +169,8 @@ def test_a_model_without_a_softmax_says_how_to_get_one(page):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("  ", "There is no word"), (61 * "a ", "at most 60 words, got 61")]
+    ("text", "message"),
+    [("  ", "at least one word, got none"), (61 * "a ", "at most 60 words, got 61")],
 )
 def test_wrong_input_shows_a_message(page, text, message):
     app = typed(page("Similarity"), "First sentence", text)

@@ -26,7 +26,7 @@ def test_layers_that_cannot_be_served_are_named(arguments, message, tmp_path):
 
 @pytest.mark.parametrize("export", [export_saved_model, export_onnx])
 def test_a_layer_without_a_mix_is_named(export, tmp_path):
-    with pytest.raises(ValueError, match="has no mix: make it with output='mix'"):
+    with pytest.raises(ValueError, match="with a mix: create it with output='mix'"):
         export(ElmoLayer(TINY, output="layers"), tmp_path / "1")
 
 

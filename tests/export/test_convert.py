@@ -32,7 +32,7 @@ def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
 
 def test_an_existing_folder_is_replaced_only_when_told(elmo, tmp_path):
     convert(elmo, tmp_path / "a")
-    with pytest.raises(FileExistsError, match="a is there already: choose another name"):
+    with pytest.raises(FileExistsError, match="a exists already: choose a different name"):
         convert(elmo, tmp_path / "a")
     convert(elmo, tmp_path / "a", overwrite=True)
     assert os.listdir(tmp_path) == ["a"]
@@ -53,7 +53,7 @@ def layers_of(model):
 
 
 def size_of(folder):
-    """Bytes of the numbers alone: in so small files HDF5's own are many."""
+    """Bytes of the arrays, without HDF5's own data, which is most of such a small file."""
     with hdf5.open_arrays(folder / "weights.hdf5") as arrays:
         return sum(array.nbytes for array in arrays.values())
 
@@ -99,7 +99,7 @@ def test_a_weight_beyond_float16(name, tmp_path):
 def test_the_same_command_twice(name, tmp_path):
     model, output = MANY_LANGUAGES / "word_only", tmp_path / name
     convert(model, output)
-    with pytest.raises(FileExistsError, match="is there already: choose another name"):
+    with pytest.raises(FileExistsError, match="exists already: choose a different name"):
         convert(model, output)
     convert(MANY_LANGUAGES / "word_char", output, overwrite=True)
     assert ElmoLayer(output).lexicon.characters is not None

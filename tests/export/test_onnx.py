@@ -1,4 +1,4 @@
-"""ONNX: what is written gives what the layer gives, in ONNX Runtime."""
+"""ONNX: the exported model computes the same as the layer, in ONNX Runtime."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""SavedModel: what is written gives what the layer gives, to a program without keras_elmo."""
+"""SavedModel: the export computes the same as the layer, in a program without keras_elmo."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from keras_elmo import ElmoLayer, encode_sentences, export_saved_model
 PLAIN = ["The cat sat .", "", "  Na\u00efve \t caf\u00e9 "]
 CLIENT = """
 import sys
-# Stands for a machine that has TensorFlow alone.
+# Simulates a machine that has only TensorFlow.
 sys.modules["keras_elmo"] = sys.modules["keras"] = None
 import numpy as np, tensorflow as tf
 folder, inputs, outputs = sys.argv[1:]

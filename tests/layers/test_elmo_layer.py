@@ -110,10 +110,10 @@ def test_ids_that_do_not_exist(make, shape, largest, wrong):
         if len(shape) == 3
         else keras.Sequential([keras.Input((None,), dtype="int32"), elmo])
     )
-    try:  # in a compiled model there is no value to look at
+    try:  # a compiled model cannot check values
         vectors = model.predict(ids, verbose=0)
     except Exception as error:
-        # TensorFlow's own; on PyTorch, which compiles nothing, that of a direct call
+        # raised by TensorFlow; or, on PyTorch, which compiles nothing, as in a direct call
         assert type(error).__name__ in ("InvalidArgumentError", "ValueError"), error
     else:
         assert np.isnan(vectors[0, 0]).all()
@@ -442,7 +442,10 @@ def test_clones_have_the_bilm_and_a_config_alone_has_not():
     again = pickle.loads(pickle.dumps(elmo))
     assert_same(keras.models.clone_model(on_ids(again)), elmo)
     config, weights = elmo.get_config(), elmo.get_weights()
-    for changes in ({"weights_of": "of another process"}, {"config": {**config["config"], "x": 1}}):
+    for changes in (
+        {"weights_of": "of a different process"},
+        {"config": {**config["config"], "x": 1}},
+    ):
         fresh = ElmoLayer.from_config({**config, **changes})
         assert not np.allclose(fresh.get_weights()[0], weights[0])
 

@@ -126,7 +126,7 @@ def test_a_fresh_layer_needs_a_lexicon_of_its_size():
         word_dim=5,
     )
     assert ElmoLayer(None, config=config, lexicon=lexicon)(["the cat 猫"]).shape == (1, 3, 8)
-    with pytest.raises(ValueError, match="needs it: pass lexicon="):
+    with pytest.raises(ValueError, match="needs a lexicon: pass lexicon="):
         ElmoLayer(None, config=config)
     with pytest.raises(ValueError, match="The lexicon belongs to a different model"):
         ElmoLayer(None, config=config, lexicon=small_lexicon(width=13))

@@ -145,7 +145,7 @@ def test_a_sequence_in_two_pieces_is_the_sequence(rng, inputs):
 
 
 def test_a_state_is_not_rounded_in_mixed_precision(inputs):
-    """Not at the border between two calls: a masked step leaves it as it is."""
+    """Not at the border between two calls: a masked step leaves it unchanged."""
     state = tuple(ops.full((len(inputs), dim), 1.001, "float32") for dim in (4, 7))
     stack = BiLMStack(lstm_dim=7, projection_dim=4, num_layers=1, dtype="mixed_bfloat16")
     layer = ProjectedLSTM(7, 4, dtype="mixed_bfloat16")

@@ -200,7 +200,7 @@ def test_a_local_model_under_a_name(server, cache, place):
     same_as_tiny("local")
     assert Handler.requests == [] and not cache.exists()
     register_model("local", server.folder / place, description="mine")
-    with pytest.raises(ValueError, match="There is another model 'local' already: choose another"):
+    with pytest.raises(ValueError, match="A different model is registered as 'local': choose"):
         register_model("local", server.folder)
     (server.folder / "tiny" / "weights.hdf5").unlink()
     (server.folder / "tiny.tar.gz").unlink()

@@ -97,7 +97,7 @@ def test_one_error_lists_everything_that_is_wrong(folder):
         return arrays
 
     rewrite(folder / "weights.hdf5", change)
-    with pytest.raises(ValueError, match="not those of the architecture in the options") as error:
+    with pytest.raises(ValueError, match="do not match the architecture in the options") as error:
         ElmoLayer(folder)
     message = str(error.value)
     assert "missing CNN_proj/b_proj: expected (12,)" in message
@@ -153,7 +153,7 @@ def test_files_that_read_other_files_are_refused(folder, make):
     with h5py.File(path, "r+") as file:
         del file["char_embed"]
         make(file)
-    message = r"(char_embed|CNN_proj) in .*hdf5 is a link, or an array kept in other files"
+    message = r"(char_embed|CNN_proj) in .*hdf5 is a link, or an array stored in other files"
     with pytest.raises(ValueError, match=message):
         ElmoLayer(folder)
     for read in (hdf5.read_softmax, hdf5.read_token_embeddings):
@@ -356,9 +356,9 @@ def test_no_file_takes_its_name_before_all_are_written(folder, monkeypatch):
 def test_the_softmax_of_another_model_is_not_left_beside_new_weights(tmp_path):
     layer = ElmoLayer(TINY)
     layer.export_hdf5(tmp_path)
-    (tmp_path / "softmax.hdf5").write_bytes(b"of another model")
+    (tmp_path / "softmax.hdf5").write_bytes(b"of a different model")
     before = (tmp_path / "weights.hdf5").read_bytes()
-    with pytest.raises(FileExistsError, match=r"softmax\.hdf5 belongs to other weights"):
+    with pytest.raises(FileExistsError, match=r"softmax\.hdf5 belongs to a different model"):
         layer.export_hdf5(tmp_path)
     assert (tmp_path / "weights.hdf5").read_bytes() == before
 

@@ -205,8 +205,8 @@ WORDS = "<oov>\n<bos>\n<eos>\n<pad>"
         ({"characters": {}}, "The characters of a lexicon's dict must be one string"),
         ({"words": "a\tb"}, "Entry 0 of word.dic must be a string that does not begin"),
         ({"words": ""}, "Entry 0 of word.dic|word.dic does not list <oov>"),
-        ({"words": ...}, "Expected what Lexicon.to_dict makes"),
-        ({"more": 1}, "Expected what Lexicon.to_dict makes"),
+        ({"words": ...}, "Expected a dict made by Lexicon.to_dict"),
+        ({"more": 1}, "Expected a dict made by Lexicon.to_dict"),
     ],
 )
 def test_edited_lexicons(changes, message):
@@ -227,7 +227,7 @@ def test_what_is_no_lexicon(lexicon):
         lambda: LexiconEncoder(lexicon),
         lambda: ElmoLayer.from_config({**config, "output": "mix", "lexicon": lexicon}),
     ):
-        with pytest.raises(ValueError, match="Expected what Lexicon.to_dict makes"):
+        with pytest.raises(ValueError, match="Expected a dict made by Lexicon.to_dict"):
             make()
 
 
@@ -239,13 +239,13 @@ def test_a_lexicon_where_there_is_none_to_give():
     with pytest.raises(ValueError, match="got both model=.*, and a lexicon: leave it out"):
         ElmoLayer(MODEL, lexicon=lexicon)
     config = {**ElmoLayer(MODEL).get_config(), "output": "mix", "lexicon": None}
-    with pytest.raises(ValueError, match="A config with a lexicon needs it"):
+    with pytest.raises(ValueError, match="The config needs a lexicon"):
         ElmoLayer.from_config(config)
 
 
 # --- Language models --------------------------------------------------------------------------
 
-NOT_TRAINED = "with a lexicon, such as those of ELMoForManyLangs, cannot be trained or evaluated"
+NOT_TRAINED = "with a lexicon, such as an ELMoForManyLangs model, cannot be trained or evaluated"
 
 
 def test_no_language_model(tmp_path, monkeypatch):

@@ -142,7 +142,7 @@ def test_pairs_and_the_home_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("folder", [{"training.json": b"{"}, {"checkpoints/x.npz": b""}])
 def test_a_training_run(folder, tmp_path):
     run = packed("folder", tmp_path / "run", {**folder, "options.json": OPTIONS})
-    with pytest.raises(FileNotFoundError, match="training run that has not ended.*keras-elmo exp"):
+    with pytest.raises(FileNotFoundError, match="unfinished training run.*keras-elmo exp"):
         content_of(run)
     packed("folder", run / "model", MODEL)
     packed("folder", run, {"vectors.h5": b"of the user"})

@@ -1,4 +1,4 @@
-"""The files of ELMoForManyLangs: what is looked for and what is refused."""
+"""The files of ELMoForManyLangs: which are found and which are refused."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def test_the_published_architecture(model):
     sizes = {"vocabulary_size": len(lexicon.words), "num_characters": len(lexicon.characters)}
     assert config == ElmoConfig(
         char_embedding_dim=50, word_dim=100, always_project=True, **sizes
-    )  # else it is that of the original model of bilm-tf
+    )  # otherwise equal to bilm-tf's original model
     with pytest.raises(ValueError, match="too few for the arrays of|misshapen"):
         ElmoLayer(model)
 

@@ -56,7 +56,7 @@ def test_the_models_of_a_language():
     assert list_models("zh") == ["many-languages/zht"]
     assert get_model("nlpl/no-218").locations == ("http://vectors.nlpl.eu/repository/20/218.zip",)
     assert get_model("allennlp/pt").weights_file == "elmo_pt_weights.hdf5"
-    with pytest.raises(ValueError, match="No model of language 'xx': expected one of ar, bg, ca"):
+    with pytest.raises(ValueError, match="No model for language 'xx': expected one of ar, bg, ca"):
         list_models(language="xx")
 
 
@@ -90,18 +90,23 @@ def test_unknown_languages_show_close_ones(name, meant):
 @pytest.mark.parametrize(
     "name, location, known, message",
     [
-        ("../../../x", "https://example.org", {}, "'../../../x' becomes part of a path"),
-        (".hidden", "https://example.org", {}, "'.hidden' becomes part of a path"),
-        ("", "https://example.org", {}, "'' becomes part of a path"),
-        ("a/../b", "https://example.org", {}, "'a/../b' becomes part of a path"),
-        ("a/b/c", "https://example.org", {}, "'a/b/c' becomes part of a path"),
-        ("a/", "https://example.org", {}, "'a/' becomes part of a path"),
+        ("../../../x", "https://example.org", {}, "got '../../../x', which becomes part of a path"),
+        (".hidden", "https://example.org", {}, "got '.hidden', which becomes part of a path"),
+        ("", "https://example.org", {}, "got '', which becomes part of a path"),
+        ("a/../b", "https://example.org", {}, "got 'a/../b', which becomes part of a path"),
+        ("a/b/c", "https://example.org", {}, "got 'a/b/c', which becomes part of a path"),
+        ("a/", "https://example.org", {}, "got 'a/', which becomes part of a path"),
         ("x", "a.zip", {"mirrors": ["https://b"]}, "all folders or all archives, got a.zip, https"),
-        ("x", "https://example.org", {"weights_file": "a/../b"}, "'a/../b' becomes part"),
-        ("x", "file:///elmo", {}, "file:///elmo is no place .* begins with http:// or https://"),
-        ("x", "here", {"mirrors": ["ftp://elmo"]}, "ftp://elmo is no place"),
-        ("x", "https://example.org", {"mirrors": ["here"]}, "Mirrors are for http:// .*, here"),
-        ("x", "here", {"mirrors": ["https://example.org"]}, "Mirrors are for http:// .* got here"),
+        (
+            "x",
+            "https://example.org",
+            {"weights_file": "a/../b"},
+            "got 'a/../b', which becomes part",
+        ),
+        ("x", "file:///elmo", {}, "begins with http:// or https://, got file:///elmo"),
+        ("x", "here", {"mirrors": ["ftp://elmo"]}, "http:// or https://, got ftp://elmo"),
+        ("x", "https://example.org", {"mirrors": ["here"]}, "Mirrors require http:// .*, here"),
+        ("x", "here", {"mirrors": ["https://example.org"]}, "Mirrors require http:// .* got here"),
     ],
 )
 def test_names_and_places_that_are_refused(name, location, known, message):

@@ -264,12 +264,12 @@ def test_other_ways_to_reach_python_are_refused(tmp_path, state, write):
         (tensor(count="6"), "Nothing in it was run"),
         (tensor(count=1 << 70), "Nothing in it was run"),
         (tensor(key=[]), "Nothing in it was run"),
-        (tensor(kind="torch FloatStorage"), "a storage of an unknown form"),
-        (tensor(kind=ORDERED_DICT), "a storage of an unknown form"),
-        (tensor(tag="module"), "a storage of an unknown form"),
-        (tensor(view=("1", 0, 3)), "a storage of an unknown form"),
+        (tensor(kind="torch FloatStorage"), "a storage in an unknown format"),
+        (tensor(kind=ORDERED_DICT), "a storage in an unknown format"),
+        (tensor(tag="module"), "a storage in an unknown format"),
+        (tensor(view=("1", 0, 3)), "a storage in an unknown format"),
         (tensor(kind=Name("torch LongStorage")), r"Python object torch\.LongStorage"),
-        (Call(REBUILD, (None, 0, (2, 3), (3, 1), False, None)), "a tensor of an unknown form"),
+        (Call(REBUILD, (None, 0, (2, 3), (3, 1), False, None)), "a tensor in an unknown format"),
         (Call(REBUILD, (Storage(),)), "Nothing in it was run"),
     ],
 )
@@ -292,13 +292,13 @@ def test_storages_unlike_those_in_the_pickle_are_refused(tmp_path):
     refused(legacy(path, {"w": tensor()}, count=-6), "it ends too early")
     refused(legacy(path, {"w": tensor(count=1 << 30)}, count=1 << 30), "it ends too early")
     two = {"w": tensor(), "v": tensor((1,), (1,), count=1)}
-    refused(legacy(path, two), "two storages of one name")
+    refused(legacy(path, two), "two storages with the same name")
     refused(zipped(path, {"w": tensor()}, {"m/data/1": b""}), "There is no item named 'm/data/0'")
     refused(zipped(path, {"w": tensor()}, {"m/data/0": bytes(23)}), "does not have the size")
     refused(zipped(path, {"w": tensor()}, {"n/data.pkl": b""}), "is not a complete torch.save file")
-    refused(legacy(path, {"w": tensor()}, little_endian=False), "of a big-endian machine")
+    refused(legacy(path, {"w": tensor()}, little_endian=False), "numbers are big-endian")
     members = {"m/data/0": VALUES.tobytes(), "m/byteorder": "big"}
-    refused(zipped(path, {"w": tensor()}, members), "of a big-endian machine")
+    refused(zipped(path, {"w": tensor()}, members), "numbers are big-endian")
     for compression in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         members = {"m/data/0": bytes(4_000_000)}
         path = zipped(path, {"w": tensor(count=1_000_000)}, members, compression)
@@ -362,7 +362,7 @@ def test_other_files_are_refused(tmp_path, content):
 def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="missing"):
         arrays_of(tmp_path / "missing")
-    refused(tmp_path, "is a folder or a device: expected a file of torch.save")
+    refused(tmp_path, "is not a regular file: expected a file written by torch.save")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-        refused(tmp_path / "pipe", "is a folder or a device: expected a file of torch.save")
+        refused(tmp_path / "pipe", "is not a regular file: expected a file written by torch.save")

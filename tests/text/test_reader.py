@@ -17,7 +17,7 @@ from keras_elmo.text.reader import TextReport, find_files, read_records, read_se
 def test_files_that_are_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"No text file matches '.*missing\*'"):
         find_files(f"{tmp_path}/missing*")
-    with pytest.raises(FileNotFoundError, match="list of text files is empty"):
+    with pytest.raises(FileNotFoundError, match="at least one text file, got an empty list"):
         find_files([])
     odd = tmp_path / "odd[1].txt"
     odd.write_text("a")
@@ -82,11 +82,11 @@ def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
 @pytest.mark.parametrize(
     "content, message",
     [
-        ("a b\n".encode("utf-16"), "is UTF-16, or no text: convert it to UTF-8"),
+        ("a b\n".encode("utf-16"), "is UTF-16 or not text: convert it to UTF-8"),
         ("a b\n".encode("utf-16-le"), "is UTF-16"),
         ("a b\n".encode("utf-16-be"), "is UTF-16"),
-        (b"a b\rc\rd", "has lines that end in only CR"),
-        (b"\ra", "has lines that end in only CR"),
+        (b"a b\rc\rd", "has lines that end in CR without LF"),
+        (b"\ra", "has lines that end in CR without LF"),
         # without a time of its own, since parallel workers must collect the same test names
         (gzip.compress(b"a b", mtime=0), "is gzip, not text: decompress it"),
         (lzma.compress(b"a b"), "is xz, not text"),

@@ -21,7 +21,7 @@ def test_ids_and_characters():
     assert len(vocabulary) == 6
     assert (vocabulary.begin_id, vocabulary.end_id, vocabulary.unknown_id) == (0, 1, 2)
     assert vocabulary.ids(["the", b"cat", "dog", "na\u00efve", "<UNK>"]) == [3, 4, 2, 5, 2]
-    # Boundaries come from position alone: spelled out they are words like any other.
+    # Only the position makes a boundary: spelled out, they are ordinary words.
     assert vocabulary.ids(["<S>", "</S>"]) == [2, 2]
     assert vocabulary.count_unknown([b"the", b"dog", b"<S>"]) == 2
     assert vocabulary.count_unknown(["the", "dog", "<S>"]) == 2
@@ -133,7 +133,7 @@ def test_from_counts():
         Vocabulary.from_counts(counts, min_count=10)
     with pytest.raises(ValueError, match="No word was counted"):
         Vocabulary.from_counts({})
-    with pytest.raises(ValueError, match="size 3 has no word besides"):
+    with pytest.raises(ValueError, match="must be at least 4, .* got 3"):
         Vocabulary.from_counts(counts, size=3)
 
 

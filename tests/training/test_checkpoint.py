@@ -167,7 +167,7 @@ def test_what_does_not_match_is_refused(tmp_path):
 
 
 def replaced(path, name, content, **options):
-    """Writes a checkpoint anew with another content of one member."""
+    """Rewrites a checkpoint with different content in one member."""
     with zipfile.ZipFile(path) as file:
         members = {one: file.read(one) for one in file.namelist()}
     with zipfile.ZipFile(path, "w", **options) as file:

@@ -255,7 +255,7 @@ def test_evaluation_as_bilm_tf_drops_what_it_drops(vocabulary):
     begins = np.array([batch["begins"] for batch in batches])
     assert begins[0].all() and not begins[1:].any()
     assert corpus.num_batches == len(batches)
-    # A row has run out, and there is no other sentence.
+    # A row has run out, and no sentence is left.
     assert 819 + 60 - 4 * steps > 0
 
 

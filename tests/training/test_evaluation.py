@@ -125,7 +125,7 @@ def test_errors(model, tmp_path):
     empty.write_text("\n")
     with pytest.raises(ValueError, match="contain no sentence"):
         perplexity(model, empty, vocabulary())
-    with pytest.raises(ValueError, match="does not fill one step of 500 rows"):
+    with pytest.raises(ValueError, match="is too short for one step of 500 rows"):
         bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=500)
     with pytest.raises(ValueError, match="has 4 words, the model predicts 127"):
         perplexity(model, HELD_OUT, Vocabulary(["<S>", "</S>", "<UNK>", "a"]))
@@ -143,7 +143,7 @@ def test_memory_does_not_grow_with_the_longest_line(model, tmp_path, monkeypatch
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (report.tokens, report.perplexity) == (40_126, 1.0)
-    assert peak < 20e6  # the characters alone of 64 such lines are 200 MB
+    assert peak < 20e6  # 64 such lines have 200 MB of characters
 
 
 def test_half_precision_does_not_round_the_state_between_windows(monkeypatch):

@@ -256,7 +256,7 @@ def test_a_checkpoint_of_bilm_tf_goes_on_with_its_accumulators():
 @tensorflow_only
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     model, _ = model_of("_words")
-    with pytest.raises(ValueError, match="not of the architecture in the options: missing"):
+    with pytest.raises(ValueError, match="does not match the architecture in the options: missing"):
         load_tf1_checkpoint(model, CHECKPOINT)
     with pytest.raises(FileNotFoundError, match="no TensorFlow 1 checkpoint"):
         load_tf1_checkpoint(model, tmp_path)

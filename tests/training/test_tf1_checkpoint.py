@@ -43,6 +43,6 @@ def test_options_of_other_directions_are_refused(tmp_path, bidirectional):
     model = BidirectionalLanguageModel(other, 127, **BATCH)
     missing = "lm/rnn/" if bidirectional else "lm/RNN_0/rnn/"
     with pytest.raises(
-        ValueError, match=f"not of the architecture in the options: missing {missing}"
+        ValueError, match=f"does not match the architecture in the options: missing {missing}"
     ):
         load_tf1_checkpoint(model, tmp_path)

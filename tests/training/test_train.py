@@ -197,7 +197,7 @@ def test_length_chosen_when_resumed(tmp_path):
     parts = trapezoid("parts", 16, 6)
     for one, other in zip(parts.model.variables, whole.model.variables, strict=True):
         np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
-    with pytest.raises(ValueError, match="Only a schedule that has not begun to fall"):
+    with pytest.raises(ValueError, match="can change only before the learning rate starts to fall"):
         trapezoid("parts", 30, 6)
     assert trapezoid("parts", 16, 6).history == parts.history
 
@@ -314,10 +314,10 @@ def test_a_pattern_may_match_what_the_training_writes(tmp_path):
     assert (tmp_path / "vocabulary.txt").exists()
     again = train(settings(tmp_path, files=pattern, vocabulary=None))
     assert again.history == first.history and again.vocabulary == first.vocabulary
-    deeper = [pattern, str(tmp_path / "*" / "*.txt")]  # that of the model too
+    deeper = [pattern, str(tmp_path / "*" / "*.txt")]  # also the vocabulary of the model
     assert train(settings(tmp_path, files=deeper, vocabulary=None)).history == first.history
     (tmp_path / "text.txt").unlink()
-    with pytest.raises(ValueError, match="are only those that a training run wrote, no text: "):
+    with pytest.raises(ValueError, match="got only files that a training run wrote: "):
         train(settings(tmp_path, files=pattern, vocabulary=None))
 
 

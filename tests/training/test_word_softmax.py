@@ -139,7 +139,7 @@ def test_mixed_precision(policy, rng):
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_mixed_precision_does_not_round_the_bias(sampled, monkeypatch):
-    """The contexts are zero, so the biases alone make the loss; -11.03 would become -11."""
+    """The contexts are zero, so only the biases make the loss; -11.03 would become -11."""
     softmax = make(num_negative_samples=29, dtype="mixed_bfloat16")
     biases = np.full(30, -11.03, "float32")
     biases[3] = -9.51
