@@ -34,7 +34,6 @@ def progress_bar(
     total: int | None = None,
     *,
     unit: str = "",
-    completed: int = 0,
     shown: bool | None = None,
 ) -> Iterator[ProgressBar]:
     """Shows a progress bar on standard error while the block runs.
@@ -43,14 +42,12 @@ def progress_bar(
         description: The name of the task, such as `"embedding"`.
         total: How much there is to do; if given, the remaining time is shown.
         unit: The unit of `total`, such as `"sentences"`.
-        completed: How much was done before.
         shown: Whether to show the bar; `None` shows it if standard error is a terminal.
     """
     disable = None if shown is None else not shown
     with tqdm(
         desc=description,
         total=total,
-        initial=completed,
         unit=f" {unit}" if unit else "it",
         unit_scale=unit == "bytes",
         disable=disable,

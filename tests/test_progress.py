@@ -6,7 +6,7 @@ from keras_elmo.progress import progress_bar
 
 
 def test_shows_description_count_unit_and_text(capsys):
-    with progress_bar("embedding", 2000, unit="sentences", completed=10, shown=True) as bar:
+    with progress_bar("embedding", 2000, unit="sentences", shown=True) as bar:
         assert bar.is_shown
         bar.advance(90)
         bar.update(1500, text="[7 tokens/s]")

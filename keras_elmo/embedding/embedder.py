@@ -205,7 +205,10 @@ class Embedder:
     ) -> list[np.ndarray]:
         """As `embed`, of about `block_tokens` tokens at once and without a progress bar."""
         self._check_request(sentences, output, pooling)
-        padded_block = list(map(tokens_of, sentences))
+        return self._embed_rows(list(map(tokens_of, sentences)), output, pooling)
+
+    def _embed_rows(self, padded_block, output, pooling):
+        """What `embed` returns of lists of tokens."""
         if not padded_block:
             return []
         block = list(map(without_padding, padded_block))
@@ -229,7 +232,7 @@ class Embedder:
         blocks = in_blocks(map(tokens_of, sentences), lambda s: len(s) + 2, self.block_tokens)
         with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
             for block in blocks:
-                yield from self.embed_block(block, output, pooling)
+                yield from self._embed_rows(block, output, pooling)
                 bar.advance(len(block))
 
     def _word_table(self, block):

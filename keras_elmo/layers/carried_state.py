@@ -19,7 +19,6 @@ class CarriedState:
         recurrent: The layer that carries it, such as a `BiLMStack`.
         num_rows: Rows of the state: the largest batch size.
         name: Prefix of the weights' names.
-        **options: Other arguments of `add_weight`.
 
     Raises ValueError if the state would be of an implausible size.
     """
@@ -30,14 +29,12 @@ class CarriedState:
         recurrent: Recurrent,
         num_rows: int,
         name: str = "state",
-        **options: Any,
     ) -> None:
         shapes = [(num_rows, *shape) for shape in recurrent.state_shapes]
         check_size(f"A state of {num_rows:,} rows", sum(map(math.prod, shapes)))
-        options = {"trainable": False, "autocast": False, **options}
         self.variables = [
             owner.add_weight(
-                shape, "zeros", recurrent.state_dtype, name=f"{name}_{part}", **options
+                shape, "zeros", recurrent.state_dtype, False, name=f"{name}_{part}", autocast=False
             )
             for part, shape in zip("hc", shapes)
         ]

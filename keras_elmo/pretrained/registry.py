@@ -196,7 +196,7 @@ def language_model_path(model: str | os.PathLike) -> Path:
     if it names a model to be downloaded: those have no softmax.
     """
     if model not in list_models():
-        return Path(model)
+        return Path(model).expanduser()
     path = get_model(os.fspath(model)).local_path
     if path is None:
         raise FileNotFoundError(

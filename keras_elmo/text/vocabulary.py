@@ -165,10 +165,6 @@ class Vocabulary:
         """How many of the tokens are not in the vocabulary."""
         return sum(key not in self._ids for key in map(token_bytes, tokens))
 
-    def id_table(self) -> dict[bytes | str, int]:
-        """The id of each word by its UTF-8, a new dict at every call."""
-        return dict(self._ids)
-
     def character_ids(self, max_characters_per_token: int = 50) -> np.ndarray:
         """Character ids of every word, int32 `(len(vocabulary), max_characters_per_token)`."""
         return encode_vocabulary(self.words, ByteRules(max_characters_per_token))

@@ -233,20 +233,23 @@ def take_over(
 
 
 def _checkpoint_at(model: Any) -> Path | None:
-    """The checkpoint at a path, or the last one of the training run there; else `None`."""
-    if not isinstance(model, (str, os.PathLike)) or model in list_models():
-        return None
-    path = Path(model)
-    if path.is_dir():
+    """A checkpoint of this package by its path or that of its training run, if there is one."""
+    path = _path(model)
+    if path is not None and path.is_dir():
         # The folder of a run that has ended holds its model in `model/`.
         return latest_checkpoint(path / "checkpoints")
-    return path if path.suffix == ".ckpt" and path.is_file() else None
+    return path if path is not None and path.suffix == ".ckpt" and path.is_file() else None
 
 
 def _tf1_checkpoint_at(model):
-    if not isinstance(model, (str, os.PathLike)) or model in list_models():
-        return None
-    return find_tf1_checkpoint(model)
+    path = _path(model)
+    return None if path is None else find_tf1_checkpoint(path)
+
+
+def _path(model):
+    """The path that a model is given by, unless it is the name of a known one."""
+    is_path = isinstance(model, (str, os.PathLike)) and model not in list_models()
+    return Path(model).expanduser() if is_path else None
 
 
 def _check_published(model, needs_softmax=False):

@@ -275,7 +275,7 @@ class TrainingSettings:
             if name and not os.path.isfile(name):
                 raise FileNotFoundError(f"The file {os.fspath(name)} does not exist.")
         if self.start_from and self.start_from not in list_models():
-            path = os.fspath(self.start_from)
+            path = os.path.expanduser(self.start_from)
             # The name of a TensorFlow 1 checkpoint is a prefix of the names of its files.
             if not path.startswith("hf://") and not glob.glob(f"{glob.escape(path)}*"):
                 raise FileNotFoundError(f"The model {path} to start from does not exist.")

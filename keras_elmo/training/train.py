@@ -151,7 +151,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_pass))
     _check_learning_rate(folder, settings, num_steps, before)
     keras.utils.set_random_seed(settings.seed)
-    model = _model(folder, settings, config, vocabulary, index)
+    model = _model(settings, config, vocabulary, index)
     model.compile(_optimizer(settings, num_steps))
     model.optimizer.build(model.trainable_variables)
     corpus = _corpus(settings, config, vocabulary, index, shard)
@@ -171,6 +171,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     if settings.tensorboard and is_first_process():
         callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     step = checkpoint.restore(model, corpus)
+    if settings.start_from and not step:
+        start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
     with progress_bar("training", total=num_steps, shown=show_progress) as bar:
         sizes = num_steps, steps_per_pass, batch_words
         report = _Report(folder / "log.csv", checkpoint, *sizes, bar)
@@ -272,7 +274,7 @@ def _vocabulary(settings, folder, index):
     return vocabulary
 
 
-def _model(folder, settings, config, vocabulary, index):
+def _model(settings, config, vocabulary, index):
     model = BidirectionalLanguageModel(
         config,
         len(vocabulary),
@@ -285,8 +287,6 @@ def _model(folder, settings, config, vocabulary, index):
     )
     if not settings.uniform_bias:
         model.softmax.initialize_bias(vocabulary.counts(index.word_counts))
-    if settings.start_from and not latest_step(folder / "checkpoints"):
-        start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
     return model
 
 

@@ -13,7 +13,6 @@ from keras_elmo.text.characters import (
     ByteRules,
     delimited_rows,
     distinct,
-    distinct_ids,
     pad_words,
     trim_characters,
 )
@@ -75,16 +74,6 @@ def test_words_alone_have_the_rows_they_have_in_a_sentence():
     assert encode_words([]).shape == (0, 12)
     with pytest.raises(ValueError, match="found 3 of type int"):
         encode_words(["a", 3])
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("count", [0, 1, 500, 20_480])
-def test_distinct_ids_are_those_of_distinct(count, dtype):
-    ids = np.random.default_rng(0).integers(0, 5_000, count).astype(dtype)
-    words, places = distinct_ids(ids)
-    expected = distinct(ids.tolist())
-    assert (words.tolist(), words.dtype, places.dtype) == (expected[0], dtype, "int32")
-    np.testing.assert_array_equal(places, expected[1])
 
 
 def test_distinct_words_and_their_places():
