@@ -43,5 +43,5 @@ def test_sentences_stay_apart_and_a_folder_is_written_once(tmp_path):
     (shard,) = (tmp_path / "text").iterdir()
     lines = lzma.decompress(shard.read_bytes()).splitlines(keepends=True)
     assert sorted(lines) == [b"four .\n", b"one .\n", b"three .\n", b"two .\n"]
-    with pytest.raises(FileExistsError, match="text is there already"):
+    with pytest.raises(FileExistsError, match="text exists already"):
         mix_text.main(arguments)

@@ -405,7 +405,7 @@ def test_an_existing_output_is_replaced_only_on_demand(capsys, tmp_path, argumen
     output.write_text("precious")
     arguments = [*arguments, str(text), "--output", str(output)]
     code, _, err = run(capsys, *arguments)
-    assert code == 1 and "output is there already" in err and "--overwrite" in err
+    assert code == 1 and "output exists already" in err and "--overwrite" in err
     assert output.read_text() == "precious"
     code, _, err = run(capsys, *arguments[:-1], str(tmp_path), "--overwrite")
     assert code == 1 and "is not a file that can be replaced" in err

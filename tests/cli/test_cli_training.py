@@ -87,12 +87,12 @@ def test_train_again_evaluate_and_export(capsys, tmp_path, options):
     )
     assert code == 0 and final in out
     code, _, err = run(capsys, "evaluate", folder, HELD_OUT, "--per-sentence", scores)
-    assert code == 1 and "scores.jsonl is there already" in err
+    assert code == 1 and "scores.jsonl exists already" in err
     words = folder / "model" / "vocabulary.txt"
     code, _, err = run(
         capsys, "evaluate", folder, HELD_OUT, "--per-sentence", words, "--overwrite"
     )  # fmt: skip
-    assert code == 1 and "vocabulary.txt is read, and would be overwritten" in err
+    assert code == 1 and "vocabulary.txt is an input and would be overwritten" in err
     rows = [json.loads(line) for line in scores.read_text().splitlines()]
     assert len(rows) == 12
     assert all(

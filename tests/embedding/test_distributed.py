@@ -130,5 +130,5 @@ def test_shards_of_one_name(tmp_path):
     for folder in "ab":
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "text.txt").write_text("a\n")
-    with pytest.raises(ValueError, match=r"more than one shard named text\.txt"):
+    with pytest.raises(ValueError, match=r"Several shards are named text\.txt"):
         _shards(str(tmp_path / "*" / "text.txt"), tmp_path / "out")

@@ -438,7 +438,7 @@ def test_a_forked_process_is_told_to_be_spawned(monkeypatch):
     monkeypatch.setattr(process.os, "getpid", lambda: -1)
     uses = [lambda: embedder.embed([["a"]]), lambda: embedder.encode_words(["a"])]
     for use in [*uses, small, lambda: embedder.layer([["a"]])]:
-        with pytest.raises(RuntimeError, match=r'Forked .*set_start_method\("spawn"\)'):
+        with pytest.raises(RuntimeError, match=r'Forked processes .*set_start_method\("spawn"\)'):
             use()
 
 

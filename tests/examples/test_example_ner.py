@@ -238,7 +238,7 @@ def test_glove_files(tmp_path):
         assert_close(table[0], np.zeros(4))
         assert_close(table[1], vectors[[0, 1, 2, 4]].mean(0))
     for name in ("no_glove", "./no.txt", "json"):
-        with pytest.raises(ValueError, match=f"no file {name}, and no installed package"):
+        with pytest.raises(ValueError, match=f"{name} is neither a file nor an installed package"):
             features.read_glove(name, [])
 
 

@@ -139,7 +139,7 @@ def test_elmo_is_dropped_where_it_joins(settings, placement):
 
 def test_output_alone_needs_words():
     elmo = sst5.keras.layers.Identity()
-    with pytest.raises(ValueError, match="nothing to read at the input: ELMo at the output"):
+    with pytest.raises(ValueError, match="Expected word vectors at the input, got none"):
         sst5.BiattentiveClassifier(elmo=elmo, placement="output")
 
 

@@ -239,7 +239,9 @@ def test_take_over_words_of_another_vocabulary(config):
 def test_a_name_comes_before_a_folder(tmp_path, monkeypatch):
     tiny_model().export_hdf5(tmp_path / "small", vocabulary())
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"The model small has no softmax.*\./small"):
+    with pytest.raises(
+        FileNotFoundError, match=r"The model small does not include a softmax.*\./small"
+    ):
         load_language_model("small")
     assert load_language_model("./small")[1] == vocabulary()
 
