@@ -66,6 +66,8 @@ def _unpack_tar(archive, folder):
         with tarfile.open(fileobj=stream, mode="r|") as packed:
             for number, info in enumerate(packed):
                 _check_limits(number, info.size, most_bytes)
+                if not (info.isreg() or info.isdir()):
+                    raise ValueError(f"{info.name} is neither a file nor a folder")
                 packed.extract(info, folder, filter="data")
         while stream.read(1 << 20):
             pass  # up to the checksum at the end

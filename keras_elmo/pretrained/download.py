@@ -94,6 +94,7 @@ def _fetch(model, name, addresses, target, install, remedy):
     """Downloads a file from one address after another, until `install` accepts it."""
     import pooch
 
+    pooch.get_logger().setLevel("WARNING")  # it would print each address
     is_checked = name != model.options_file  # the known size and hash are of the other file
     sha256 = f"sha256:{model.weights_sha256}" if is_checked and model.weights_sha256 else None
     problems = []

@@ -102,7 +102,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 state = load_checkpoint(path, model, corpus=self._corpus)
             except DamagedCheckpointError as error:
                 aside = path.with_name(f"{path.name}.damaged")
-                path.replace(aside)
+                if is_first_process():
+                    path.replace(aside)
+                check_same_everywhere(0, "")  # the others wait
                 warnings.warn(
                     f"{error} It was renamed to {aside.name}; training continues from the "
                     "checkpoint before it, if there is one.",
@@ -176,6 +178,7 @@ def save_checkpoint(
                     "learning rate, for example from one of them."
                 )
             with file.open(name, "w", force_zip64=True) as member:
+                array = np.ascontiguousarray(array)
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
@@ -203,9 +206,9 @@ def load_checkpoint(
         problems.append("its architecture is different")
     if corpus and (before := state.get("corpus")):
         problems += [
-            f"the {name} of its corpus is {before[name]}, here {corpus[name]}"
+            f"the {name} of its corpus is {before.get(name)}, here {corpus[name]}"
             for name in corpus
-            if before[name] != corpus[name]
+            if before.get(name) != corpus[name]
         ]
     for name, variable in variables.items():
         if name not in arrays:
@@ -244,13 +247,14 @@ def _read(path, names=()):
                 state = json.loads(file.read(_STATE))
                 found = set(file.namelist())
                 arrays = {name: _array(file.read(name)) for name in names if name in found}
-                known = state["format"] <= _FORMAT
+                is_newer = state["format"] > _FORMAT
+                _ = state["model"], state["optimizer"]
         except (ValueError, LookupError, TypeError, EOFError, *_ZIP_ERRORS) as error:
             raise DamagedCheckpointError(
                 f"{path} is not a valid checkpoint of keras_elmo: it is damaged, truncated or of a "
                 f"different kind ({error})."
             ) from None
-    if not known:
+    if is_newer:
         raise ValueError(f"{path} was written by a newer keras_elmo. Update keras_elmo.")
     return state, arrays
 

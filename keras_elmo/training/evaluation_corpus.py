@@ -55,6 +55,8 @@ class EvaluationCorpus(TextBatches):
 
     def _make_index(self):
         if isinstance(self.files, CorpusIndex):
+            if self.max_sentences is not None:
+                raise ValueError("Pass max_sentences to CorpusIndex.build, not with an index.")
             return self.files
         return CorpusIndex.build(self.files, max_sentences=self.max_sentences)
 
@@ -83,6 +85,8 @@ class EvaluationCorpus(TextBatches):
 
     def for_keras(self) -> Any:
         """The batches as Keras takes them, with their number; only TensorFlow needs tf.data."""
+        if not self.num_batches:
+            raise ValueError(f"The text does not fill one step of {self.batch_size} rows.")
         if keras.backend.backend() != "tensorflow":
             return _EvaluationBatches(self)
         import tensorflow as tf

@@ -1,12 +1,15 @@
 """A text as ids on disk: made once, and mapped into memory to train."""
 
 import collections
+import contextlib
 import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import tempfile
+import uuid
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import NamedTuple, NoReturn
 import filelock
 import numpy as np
 
-from keras_elmo.files import atomic_write
+from keras_elmo.files import PARTIAL, atomic_write, sync_to_disk
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import ByteRules
 from keras_elmo.text.reader import Files, TextReport, counted, find_files, open_text, valid_utf8
@@ -27,6 +30,7 @@ BEGIN_ID, END_ID = 0, 1
 _FORMAT = 1
 _BLOCK_BYTES = 1 << 21
 _WORDS_ENCODED_TOGETHER = 1 << 16
+_FILES = ("ids.bin", "starts.bin", "words.txt", "counts.bin")
 
 
 class CorpusIndex:
@@ -59,6 +63,7 @@ class CorpusIndex:
         self.counts = np.zeros(0, np.int64)
         self.report = TextReport()
         self.hashes: list[list[str]] = []
+        self._build_id = ""
 
     @classmethod
     def build(
@@ -89,7 +94,7 @@ class CorpusIndex:
         if folder is None:
             weakref.finalize(index, shutil.rmtree, path, ignore_errors=True)
         key = {"format": _FORMAT, "files": _signatures(paths), "max_sentences": max_sentences}
-        with filelock.FileLock(index._path("lock")):
+        with filelock.FileLock(path / "lock"):
             if not index._open(paths, key):
                 with progress_bar(
                     "reading", total=sum(map(os.path.getsize, paths)), shown=show_progress
@@ -102,7 +107,9 @@ class CorpusIndex:
     def of_sentences(cls, sentences: Iterable[Iterable[bytes]]) -> "CorpusIndex":
         """An index in memory of sentences, each an iterable of tokens."""
         index = cls()
-        block = index_lines([b" ".join(tokens) for tokens in sentences])
+        block = index_sentences(list(map(list, sentences)))
+        content = hashlib.blake2b(b"\n".join(block.words) + b"\n" + block.ids.tobytes())
+        index.hashes = [["", content.hexdigest()[:32]]]
         index.words, index.counts, index.ids = block.words, block.counts, block.ids
         index.starts = np.concatenate([[0], np.cumsum(block.lengths, dtype=np.int64)])
         index.report = TextReport(1, len(block.lengths), int(block.counts.sum()))
@@ -131,31 +138,35 @@ class CorpusIndex:
     def characters(self, max_characters_per_token: int) -> np.ndarray:
         """The characters of each id, int16 `(2 + len(words), C)`, kept on disk with the index."""
         rules = ByteRules(max_characters_per_token)
-        shape = len(self.words) + 2, rules.width
+        parts = range(0, len(self.words), _WORDS_ENCODED_TOGETHER)
+        parts = (self.words[start : start + _WORDS_ENCODED_TOGETHER] for start in parts)
+        blocks = itertools.chain([rules.special_rows()[1:]], map(rules.encode_words, parts))
+        blocks = (block.astype(np.int16) for block in blocks)
         if self.folder is None:
-            rows = np.empty(shape, np.int16)
-        else:
-            path = self._path(f"characters-{rules.width}.npy")
-            if path.exists():
-                return np.load(path, mmap_mode="r")
-            partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
-            rows = np.lib.format.open_memmap(partial, "w+", np.int16, shape)
-        rows[:2] = rules.special_rows()[1:]
-        for start in range(0, len(self.words), _WORDS_ENCODED_TOGETHER):
-            words = self.words[start : start + _WORDS_ENCODED_TOGETHER]
-            rows[start + 2 : start + 2 + len(words)] = rules.encode_words(words)
-        if self.folder is not None:
-            os.replace(partial, path)
-        return rows
+            return np.concatenate(list(blocks))
+        path = self._path(f"characters-{rules.width}.npy")
+        with filelock.FileLock(self.folder / "lock"):
+            if not path.exists():
+                description = {
+                    "descr": np.lib.format.dtype_to_descr(np.dtype(np.int16)),
+                    "fortran_order": False,
+                    "shape": (len(self.words) + 2, rules.width),
+                }
+                with atomic_write(path) as partial, open(partial, "wb") as file:
+                    np.lib.format.write_array_header_1_0(file, description)
+                    for block in blocks:
+                        file.write(block.tobytes())
+        return np.load(path, mmap_mode="r")
 
     def _path(self, name):
-        return self.folder / name
+        # Each build has its own names: an index that is open keeps its files.
+        return self.folder / f"{self._build_id}-{name}"
 
     def _open(self, paths, key):
         """Opens the index if it is whole and of this text."""
         try:
-            state = json.loads(self._path("index.json").read_text(encoding="utf-8"))
-            self.hashes = state["hashes"]
+            state = json.loads((self.folder / "index.json").read_text(encoding="utf-8"))
+            self._build_id, self.hashes = str(state["build"]), state["hashes"]
             if state["key"] != key and not self._has_text_of(paths, key, state):
                 return False
             self.report = TextReport(**state["report"])
@@ -166,7 +177,15 @@ class CorpusIndex:
         except (OSError, ValueError, KeyError, TypeError):
             return False  # there is none, or it was not finished
         sizes = [len(x) for x in (self.ids, self.starts, self.words, self.counts)]
-        return sizes == state["sizes"]
+        if sizes != state["sizes"]:
+            return False
+        if state["key"] != key:  # so that the text is not read each time
+            self._write_state({**state, "key": key})
+        return True
+
+    def _write_state(self, state):
+        with atomic_write(self.folder / "index.json") as partial:
+            Path(partial).write_text(json.dumps(state), encoding="utf-8")
 
     def _has_text_of(self, paths, key, state):
         """Whether files whose time has changed hold the text of the index all the same."""
@@ -180,8 +199,7 @@ class CorpusIndex:
         return key["max_sentences"] is None and self.hashes == list(map(_hash, paths))
 
     def _build(self, paths, key, max_sentences, bar):
-        for name in ("index.json", *(path.name for path in self.folder.glob("characters-*.npy"))):
-            self._path(name).unlink(missing_ok=True)
+        self._build_id = uuid.uuid4().hex[:8]
         self.report, self.hashes = report, hashes = TextReport(files=len(paths)), []
         places: dict[bytes, int] = collections.defaultdict(lambda: len(places) + 2)
         counts, end = np.zeros(1 << 16, np.int64), 0
@@ -217,10 +235,29 @@ class CorpusIndex:
         report.tokens = end - 2 * report.sentences
         self._path("words.txt").write_bytes(b"".join(word + b"\n" for word in places))
         counts[: len(places)].tofile(self._path("counts.bin"))
+        for name in _FILES:
+            sync_to_disk(self._path(name))
         sizes = [end, report.sentences + 1, len(places), len(places)]
-        state = {"key": key, "hashes": hashes, "report": vars(report), "sizes": sizes}
-        with atomic_write(self._path("index.json")) as partial:
-            Path(partial).write_text(json.dumps(state), encoding="utf-8")
+        self._write_state(
+            {
+                "key": key,
+                "build": self._build_id,
+                "hashes": hashes,
+                "report": vars(report),
+                "sizes": sizes,
+            }
+        )
+        self._remove_others()
+
+    def _remove_others(self):
+        """Removes the files of earlier builds, and what killed processes left."""
+        names = "|".join(map(re.escape, _FILES))
+        ours = re.compile(rf"([0-9a-f]{{8}})-({names}|characters-\d+\.npy)")
+        for path in self.folder.iterdir():
+            found = ours.fullmatch(path.name)
+            if path.name.startswith(PARTIAL) or (found and found[1] != self._build_id):
+                with contextlib.suppress(OSError):  # Windows keeps files that are mapped
+                    path.unlink()
 
 
 class Block(NamedTuple):
@@ -230,8 +267,8 @@ class Block(NamedTuple):
     lengths: np.ndarray  # int64, of the sentences, boundaries included
     words: list[bytes]
     counts: np.ndarray  # int64, of the words
-    blank_lines: int
-    invalid_lines: int
+    blank_lines: int = 0
+    invalid_lines: int = 0
 
 
 def index_lines(lines: list[bytes]) -> Block:
@@ -243,7 +280,13 @@ def index_lines(lines: list[bytes]) -> Block:
         valid = list(map(valid_utf8, lines))
         invalid = sum(one is not line for one, line in zip(valid, lines))
         lines = valid
-    sentences = [tokens for line in lines if (tokens := line.split())]
+    block = index_sentences([tokens for line in lines if (tokens := line.split())])
+    blank = len(lines) - len(block.lengths)
+    return block._replace(blank_lines=blank, invalid_lines=invalid)
+
+
+def index_sentences(sentences: list[list[bytes]]) -> Block:
+    """Turns sentences, lists of tokens, into ids."""
     places: collections.defaultdict[bytes, int] = collections.defaultdict()
     places.default_factory = places.__len__  # the next id
     numbers = list(map(len, sentences))
@@ -254,8 +297,7 @@ def index_lines(lines: list[bytes]) -> Block:
     ends = np.cumsum(lengths)
     ids[ends - lengths], ids[ends - 1] = BEGIN_ID, END_ID
     ids[ids < 0] = found + 2
-    counts = np.bincount(found, minlength=len(places))
-    return Block(ids, lengths, list(places), counts, len(lines) - len(sentences), invalid)
+    return Block(ids, lengths, list(places), np.bincount(found, minlength=len(places)))
 
 
 def raise_no_sentence(paths: Sequence[str]) -> NoReturn:

@@ -14,18 +14,20 @@ class FusedAdagrad(keras.optimizers.Adagrad):
     def build(self, variables):
         if not self.built:
             super().build(variables)
-            slots = self.variables[-len(variables) :]
-            self._slots = {id(one.value): slot.value for one, slot in zip(variables, slots)}
+            if keras.backend.backend() == "tensorflow":
+                slots = self.variables[-len(variables) :]
+                self._slots = {id(one.value): slot.value for one, slot in zip(variables, slots)}
 
     def update_step(self, gradient, variable, learning_rate):
-        if keras.backend.backend() != "tensorflow":
+        slot = getattr(self, "_slots", {}).get(id(variable))
+        if slot is None:
             super().update_step(gradient, variable, learning_rate)
             return
         import tensorflow as tf
 
         tf.raw_ops.ResourceApplyAdagradV2(
             var=variable.handle,
-            accum=self._slots[id(variable)].handle,
+            accum=slot.handle,
             lr=tf.cast(learning_rate, variable.dtype),
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=tf.cast(gradient, variable.dtype),

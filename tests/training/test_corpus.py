@@ -239,6 +239,8 @@ def test_evaluation_predicts_each_word_once(vocabulary, shards, batch_size, unro
             assert found.tolist() == one
     assert corpus.num_batches == len(list(corpus))
     assert len(read_once(shards, vocabulary, max_sentences=3).index) == 3
+    with pytest.raises(ValueError, match="Pass max_sentences to CorpusIndex.build"):
+        read_once(corpus.index, vocabulary, max_sentences=3)
 
 
 def test_evaluation_as_bilm_tf_drops_what_it_drops(vocabulary):

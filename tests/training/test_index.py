@@ -4,11 +4,12 @@ import gzip
 import json
 import lzma
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from keras_elmo import CorpusIndex, Vocabulary, encode_sentences
+from keras_elmo import CorpusIndex, LanguageModelCorpus, Vocabulary, encode_sentences
 from keras_elmo.text.reader import read_sentences
 from keras_elmo.training import index as index_module
 from training_models import DATA
@@ -73,7 +74,7 @@ def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
     first.characters(50)
 
     def made():
-        return (folder / "ids.bin").stat().st_ino, (folder / "ids.bin").stat().st_mtime_ns
+        return [path.name for path in folder.glob("*-ids.bin")]
 
     before = made()
     assert sentences_of(CorpusIndex.build(text, folder)) == [[b"a", b"b"], [b"c"]]
@@ -96,11 +97,11 @@ def test_a_damaged_index_is_made_again(tmp_path, damage):
     CorpusIndex.build(DATA / "train.txt", folder)
     state = folder / "index.json"
     if damage == "cut":
-        os.truncate(folder / "ids.bin", 400)
+        os.truncate(next(folder.glob("*-ids.bin")), 400)
     elif damage == "json":
         state.write_text("{")
     elif damage == "missing":
-        (folder / "words.txt").unlink()
+        next(folder.glob("*-words.txt")).unlink()
     else:
         state.write_text(json.dumps({**json.loads(state.read_text()), "sizes": None}))
     index = CorpusIndex.build(DATA / "train.txt", folder)
@@ -117,3 +118,48 @@ def test_errors(tmp_path):
     (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b")
     with pytest.raises(ValueError, match=r"bad\.gz is damaged or truncated"):
         CorpusIndex.build(tmp_path / "bad.gz")
+
+
+def test_an_open_index_survives_a_build_in_its_folder(tmp_path):
+    """A second process, or a second text, in the same folder."""
+    one, two, folder = tmp_path / "1.txt", tmp_path / "2.txt", tmp_path / "index"
+    one.write_text("a b\nc d e\n" * 50)
+    two.write_text("z\n")
+    first = CorpusIndex.build(one, folder)
+    second = CorpusIndex.build(two, folder)
+    assert sentences_of(first)[:2] == [[b"a", b"b"], [b"c", b"d", b"e"]]
+    assert sentences_of(second) == [[b"z"]]
+    # Their characters, too, are their own.
+    assert len(first.characters(50)) == 7 and len(second.characters(50)) == 3
+    np.testing.assert_array_equal(
+        first.characters(50)[first.ids[:4]], encode_sentences([["a", "b"]])[0]
+    )
+    CorpusIndex.build(two, folder)
+    (folder / "mine.txt").write_text("a file of the user")
+    CorpusIndex.build(one, folder)
+    builds = {path.name.split("-")[0] for path in folder.glob("*-*.*")}
+    assert len(builds) == 1 and (folder / "mine.txt").exists()
+
+
+def test_threads_make_the_characters_of_one_index(tmp_path):
+    index = CorpusIndex.build(DATA / "train.txt", tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: np.array(index.characters(50)), range(8)))
+    for characters in found:
+        np.testing.assert_array_equal(characters, found[0])
+    assert not list(tmp_path.glob(".partial-*"))
+
+
+def test_the_text_counts_and_not_its_name(tmp_path):
+    (tmp_path / "1.txt").write_text("a b\n")
+    (tmp_path / "2.gz").write_bytes(gzip.compress(b"a b\n"))
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a"])
+    size = {"batch_size": 1, "unroll_steps": 2, "seed": 0}
+    one, two = (
+        LanguageModelCorpus(tmp_path / name, vocabulary, **size).identity()
+        for name in ("1.txt", "2.gz")
+    )
+    assert one == two
+    texts = [CorpusIndex.of_sentences([[word]]) for word in (b"a", b"b")]
+    one, two = (LanguageModelCorpus(text, vocabulary, **size).identity() for text in texts)
+    assert one != two
