@@ -215,7 +215,7 @@ def test_wrong_use_is_explained(capsys, tmp_path, options):
     code, _, err = run(capsys, "evaluate", tmp_path / "run", HELD_OUT)
     assert code == 1 and "must hold options.json" in err
     code, _, err = run(capsys, "evaluate", "small", HELD_OUT)
-    assert code == 1 and "The model small has no softmax" in err
+    assert code == 1 and "The model small does not include a softmax" in err
     code, _, err = run(capsys, "evaluate", tmp_path / "none", HELD_OUT)
     assert code == 1 and "expected a training folder, a checkpoint, or" in err
     code, _, err = run(capsys, *common, "--held-out", tmp_path / "none.txt")

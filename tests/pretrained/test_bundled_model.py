@@ -65,7 +65,7 @@ def test_a_training_starts_from_it(tmp_path, caplog):
 def test_only_models_on_this_machine_predict_words(tmp_path):
     export_language_model("default", tmp_path / "copy")
     assert (tmp_path / "copy" / "softmax.hdf5").exists()
-    with pytest.raises(FileNotFoundError, match="The model small has no softmax"):
+    with pytest.raises(FileNotFoundError, match="The model small does not include a softmax"):
         load_language_model("small")
     with pytest.raises(ValueError, match="A model with a lexicon"):
         load_language_model("many-languages/en")
