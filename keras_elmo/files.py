@@ -5,7 +5,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
@@ -161,16 +160,13 @@ def check_free(path: str | os.PathLike, overwrite: bool) -> None:
 def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
     """Raises ValueError if the output `path` is one of the inputs.
 
-    They are paths of files and folders, and others, which do not count.
+    Only paths of files count among them.
     """
     if not os.path.exists(path):
         return
     for source in inputs:
-        if not isinstance(source, (str, os.PathLike)):
-            continue
-        place = Path(source).expanduser()
-        files = place.rglob("*") if place.is_dir() else [place]
-        if any(file.exists() and file.samefile(path) for file in files):
+        is_file = isinstance(source, (str, os.PathLike)) and os.path.isfile(source)
+        if is_file and os.path.samefile(path, source):
             raise ValueError(
                 f"{os.fspath(path)} is an input and would be overwritten: choose another output."
             )

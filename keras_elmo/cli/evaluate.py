@@ -11,6 +11,7 @@ from keras_elmo.cli.common import (
     positive,
 )
 from keras_elmo.files import atomic_write
+from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 
@@ -60,7 +61,7 @@ def _check(arguments, parser):
     check_exists(arguments.model)
     files = find_files(arguments.files)
     if arguments.per_sentence:
-        sources = [*files, arguments.vocab, arguments.model]
+        sources = [*files, arguments.vocab, *files_of_model(arguments.model)]
         check_output(arguments.per_sentence, sources, arguments.overwrite)
 
 

@@ -17,6 +17,7 @@ from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.files import check_free, check_is_no_input
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.process import check_process
+from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
@@ -113,7 +114,7 @@ class Embedder:
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
         source = model.model if isinstance(model, ElmoLayer) else model
-        self.sources = [*(source if isinstance(source, (tuple, list)) else [source]), vocabulary]
+        self.sources = [*files_of_model(source), vocabulary]
         self.dtype: str = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
         self.batch_tokens, self.word_cache, self.progress = batch_tokens, word_cache, progress

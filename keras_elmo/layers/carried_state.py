@@ -32,10 +32,9 @@ class CarriedState:
     ) -> None:
         shapes = [(num_rows, *shape) for shape in recurrent.state_shapes]
         check_size(f"A state of {num_rows:,} rows", sum(map(math.prod, shapes)))
+        options = {"dtype": recurrent.state_dtype, "trainable": False, "autocast": False}
         self.variables = [
-            owner.add_weight(
-                shape, "zeros", recurrent.state_dtype, False, name=f"{name}_{part}", autocast=False
-            )
+            owner.add_weight(shape, "zeros", name=f"{name}_{part}", **options)
             for part, shape in zip("hc", shapes)
         ]
 

@@ -1,5 +1,6 @@
 """The files of a model among others in a folder."""
 
+import os
 import re
 from pathlib import Path
 
@@ -22,6 +23,14 @@ HUB_FILES = (
 # From the most to the least certain name: the first that fits a file decides.
 _OPTIONS_NAMES = (r"options\.json", r".*options(262)?\.json")
 _WEIGHTS_NAMES = (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".*\.(hdf5|h5)")
+
+
+def files_of_model(model: object) -> list[Path]:
+    """Where the files of a model may be, so that no output replaces them: what exists counts."""
+    places = model if isinstance(model, (tuple, list)) else [model]
+    paths = [Path(x).expanduser() for x in places if isinstance(x, (str, os.PathLike))]
+    folders = [folder for path in paths for folder in (path, path / "model")]
+    return paths + [folder / name for folder in folders for name in HUB_FILES]
 
 
 def is_of_many_languages(weights: Path) -> bool:

@@ -125,20 +125,23 @@ class TextBatches(abc.ABC):
         """A prefetched `tf.data.Dataset` of the batches of `source()`."""
         import tensorflow as tf
 
-        dataset = tf.data.Dataset.from_generator(source, output_signature=self._signature(tf))
+        signature = {name: tf.TensorSpec(*one) for name, one in self.signature.items()}
+        dataset = tf.data.Dataset.from_generator(source, output_signature=signature)
         return dataset.prefetch(_PREFETCHED)
 
-    def _signature(self, tf):
-        shape = (self.batch_size, self.unroll_steps)
-        window, characters = (tf.TensorSpec(dims, tf.int32) for dims in (shape, (*shape, None)))
-        stream, signature = {"token_ids": window, "next_token_id": window}, {}
+    @property
+    def signature(self) -> dict[str, tuple[tuple[int | None, ...], str]]:
+        """The shape, with `None` for sizes that vary, and dtype of each array of a batch."""
+        shape: tuple[int | None, ...] = (self.batch_size, self.unroll_steps)
+        stream = {"token_ids": shape, "next_token_id": shape}
+        signature: dict[str, tuple[tuple[int | None, ...], str]] = {}
         if self.max_characters_per_token is not None and self.distinct_words:
-            stream["word_index"] = window
-            signature["word_characters"] = tf.TensorSpec((None, None), tf.int32)
+            stream["word_index"] = shape
+            signature["word_characters"] = (None, None), "int32"
         elif self.max_characters_per_token is not None:
-            stream["tokens_characters"] = characters
+            stream["tokens_characters"] = (*shape, None)
         for suffix in SUFFIXES[: 1 + self.bidirectional]:
-            signature.update({f"{name}{suffix}": spec for name, spec in stream.items()})
+            signature.update({f"{name}{suffix}": (x, "int32") for name, x in stream.items()})
         return signature
 
 

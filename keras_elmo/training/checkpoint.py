@@ -178,7 +178,7 @@ def save_checkpoint(
                     "learning rate, for example from one of them."
                 )
             with file.open(name, "w", force_zip64=True) as member:
-                array = np.ascontiguousarray(array)
+                array = np.asarray(array, order="C")
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 

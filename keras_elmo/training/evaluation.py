@@ -1,7 +1,6 @@
 """Perplexity of a text: every word is scored once, by the full softmax."""
 
 import dataclasses
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.text.reader import Files, TextReport
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.devices import distributed
@@ -145,27 +145,37 @@ def bilm_tf_perplexity(
     return _exp(total / count), round(count / batch_size)
 
 
-class Scorer(keras.Model):
+class Scorer:
     """A language model as a compiled function of a batch and a state, to the loss of each word.
 
     Makes `perplexity` of several texts faster than the function, which compiles each time. Threads
     can share one.
+
+    Args:
+        language_model: A `BidirectionalLanguageModel`.
+        batch_size: Sentences scored together.
     """
 
     def __init__(self, language_model: keras.Model, batch_size: int = 64):
-        super().__init__(dtype=language_model.dtype_policy, name="scorer")
-        self.batch_size = batch_size
-        self.language_model = language_model
-        self.jit_compile = keras.backend.backend() == "jax"
-        self.autocast = False  # Keras would round the state to the compute dtype
-        self.lock = threading.Lock()  # JAX takes the buffers of a running call away
-        self.built = True
+        self.language_model, self.batch_size = language_model, batch_size
+        self._function: CompiledFunction | None = None
 
-    def call(self, inputs):
-        model = self.language_model
-        streams, state = model.token_vectors(inputs), (inputs["h"], inputs["c"])
-        tops, (h, c) = model.run(inputs, streams, state, training=False)
-        return {"losses": ops.stack(model.word_losses(inputs, tops), axis=1), "h": h, "c": c}
+    def _compiled(self, signature):
+        """A function of the arrays of `signature` and the state (h, c)."""
+        if self._function is None:
+            model = self.language_model
+            shapes = [(self.batch_size, *shape) for shape in model.backbone.state_shapes]
+            state = [(shape, model.backbone.state_dtype) for shape in shapes]
+
+            def losses(*arrays):
+                *arrays, h, c = arrays
+                inputs = dict(zip(signature, arrays))
+                streams = model.token_vectors(inputs)
+                tops, state = model.run(inputs, streams, (h, c), training=False)
+                return ops.stack(model.word_losses(inputs, tops), axis=1), *state
+
+            self._function = CompiledFunction(losses, model.variables, *signature.values(), *state)
+        return self._function
 
     def corpus(
         self, files: Files | CorpusIndex, vocabulary: Vocabulary, **options: Any
@@ -188,14 +198,13 @@ class Scorer(keras.Model):
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """The number of each row's sentence, weights `(B, T)` and losses `(B, D, T)`, by batch."""
         state = map(ops.convert_to_numpy, self.language_model.zero_state(self.batch_size))
-        parts = dict(zip("hc", state))
+        signature = {name: one for name, one in corpus.signature.items() if name != "weights"}
+        function = self._compiled(signature)
         # All of a batch is on each device.
         with distributed(None):
             for numbers, batch in corpus.numbered():
-                weights = batch.pop("weights")
-                with self.lock:
-                    parts = self.predict_on_batch({**batch, **parts})
-                yield numbers, weights, parts.pop("losses")
+                losses, *state = function(*map(batch.get, signature), *state)
+                yield numbers, batch["weights"], losses
 
     def perplexity(
         self,

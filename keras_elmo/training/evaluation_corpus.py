@@ -127,13 +127,11 @@ class EvaluationCorpus(TextBatches):
                 windows[:, :, step : step + 1] = places(*pieces, self.batch_size)
             yield windows
 
-    def _signature(self, tf):
+    @property
+    def signature(self) -> dict[str, tuple[tuple[int | None, ...], str]]:
         shape = (self.batch_size, self.unroll_steps)
-        extra = {
-            "weights": tf.TensorSpec(shape, tf.float32),
-            "begins": tf.TensorSpec(shape[:1], tf.bool),
-        }
-        return {**super()._signature(tf), **extra}
+        extra = {"weights": (shape, "float32"), "begins": (shape[:1], "bool")}
+        return {**super().signature, **extra}
 
 
 class _EvaluationBatches(keras.utils.PyDataset):

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import itertools
 import json
 import logging
 import os
@@ -87,8 +86,7 @@ def train(
     Args:
         settings: The `TrainingSettings`.
         callbacks: Further Keras callbacks. An epoch of theirs is `settings.checkpoint_every` steps,
-            with `val_perplexity` in its logs; `fit` is called up to three times, since the first
-            and the last epoch may be shorter.
+            with `val_perplexity` in its logs; the last one may be shorter.
         show_progress: Whether to show progress bars; `None` if standard error is a terminal.
 
     Returns:
@@ -176,20 +174,19 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     with progress_bar("training", total=num_steps, shown=show_progress) as bar:
         sizes = num_steps, steps_per_pass, batch_words
         report = _Report(folder / "log.csv", checkpoint, *sizes, bar)
-        for initial_epoch, epochs, steps in _parts(step, num_steps, settings.checkpoint_every):
+        if step < num_steps:
+            every, first_epoch = settings.checkpoint_every, len(checkpoint.history)
             model.fit(
-                corpus.for_keras(checkpoint.step),
-                initial_epoch=initial_epoch,
-                epochs=epochs,
-                steps_per_epoch=steps,
+                corpus.for_keras(step),
+                initial_epoch=first_epoch,
+                epochs=first_epoch + -(-(num_steps - step) // every),
+                steps_per_epoch=every,
                 shuffle=False,
                 validation_data=held_out,
                 verbose=0,
                 callbacks=[*callbacks, report, checkpoint],
             )
-            if model.stop_training:
-                break
-    if is_first_process():
+    if is_first_process() and (step < num_steps or not (folder / "model").exists()):
         model.export_hdf5(folder / "model", vocabulary)
     scores = None
     if settings.held_out:
@@ -364,22 +361,6 @@ def _held_out(settings, config, vocabulary, shard):
     )
 
 
-def _parts(first: int, last: int, every: int) -> Iterable[tuple[int, int, int]]:
-    """Keras' initial_epoch, epochs and steps_per_epoch for the steps from `first` to `last`.
-
-    Epochs of `every` steps, and a shorter one before or after them where the ends lie within one.
-
-    >>> list(_parts(250, 1030, 100))
-    [(2, 3, 50), (3, 10, 100), (10, 11, 30)]
-    """
-    whole = -(-first // every) * every, last // every * every
-    edges = sorted({first, *(edge for edge in whole if first < edge < last), max(first, last)})
-    for begin, end in itertools.pairwise(edges):
-        steps = min(every, end - begin)
-        epoch = begin // every
-        yield epoch, epoch + (end - begin) // steps, steps
-
-
 def _log_plan(model, settings, num_steps, steps_per_pass):
     bilm = count_parameters(model.config)
     softmax = model.softmax.count_params()
@@ -420,6 +401,8 @@ class _Report(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self._done = batch + 1
+        if self._checkpoint.step + self._done >= self._num_steps:
+            self.model.stop_training = True  # the last epoch may be shorter
         if self._bar.is_shown:
             text = f"perplexity {logs['perplexity']:.1f}, {self._speed():,.0f} tokens/s"
             self._bar.update(self._checkpoint.step + self._done, text)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import itertools
 import json
 import logging
 
@@ -24,7 +23,6 @@ from keras_elmo import (
 )
 from keras_elmo.pretrained import registry
 from keras_elmo.training.loading import export_language_model, take_over
-from keras_elmo.training.train import _parts
 from training_models import BATCH, CONFIG, DATA, WORDS, tiny_model, vocabulary, write_tf1_checkpoint
 
 
@@ -111,18 +109,6 @@ def test_train_from_python(tmp_path, caplog):
         train(settings(tmp_path, steps=7, uniform_bias=True))
 
 
-def test_parts_of_a_run():
-    """Every step once, in epochs that end at multiples."""
-    for first, last, every in itertools.product(range(12), range(12), range(1, 6)):
-        step = first
-        for initial_epoch, epochs, steps in _parts(first, last, every):
-            assert initial_epoch == step // every and epochs > initial_epoch
-            for _ in range(epochs - initial_epoch):
-                step += steps
-                assert step % every == 0 or step == last
-        assert step == max(first, last)
-
-
 def test_a_run_that_is_stopped_by_a_callback(tmp_path):
     class Stop(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
@@ -136,7 +122,7 @@ def test_a_run_made_longer_ends_as_one_that_always_was(tmp_path):
     for steps in (4, 7):
         parts = train(settings(tmp_path / "parts", steps=steps))
     whole = train(settings(tmp_path / "whole", steps=7))
-    assert [row["step"] for row in parts.history] == [3, 4, 6, 7]
+    assert [row["step"] for row in parts.history] == [3, 4, 7]
     for one, other in zip(parts.model.variables, whole.model.variables, strict=True):
         np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
 
@@ -151,6 +137,20 @@ def test_a_run_that_fails_at_once_leaves_no_more_than_its_index(tmp_path, name, 
     with pytest.raises(ValueError):
         train(settings(run, **{name: tmp_path / file}))
     assert {path.name for path in run.iterdir()} <= {"index", ".lock"}
+
+
+def test_early_stopping_takes_the_best_weights_of_one_run(tmp_path):
+    """Keras calls the callback once, at the end, though the last epoch is shorter."""
+    ends = []
+    watch = keras.callbacks.LambdaCallback(on_train_end=lambda logs: ends.append(1))
+    best = keras.callbacks.EarlyStopping("val_loss", patience=9, restore_best_weights=True)
+    first = train(settings(tmp_path, steps=7), [watch, best])
+    assert ends == [1]
+    exported = (tmp_path / "model" / "weights.hdf5").read_bytes()
+    # Once more: there is nothing to train, and the model stays.
+    train(settings(tmp_path, steps=7), [watch])
+    assert (tmp_path / "model" / "weights.hdf5").read_bytes() == exported
+    assert first.report.perplexity < 130
 
 
 def test_a_text_that_changed_is_told(tmp_path):
