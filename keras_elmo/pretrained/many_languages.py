@@ -209,9 +209,7 @@ def _architecture(folder, config_path):
             f"{folder / PICKLED_OPTIONS} has no config_path, which must name the architecture file."
         )
     name = PurePosixPath(config_path).name
-    # Of an absolute path or one that leaves the folder, only the name counts.
-    inside = (folder / config_path).resolve().is_relative_to(folder.resolve())
-    for path in (folder / (config_path if inside else name), folder / name):
+    for path in (folder / config_path, folder / name):
         if os.path.isfile(path):  # unlike Path.is_file, False for a name that is too long
             return read_json(path)
     if name in _PUBLISHED_NAMES:

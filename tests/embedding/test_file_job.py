@@ -10,10 +10,9 @@ import h5py
 import numpy as np
 import pytest
 
-from helpers import assert_close
+from helpers import assert_close, stored_lines
 from keras_elmo import ElmoConfig, ElmoLayer, Embedder
 from keras_elmo.embedding.file_job import fingerprint
-from keras_elmo.embedding.writers import stored_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "it"]

@@ -10,8 +10,9 @@ import h5py
 import numpy as np
 import pytest
 
+from helpers import stored_lines
 from keras_elmo.embedding import writers
-from keras_elmo.embedding.writers import open_writer, stored_lines
+from keras_elmo.embedding.writers import open_writer
 from keras_elmo.text.reader import Record
 
 LAYERS = [
@@ -438,7 +439,7 @@ from pathlib import Path
 import h5py
 from keras_elmo.embedding import writers
 
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], os.path.dirname(sys.argv[2])]
 from test_writers import NAMES, SETTINGS, numbers_in, write_blocks
 
 writers._PART_BYTES = 1
@@ -473,7 +474,7 @@ def kill_at_each_moment(path):
         if not process:
             child(path, moment)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        before, done = done, writers.stored_lines(path)
+        before, done = done, stored_lines(path)
         assert done >= before and done % 2 == 0, (moment, before, done)
         if path.exists():
             assert numbers_in(path) in ([0, 1], list(range(6))), moment

@@ -239,11 +239,19 @@ def refused(path, message):
     "name, header, message",
     [
         ("../../escape", {}, "'../../escape' would be extracted to .* outside the destination"),
-        ("x", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, "'x' is a.* link to"),
-        ("x", {"type": tarfile.SYMTYPE, "linkname": "../../x"}, "'x' would link to .* outside"),
-        ("x", {"type": tarfile.LNKTYPE, "linkname": "../../x"}, "'x' would link to .* outside"),
-        ("x", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5}, "'x' is a special file"),
-        ("x", {"type": tarfile.FIFOTYPE}, "'x' is a special file"),
+        (
+            "x",
+            {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
+            "x is neither a file nor a folder",
+        ),
+        ("x", {"type": tarfile.SYMTYPE, "linkname": "../../x"}, "x is neither a file nor a folder"),
+        ("x", {"type": tarfile.LNKTYPE, "linkname": "../../x"}, "x is neither a file nor a folder"),
+        (
+            "x",
+            {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5},
+            "x is neither a file nor a folder",
+        ),
+        ("x", {"type": tarfile.FIFOTYPE}, "x is neither a file nor a folder"),
     ],
 )
 def test_tar_files_that_lead_outside_are_refused(name, header, message, tmp_path):

@@ -108,15 +108,16 @@ def test_gradient_accumulation_is_the_larger_batch():
         tiny_model(dropout=0.0, carry_state=False, batch_size=n, num_negative_samples=None)
         for n in (4, 2)
     )
-    halves.set_weights(whole.get_weights())
+    for one, other in zip(halves.trainable_variables, whole.trainable_variables):
+        one.assign(other.value)
     whole.compile(keras.optimizers.SGD(0.1))
     halves.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2))
     batch = next(iter(tiny_corpus(distinct_words=False, widest_filter=None)))
     whole.train_on_batch(batch)
     for rows in (slice(0, 2), slice(2, 4)):
         halves.train_on_batch({name: array[rows] for name, array in batch.items()})
-    for one, other in zip(whole.get_weights(), halves.get_weights()):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    for one, other in zip(whole.trainable_variables, halves.trainable_variables):
+        np.testing.assert_allclose(to_numpy(one), to_numpy(other), atol=1e-6)
 
 
 def test_schedules_and_steps_per_epoch():
