@@ -440,7 +440,7 @@ import h5py
 from keras_elmo.embedding import writers
 
 sys.path[:0] = [sys.argv[2], os.path.dirname(sys.argv[2])]
-from test_writers import NAMES, SETTINGS, numbers_in, write_blocks
+from test_writers import NAMES, SETTINGS, numbers_in, stored_lines, write_blocks
 
 writers._PART_BYTES = 1
 
