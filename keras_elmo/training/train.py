@@ -137,7 +137,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     index = CorpusIndex.build(files, folder / "index", show_progress=show_progress)
     for line in index.report.lines():
         _log.info(line)
-    vocabulary = _vocabulary(settings, folder, index)
+    words = index.word_counts
+    vocabulary = _vocabulary(settings, folder, words)
     batch_words = settings.batch_size * settings.unroll_steps
     steps_per_pass = index.report.predictions // batch_words
     if not steps_per_pass:
@@ -149,7 +150,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_pass))
     _check_learning_rate(folder, settings, num_steps, before)
     keras.utils.set_random_seed(settings.seed)
-    model = _model(settings, config, vocabulary, index)
+    model = _model(settings, config, vocabulary, words)
     model.compile(_optimizer(settings, num_steps))
     model.optimizer.build(model.trainable_variables)
     corpus = _corpus(settings, config, vocabulary, index, shard)
@@ -238,7 +239,7 @@ def _settings_before(folder, settings, config):
     return state
 
 
-def _vocabulary(settings, folder, index):
+def _vocabulary(settings, folder, words):
     """The given vocabulary, else the vocabulary of the run to resume, else one from the text."""
     own = folder / "vocabulary.txt"
     is_resumed = latest_step(folder / "checkpoints") > 0
@@ -257,12 +258,12 @@ def _vocabulary(settings, folder, index):
     elif is_resumed:
         vocabulary = Vocabulary.from_file(own)
     else:
-        vocabulary = Vocabulary.from_counts(index.word_counts.counts, size=_VOCABULARY_SIZE)
+        vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
     # A model to start from may have the order of a different corpus.
     if not is_resumed and not settings.start_from:
-        vocabulary.check_order(index.word_counts)
-    counts = vocabulary.counts(index.word_counts)
-    known = 1 - counts[vocabulary.unknown_id] / index.report.tokens
+        vocabulary.check_order(words)
+    counts = vocabulary.counts(words)
+    known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
     _log.info(f"Vocabulary: {counted(len(vocabulary), 'word')}, {known:.2%} of the tokens")
     if known < 0.5:
         _log.warning(
@@ -271,7 +272,7 @@ def _vocabulary(settings, folder, index):
     return vocabulary
 
 
-def _model(settings, config, vocabulary, index):
+def _model(settings, config, vocabulary, words):
     model = BidirectionalLanguageModel(
         config,
         len(vocabulary),
@@ -283,7 +284,7 @@ def _model(settings, config, vocabulary, index):
         dtype=settings.dtype,
     )
     if not settings.uniform_bias:
-        model.softmax.initialize_bias(vocabulary.counts(index.word_counts))
+        model.softmax.initialize_bias(vocabulary.counts(words))
     return model
 
 
