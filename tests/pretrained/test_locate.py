@@ -242,16 +242,16 @@ def refused(path, message):
         (
             "x",
             {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
-            "neither a file nor a folder",
+            "x is neither a file nor a folder",
         ),
-        ("x", {"type": tarfile.SYMTYPE, "linkname": "../../x"}, "neither a file nor a folder"),
-        ("x", {"type": tarfile.LNKTYPE, "linkname": "../../x"}, "neither a file nor a folder"),
+        ("x", {"type": tarfile.SYMTYPE, "linkname": "../../x"}, "x is neither a file nor a folder"),
+        ("x", {"type": tarfile.LNKTYPE, "linkname": "../../x"}, "x is neither a file nor a folder"),
         (
             "x",
             {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5},
-            "neither a file nor a folder",
+            "x is neither a file nor a folder",
         ),
-        ("x", {"type": tarfile.FIFOTYPE}, "neither a file nor a folder"),
+        ("x", {"type": tarfile.FIFOTYPE}, "x is neither a file nor a folder"),
     ],
 )
 def test_tar_files_that_lead_outside_are_refused(name, header, message, tmp_path):
