@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from keras_elmo.files import check_folder, check_free, check_is_file, check_is_no_input
-from keras_elmo.pretrained.locate import HUB, locate
-from keras_elmo.pretrained.registry import language_model_path, list_models
+from keras_elmo.pretrained.registry import language_model_path
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 
 if TYPE_CHECKING:
@@ -43,28 +42,20 @@ def add_number(group, name: str, default: int | None, help: str) -> None:
 
 
 def with_options(message: str, options: Mapping[str, str]) -> str:
-    """The library's message with options in the place of its arguments.
+    """The library's message with options in the place of its arguments, by the arguments' names.
 
-    `overwrite=True` becomes `--overwrite`, `dtype='float16'` becomes `--dtype float16`, and
+    `overwrite=True` becomes `--overwrite`, `dtype='float16'` becomes `--dtype 'float16'`, and
     `batch_size` becomes `--batch-size`. A plain word without a value, such as "output", stays.
-
-    Args:
-        message: The text of an error, for example.
-        options: The options by the names of the arguments.
     """
-    names = "|".join(sorted(options, key=len, reverse=True))
-    # Not in the names of files and folders.
-    before, after = r"(?<![\w./\\-])", r"(?![\w/\\-]|\.\w)"
-    value = r"""'[^']*'|"[^"]*"|[\w.,]*\w"""
 
     def option(match):
-        name, value = match[1], match[2]
-        if value is None and "_" not in name:
+        name, value = match.groups()
+        if name not in options or not (value or "_" in name):
             return match[0]
-        shown = "" if value in (None, "True") else " " + value.strip("'\"")
-        return options[name] + shown
+        return options[name] + (" " if value == "=" else "")
 
-    return re.sub(f"{before}({names})(?:=({value}))?{after}", option, message)
+    # Not in the names of files and folders.
+    return re.sub(r"(?<![\w./\\-])(\w+)\b(?![/\\-]|\.\w)(=True\b|=)?", option, message)
 
 
 def print_table(table: "Table | Columns") -> None:
@@ -86,11 +77,6 @@ def print_differences(output: str, original: str, differences: dict[str, float])
         print(f"  {name:<15}{difference:.1e}")
 
 
-def discard_output() -> None:
-    """Discards further output, after its reader has closed the pipe."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @contextlib.contextmanager
 def printed_log() -> Iterator[None]:
     """Prints the log of the library in the block."""
@@ -101,12 +87,6 @@ def printed_log() -> Iterator[None]:
             with tqdm.external_write_mode():  # above progress bars
                 super().emit(record)
 
-        def handleError(self, record):
-            if isinstance(sys.exc_info()[1], BrokenPipeError):
-                discard_output()  # the reader has closed the pipe; the work continues
-            else:
-                super().handleError(record)
-
     log, handler = logging.getLogger("keras_elmo"), Printer(sys.stdout)
     level = log.level
     log.addHandler(handler)
@@ -116,13 +96,6 @@ def printed_log() -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
-
-
-def check_model(model: str) -> None:
-    """Raises an error if the name or the files of a model are invalid; downloads nothing."""
-    if model not in list_models() and not model.startswith(HUB):
-        with locate(model):
-            pass
 
 
 def add_overwrite(command, what: str) -> None:

@@ -1,7 +1,6 @@
 """The command `keras-elmo convert`."""
 
-from keras_elmo.cli.common import A_MODEL, add_overwrite, check_model, print_differences
-from keras_elmo.files import check_free
+from keras_elmo.cli.common import A_MODEL, add_overwrite, print_differences
 
 
 def add_command(commands, common):
@@ -25,12 +24,7 @@ def add_command(commands, common):
         help="dtype of the weights (default: %(default)s)",
     )
     add_overwrite(command, "an earlier export")
-    command.set_defaults(check=_check, run=_convert)
-
-
-def _check(arguments, parser):
-    check_free(arguments.output, arguments.overwrite)
-    check_model(arguments.model)
+    command.set_defaults(run=_convert)
 
 
 def _convert(arguments):

@@ -10,7 +10,6 @@ from keras_elmo.cli.common import MODEL_HELP, add_number, print_table
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
-_MAX_SHOWN_WORDS = 1000
 
 
 def add_command(commands, common):
@@ -25,12 +24,7 @@ def add_command(commands, common):
         "same command with --resume continues the file.",
     )
     add = command.add_argument
-    add(
-        "sentences",
-        nargs="*",
-        metavar="SENTENCE",
-        help="a sentence in quotes; with --output also a text file",
-    )
+    add("sentences", nargs="*", metavar="SENTENCE", help="a sentence in quotes, or a text file")
     add(
         "--input",
         metavar="FILE",
@@ -51,7 +45,6 @@ def add_command(commands, common):
         help="the mean of all layers, as a new ElmoLayer returns it; every layer, as "
         "bilm-tf stores them; or the top layer (default: %(default)s)",
     )
-    add("--pooling", choices=("mean", "max"), help="one vector per sentence; needs --output")
     add(
         "--compute-dtype",
         choices=("float32", "bfloat16"),
@@ -68,92 +61,89 @@ def add_command(commands, common):
         help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
         "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
     )
+    add("--pooling", choices=("mean", "max"), help="one vector per sentence")
     dtype_help = "dtype of the stored vectors (default: float32)"
     add("--dtype", choices=("float32", "float16"), help=dtype_help)
     add("--compression", choices=("gzip",), help="compress the stored vectors")
-    add_number(
-        group,
-        "--max-line-tokens",
-        100_000,
-        "longest line to embed; longer ones are reported and get no vectors",
-    )
-    exclusive = group.add_mutually_exclusive_group()
-    exclusive.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue FILE after a kill; --ray always does",
-    )
-    exclusive.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
-    group = command.add_argument_group("on a Ray cluster")
-    group.add_argument(
+    longest = "longest line to embed; longer ones are reported and get no vectors"
+    add_number(group, "--max-line-tokens", 100_000, longest)
+    existing = group.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue FILE after a kill")
+    existing.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    existing.add_argument(
         "--ray",
         nargs="?",
-        const="",
+        const=True,
         metavar="ADDRESS",
-        help="embed text shards (--input 'shards/*') on the cluster at ADDRESS, or on this machine "
-        "without one, to a folder of Parquet files, --output",
+        help="embed text shards (--input 'shards/*') on the Ray cluster at ADDRESS, or on this "
+        "machine without one, to a folder of Parquet files, --output; always resumes",
     )
-    add_number(
-        group, "--actors", None, "processes, each with a model (default: one for every two cores)"
-    )
+    actors_help = "with --ray: processes, each with a model (default: one for every two cores)"
+    add_number(group, "--actors", None, actors_help)
     command.set_defaults(run=_embed, check=_check, renamed={"output": "--vectors"})
 
 
 def _check(arguments, parser):
-    sentences, is_on_ray = arguments.sentences, arguments.ray is not None
+    needs = dict.fromkeys(("pooling", "dtype", "compression", "resume", "overwrite"), "output")
+    for option, needed in {**needs, "ray": "output", "actors": "ray"}.items():
+        if getattr(arguments, option) and not getattr(arguments, needed):
+            parser.error(f"--{option} needs --{needed}")
+    if arguments.vectors == "layers" and not arguments.output:
+        parser.error("--vectors layers needs --output: a table shows one vector for each word")
+    arguments.source = _source(arguments, parser)
+    if arguments.ray and not isinstance(arguments.source, str):
+        parser.error("--ray needs text files: --input 'shards/*'")
+
+
+def _source(arguments, parser):
+    """The text: a file, or an open one with the given sentences or the standard input."""
+    sentences, source = arguments.sentences, arguments.input
     files = list(filter(os.path.isfile, sentences))
-    if sentences and arguments.input:
+    if sentences and source:
         parser.error("pass sentences or --input, not both")
-    arguments.source = None if arguments.input == "-" else arguments.input
-    if arguments.output is None:
-        for option in ("pooling", "ray", "dtype", "compression", "resume", "overwrite"):
-            if getattr(arguments, option) not in (None, False):
-                parser.error(f"--{option} needs --output")
-        if arguments.vectors == "layers":
-            parser.error("--vectors layers needs --output: a table shows one vector for each word")
-        if files == sentences and len(files) == 1:
-            parser.error(f"{files[0]} is a file: read it with --input {files[0]}")
-    elif len(sentences) > 1 and files:
+    if len(sentences) > 1 and files:
         parser.error(
             f"{files[0]} is a file: pass one file with --input {files[0]}, or many with "
             "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
         )
-    elif files:
-        (arguments.source,) = files
-    elif len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):
+    if files or source not in (None, "-"):
+        return source or files[0]
+    if len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):
         parser.error(f"the file {sentences[0]} does not exist. For a sentence, use --input -")
-    if arguments.actors and not is_on_ray:
-        parser.error("--actors needs --ray")
-    if is_on_ray and arguments.source is None:
-        parser.error("--ray needs text files: --input 'shards/*'")
-    if is_on_ray and arguments.overwrite:
-        parser.error("--ray does not overwrite: remove the folder, or choose another --output")
-    if not is_on_ray:
-        is_piped = sys.stdin is not None and (arguments.input == "-" or not sys.stdin.isatty())
-        if not sentences and arguments.source is None and not is_piped:
-            parser.error("no sentence: pass one in quotes, --input FILE, or pipe text in")
+    if sentences:
+        return io.BytesIO(b"".join(b" ".join(os.fsencode(x).split()) + b"\n" for x in sentences))
+    if sys.stdin is None or (source is None and sys.stdin.isatty()):
+        parser.error("no sentence: pass one in quotes, --input FILE, or pipe text in")
+    return sys.stdin.buffer
 
 
 def _embed(arguments):
-    if arguments.ray is not None:
-        _embed_on_ray(arguments)
-    elif arguments.output is not None:
-        _embed_to_file(arguments)
+    options = {
+        "batch_tokens": arguments.batch_tokens,
+        "dtype": arguments.compute_dtype,
+        "vocabulary": arguments.vocabulary,
+    }
+    if arguments.ray:
+        _embed_on_ray(arguments, options)
+        return
+    from keras_elmo.embedding.embedder import Embedder
+
+    embedder = Embedder(arguments.model, **options)
+    if arguments.output:
+        _embed_to_file(arguments, embedder)
     else:
-        _embed_to_terminal(arguments)
+        _embed_to_terminal(arguments, embedder)
 
 
-def _embed_to_file(arguments):
-    report = _embedder(arguments).embed_file(
-        _source(arguments),
+def _embed_to_file(arguments, embedder):
+    report = embedder.embed_file(
+        arguments.source,
         arguments.output,
         resume=arguments.resume,
         overwrite=arguments.overwrite,
         **_file_options(arguments),
     )
     _print_oddities(report)
-    if not report.lines:
-        _print_no_words(0)
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{counted(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
@@ -163,41 +153,30 @@ def _embed_to_file(arguments):
     )
 
 
-def _embed_to_terminal(arguments):
-    import numpy as np
+def _embed_on_ray(arguments, options):
+    from keras_elmo.embedding.distributed import embed_shards
 
-    from keras_elmo.text.reader import read_records
-
-    records = read_records(_source(arguments), arguments.field, arguments.max_line_tokens)
-    shown = _first_sentences(records)
-    _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
-    sentences = [record.tokens for record in shown]
-    if not any(sentences):
-        _print_no_words(len(shown))
-        return
-    vectors = _embedder(arguments).embed(sentences, output=arguments.vectors)
-    _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
-    if next(records, None) is not None:
-        first = counted(len(shown), "sentence")
-        print(f"Only the first {first} are shown. Write all with --output FILE.h5")
-
-
-def _first_sentences(records):
-    """The records that are shown: a table of all words of a book would be useless."""
-    shown, num_words = [], 0
-    for record in itertools.islice(records, _MAX_SHOWN):
-        shown.append(record)
-        num_words += len(record.tokens)
-        if num_words >= _MAX_SHOWN_WORDS:
-            break
-    return shown
+    report = embed_shards(
+        arguments.source,
+        arguments.output,
+        model=arguments.model,
+        address=None if arguments.ray is True else arguments.ray,
+        num_actors=arguments.actors,
+        embedder=options,
+        **_file_options(arguments),
+    )
+    _print_oddities(report)
+    print(
+        f"Wrote the vectors of {counted(report.lines, 'sentence')} in "
+        f"{counted(report.shards, 'shard')} to {arguments.output} "
+        f"({report.skipped:,} already there)"
+    )
 
 
-def _print_no_words(num_lines):
-    """Prints that the first lines of the input have no words: not an error, a pipe may be empty."""
-    lines = counted(num_lines, "line")
-    what = f"no words in the first {lines}" if num_lines else "the input is empty"
-    print(f"keras-elmo: {what}", file=sys.stderr)
+def _file_options(arguments):
+    names = ("pooling", "field", "max_line_tokens", "compression")
+    options = {name: getattr(arguments, name) for name in names}
+    return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
 
 def _print_oddities(report):
@@ -216,54 +195,24 @@ def _print_reasons(reasons):
         print(f"keras-elmo: {place}: {reason}", file=sys.stderr)
 
 
-def _embed_on_ray(arguments):
-    from keras_elmo.embedding.distributed import embed_shards
+def _embed_to_terminal(arguments, embedder):
+    import numpy as np
 
-    report = embed_shards(
-        arguments.source,
-        arguments.output,
-        model=arguments.model,
-        address=arguments.ray or None,
-        num_actors=arguments.actors,
-        embedder=_embedder_options(arguments),
-        **_file_options(arguments),
-    )
-    _print_oddities(report)
-    print(
-        f"Wrote the vectors of {counted(report.lines, 'sentence')} in "
-        f"{counted(report.shards, 'shard')} to {arguments.output} "
-        f"({report.skipped:,} already there)"
-    )
+    from keras_elmo.analysis import tokens
+    from keras_elmo.text.reader import read_records
 
-
-def _source(arguments):
-    """The text file, or an open text: the sentences given, one a line, or the standard input."""
-    if arguments.source is not None:
-        return arguments.source
-    if not arguments.sentences:
-        return sys.stdin.buffer
-    lines = (b" ".join(os.fsencode(text).split()) + b"\n" for text in arguments.sentences)
-    return io.BytesIO(b"".join(lines))
-
-
-def _embedder(arguments):
-    from keras_elmo.embedding.embedder import Embedder
-
-    return Embedder(arguments.model, **_embedder_options(arguments))
-
-
-def _embedder_options(arguments):
-    return {
-        "batch_tokens": arguments.batch_tokens,
-        "dtype": arguments.compute_dtype,
-        "vocabulary": arguments.vocabulary,
-    }
-
-
-def _file_options(arguments):
-    names = ("pooling", "field", "max_line_tokens", "compression")
-    options = {name: getattr(arguments, name) for name in names}
-    return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
+    records = read_records(arguments.source, arguments.field, arguments.max_line_tokens)
+    shown = list(itertools.islice(records, _MAX_SHOWN))
+    _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
+    sentences = [tokens(record.tokens) for record in shown]
+    if not any(sentences):
+        # Not an error: a pipe may be empty.
+        print(f"keras-elmo: no words in {counted(len(shown), 'line')}", file=sys.stderr)
+        return
+    vectors = embedder.embed(sentences, output=arguments.vectors)
+    _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
+    if next(records, None) is not None:
+        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
 
 
 def _show_vectors(sentences, vectors, num_neighbors):
@@ -271,7 +220,7 @@ def _show_vectors(sentences, vectors, num_neighbors):
 
     from keras_elmo.analysis import nearest
 
-    words = [(i, _text(token)) for i, tokens in enumerate(sentences, 1) for token in tokens]
+    words = [(i, _printable(word)) for i, words in enumerate(sentences, 1) for word in words]
     table = Table()
     for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
         table.add_column(column, overflow="fold")
@@ -282,16 +231,13 @@ def _show_vectors(sentences, vectors, num_neighbors):
             table.add_section()
         values = " ".join(f"{value:6.3f}" for value in vector[:3])
         shown = []
-        for j, cosine in near:
-            other, neighbor = words[j]
-            mark = "" if other == sentence else f" ({other})"
-            shown.append(f"{neighbor}{mark} {cosine:.2f}")
+        for (other, neighbor), cosine in ((words[j], cosine) for j, cosine in near):
+            shown.append(f"{neighbor}{'' if other == sentence else f' ({other})'} {cosine:.2f}")
         table.add_row(str(sentence) if is_first else "", word, f"{values} ...", ", ".join(shown))
     print_table(table)
     print("Nearest by cosine, among the words above; (n) is another sentence.")
 
 
-def _text(token):
-    """A token as it can be shown: control characters would move the cursor."""
-    text = token.decode("utf-8", "replace") if isinstance(token, bytes) else token
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+def _printable(word):
+    """A word as it can be shown: control characters would move the cursor."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in word)

@@ -4,12 +4,7 @@ import contextlib
 import json
 import math
 
-from keras_elmo.cli.common import (
-    add_overwrite,
-    check_exists,
-    check_output,
-    positive,
-)
+from keras_elmo.cli.common import add_number, add_overwrite, check_exists, check_output
 from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.progress import progress_bar
@@ -36,9 +31,7 @@ def add_command(commands, common):
     command.add_argument(
         "--vocab", metavar="FILE", help="the vocabulary file, if it is not in the folder"
     )
-    command.add_argument(
-        "--batch-size", type=positive, metavar="N", help="sentences in a batch (default: 64)"
-    )
+    add_number(command, "--batch-size", None, "sentences in a batch (default: 64)")
     command.add_argument(
         "--per-sentence",
         metavar="FILE",
@@ -76,38 +69,36 @@ def _evaluate(arguments):
         size = f"{counted(steps, 'step')} of {counted(batch_size, 'row')}"
         print(f"bilm-tf's perplexity: {value:.4f} (mean of {size})")
         return
-    batch_size = arguments.batch_size or 64
-    path = arguments.per_sentence
-    with progress_bar("scoring", unit="sentences") as bar, _opened(path) as file:
+    path, file = arguments.per_sentence, None
+    with contextlib.ExitStack() as stack:
+        if path is not None:
+            partial = stack.enter_context(atomic_write(path))
+            file = stack.enter_context(open(partial, "w", encoding="utf-8"))
+        bar = stack.enter_context(progress_bar("scoring", unit="sentences"))
 
         def scored(score):
             bar.advance()
             if file is not None:
                 file.write(json.dumps(_row(score), ensure_ascii=False) + "\n")
 
-        report = perplexity(
-            model, arguments.files, vocabulary, batch_size=batch_size, on_sentence=scored
-        )
+        size = arguments.batch_size or 64
+        report = perplexity(model, arguments.files, vocabulary, batch_size=size, on_sentence=scored)
     print_report(report)
     if path is not None:
         print(f"Wrote the scores of each sentence to {path}")
 
 
-@contextlib.contextmanager
-def _opened(path):
-    if path is None:
-        yield None
-        return
-    with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
-        yield file
-
-
 def _row(score):
-    row = {"perplexity": _number(score.perplexity, 4), "tokens": score.tokens}
-    for name in ("forward", "backward"):
-        if (losses := getattr(score, name)) is not None:
-            row[name] = [_number(float(loss), 5) for loss in losses]
-    return row
+    losses = {"forward": score.forward, "backward": score.backward}
+    return {
+        "perplexity": _number(score.perplexity, 4),
+        "tokens": score.tokens,
+        **{
+            name: [_number(float(loss), 5) for loss in values]
+            for name, values in losses.items()
+            if values is not None
+        },
+    }
 
 
 def _number(x, digits):

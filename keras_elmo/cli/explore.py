@@ -1,6 +1,8 @@
 """The command `keras-elmo explore`."""
 
-from keras_elmo.cli.common import MODEL_HELP, add_number, check_model
+from keras_elmo.cli.common import MODEL_HELP, add_number
+from keras_elmo.pretrained.locate import HUB, locate
+from keras_elmo.pretrained.registry import list_models
 
 
 def add_command(commands, common):
@@ -17,15 +19,14 @@ def add_command(commands, common):
     command.add_argument("--model", default="default", help=MODEL_HELP)
     add_number(command, "--port", 8501, "port of the page, http://127.0.0.1:PORT")
     command.add_argument("--no-browser", action="store_true", help="do not open the page")
-    command.set_defaults(
-        run=_explore,
-        check=lambda arguments, _: check_model(arguments.model),
-        needs_keras=False,
-    )
+    command.set_defaults(run=_explore, needs_keras=False)
 
 
 def _explore(arguments):
     from keras_elmo.explore import serve
 
+    if arguments.model not in list_models() and not arguments.model.startswith(HUB):
+        with locate(arguments.model):
+            pass  # a wrong name is an error here, not on the page
     print(f"Serving {arguments.model} at http://127.0.0.1:{arguments.port} (Ctrl-C ends it)")
     serve(arguments.model, port=arguments.port, open_browser=not arguments.no_browser)

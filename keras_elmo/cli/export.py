@@ -1,13 +1,6 @@
 """The command `keras-elmo export`."""
 
-from keras_elmo.cli.common import (
-    A_MODEL,
-    add_overwrite,
-    check_exists,
-    check_model,
-    print_differences,
-)
-from keras_elmo.files import check_free
+from keras_elmo.cli.common import A_MODEL, add_overwrite, check_exists, print_differences
 
 
 def add_command(commands, common):
@@ -51,18 +44,16 @@ def add_command(commands, common):
 def _check(arguments, parser):
     if (arguments.checkpoint is None) == (arguments.model is None):
         parser.error("pass either a CHECKPOINT or --model")
-    if arguments.checkpoint is not None and arguments.format != "hdf5":
+    if arguments.checkpoint is None:
+        if arguments.vocab is not None:
+            parser.error("--vocab is the vocabulary of a CHECKPOINT: leave it out")
+        return
+    if arguments.format != "hdf5":
         parser.error(
             "a CHECKPOINT can only be exported as hdf5: export it first, then pass the resulting "
             "folder as --model"
         )
-    if arguments.vocab is not None and arguments.checkpoint is None:
-        parser.error("--vocab is the vocabulary of a CHECKPOINT: leave it out")
-    check_free(arguments.output, arguments.overwrite)
-    if arguments.checkpoint is not None:
-        check_exists(arguments.checkpoint)
-    else:
-        check_model(arguments.model)
+    check_exists(arguments.checkpoint)
 
 
 def _export(arguments):

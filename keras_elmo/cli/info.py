@@ -22,50 +22,44 @@ def add_command(commands, common):
 
 
 def _info(arguments):
-    config, facts = _model_facts(arguments.model)
+    model, facts = arguments.model, [("model", arguments.model)]
+    known = get_model(model) if model in list_models() else None
+    if known is not None:
+        names = ("description", "language", "tokenization", "license")
+        facts += [(name, value) for name in names if (value := getattr(known, name))]
+    if known is None or known.local_path is not None:
+        with locate(model) as files:
+            config = files.config
+            facts += _files((known and known.local_path) or Path(model).expanduser(), files)
+    else:
+        files = find_downloaded(known)
+        config = known.config or (files and files.config)
+        facts += _published(known)
+        if config is None:
+            hint = f"known from its files: load it once with ElmoLayer({known.name!r})"
+            facts += known.architecture or [("architecture", hint)]
     for name, value in [*facts, *(_architecture(config) if config else ())]:
         print(f"{name + ':':<16}{value}")
     if config:
         _show_layers(config)
 
 
-def _model_facts(model):
-    """The config of a model, if it is known without a download, and what else is known of it."""
-    facts = [("model", model)]
-    if model in list_models():
-        known = get_model(model)
-        for name in ("description", "language", "tokenization", "license"):
-            if value := getattr(known, name):
-                facts.append((name, value))
-        if known.local_path is None:
-            return _facts_of_published(known, facts)
-    with locate(model) as files:
-        archive = known.local_path if model in list_models() else Path(model).expanduser()
-        if archive.is_file():
-            facts.append(("archive", _with_size(archive)))
-        else:
-            facts += [("options file", files.options), ("weights file", _with_size(files.weights))]
-        return files.config, facts
+def _files(path, files):
+    if path.is_file():
+        return [("archive", _with_size(path))]
+    return [("options file", files.options), ("weights file", _with_size(files.weights))]
 
 
 def _with_size(path):
     return f"{path} ({path.stat().st_size / 1e6:.1f} MB)"
 
 
-def _facts_of_published(known, facts):
+def _published(known):
     address = known.locations[0]
     if known.is_archive:
-        facts.append(("archive", address))
-    else:
-        facts.append(("options file", f"{address}/{known.options_file}"))
-        facts.append(("weights file", f"{address}/{known.weights_file}"))
-    config = known.config
-    if config is None and (files := find_downloaded(known)):
-        config = files.config
-    if config is None:
-        hint = f"known from its files: load it once with ElmoLayer({known.name!r})"
-        facts += known.architecture or [("architecture", hint)]
-    return config, facts
+        return [("archive", address)]
+    names = {"options file": known.options_file, "weights file": known.weights_file}
+    return [(name, f"{address}/{file}") for name, file in names.items()]
 
 
 def _architecture(config):
@@ -84,8 +78,8 @@ def _architecture(config):
     lstm = f"{config.num_layers} layers of {config.lstm_dim} units"
     directions = "forward and backward" if config.bidirectional else "forward"
     yield "LSTM", f"{lstm}, projected to {config.projection_dim}, {directions}"
-    clips = zip(("cell", "projection"), (config.cell_clip, config.proj_clip))
-    yield "clips", ", ".join(f"{x} {'none' if clip is None else f'{clip:g}'}" for x, clip in clips)
+    clips = {"cell": config.cell_clip, "projection": config.proj_clip}
+    yield "clips", ", ".join(f"{x} {c:g}" if c else f"{x} none" for x, c in clips.items())
     skip = config.use_skip_connections
     yield "skip", "layers after the first add their input" if skip else "none"
     yield "parameters", f"{parameters:,}"
@@ -100,24 +94,20 @@ def _show_layers(config):
     for entry in weight_table(config):
         sizes[entry.variables[0].split(".")[0]] += entry.size
     dim, depth = config.projection_dim, config.num_layers + 1
-    ids, encoder, rows = "(B, T+2)", "WordEmbedding", []
-    if config.reads_text:
-        ids = f"(B, T+2, {config.row_width})"
-        encoder = "LexiconEmbedding" if config.word_dim else "CharCNNEmbedding"
-        strings = "LexiconEncoder" if config.has_lexicon else "UnicodeCharEncoder"
-        rows.append((strings, "strings (B,) or (B, T)", ids, 0))
-    layers = f"(B, {depth}, T+2, {config.output_dim})"
-    mix = layers.replace("T+2", "T"), f"(B, T, {config.output_dim})"
-    rows += [
-        (encoder, ids, f"(B, T+2, {dim})", sizes["token_encoder"]),
-        ("BiLMStack", f"(B, T+2, {dim})", layers, sizes["bilm"]),
-        ("WeightedLayerSum", *mix, depth + 1),
-    ]
     table = Table()
     for column in ("layer", "input", "output"):
         table.add_column(column, overflow="fold")
     table.add_column("parameters", justify="right")
-    for layer, source, target, size in rows:
-        table.add_row(layer, source, target, f"{size:,}")
+    ids, encoder = "(B, T+2)", "WordEmbedding"
+    if config.reads_text:
+        ids = f"(B, T+2, {config.row_width})"
+        encoder = "LexiconEmbedding" if config.word_dim else "CharCNNEmbedding"
+        strings = "LexiconEncoder" if config.has_lexicon else "UnicodeCharEncoder"
+        table.add_row(strings, "strings (B,) or (B, T)", ids, "0")
+    tokens, layers = f"(B, T+2, {dim})", f"(B, {depth}, T+2, {config.output_dim})"
+    table.add_row(encoder, ids, tokens, f"{sizes['token_encoder']:,}")
+    table.add_row("BiLMStack", tokens, layers, f"{sizes['bilm']:,}")
+    mix = layers.replace("T+2", "T"), f"(B, T, {config.output_dim})"
+    table.add_row("WeightedLayerSum", *mix, str(depth + 1))
     print_table(table)
     print("B sentences of T tokens; the two more are a sentence's boundaries.")

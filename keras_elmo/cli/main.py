@@ -1,6 +1,7 @@
 """The command line: `keras-elmo`."""
 
 import argparse
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from keras_elmo.cli import (
     train,
     vocab,
 )
-from keras_elmo.cli.common import discard_output, with_options
+from keras_elmo.cli.common import with_options
 from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _has_no_reader():
-            discard_output()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
             return 0
         if debug:
             traceback.print_exc()

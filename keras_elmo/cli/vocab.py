@@ -4,7 +4,7 @@ import os
 
 from keras_elmo.cli.common import add_number, add_overwrite, check_output
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import find_files
+from keras_elmo.text.reader import counted, find_files
 
 
 def add_command(commands, common):
@@ -21,18 +21,14 @@ def add_command(commands, common):
     add_overwrite(command, "FILE if it exists")
     add_number(command, "--min-count", 3, "leave out words that occur less often")
     add_number(command, "--size", None, "maximum number of words, including the 3 special ones")
-    command.set_defaults(check=_check, run=_vocab, needs_keras=False)
-
-
-def _check(arguments, parser):
-    check_output(arguments.output, find_files(arguments.files), arguments.overwrite)
+    command.set_defaults(run=_vocab, needs_keras=False)
 
 
 def _vocab(arguments):
-    from keras_elmo.text.reader import counted
     from keras_elmo.text.vocabulary import Vocabulary, count_words
 
     files = find_files(arguments.files)
+    check_output(arguments.output, files, arguments.overwrite)
     with progress_bar("counting", total=sum(map(os.path.getsize, files))) as bar:
         words = count_words(files, lambda path: bar.advance(os.path.getsize(path)))
     vocabulary = Vocabulary.from_counts(

@@ -1,72 +1,94 @@
-"""The command `keras-elmo export`."""
+"""The commands `keras-elmo export` and `convert`."""
 
 import os
-import sys
 
+import h5py
 import pytest
 
 from export_checks import OUTPUTS, TINY
-from helpers import tensorflow_only
-from keras_elmo import cli
+from helpers import assert_close, tensorflow_only, to_numpy
+from keras_elmo import ElmoLayer
+from many_languages import MANY_LANGUAGES
+
+MODEL = MANY_LANGUAGES / "word_char"
 
 
-def run(capsys, *arguments):
-    code = cli.main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+def differences(out):
+    return {line.split()[0]: float(line.split()[1]) for line in out.splitlines()[1:]}
 
 
 @tensorflow_only
-def test_command_writes_a_saved_model_and_a_report(capsys, tmp_path):
+def test_export_of_a_saved_model(run, tmp_path):
     output = tmp_path / "elmo" / "1"
-    code, out, _ = run(
-        capsys, "export", "--model", TINY, "--format", "saved-model", "--output", output
-    )
-    assert code == 0
-    assert f"Wrote {output}" in out
-    assert [line.split()[0] for line in out.splitlines()[1:]] == OUTPUTS
-    assert all(float(line.split()[1]) <= 1e-5 for line in out.splitlines()[1:])
+    code, out, _ = run("export", "--model", TINY, "--format", "saved-model", "--output", output)
+    assert code == 0 and f"Wrote {output}" in out
+    assert list(differences(out)) == OUTPUTS and max(differences(out).values()) <= 1e-5
     assert (output / "saved_model.pb").exists()
 
 
-def test_command_writes_bilm_tf_files(capsys, tmp_path):
-    arguments = ("export", "--model", TINY, "--output", tmp_path / "a")
-    code, out, _ = run(capsys, *arguments)
-    assert code == 0
-    assert "lstm_outputs2" in out
-    code, _, err = run(capsys, *arguments)
-    assert code == 1
-    assert "exists already" in err
-    assert run(capsys, *arguments, "--overwrite")[0] == 0
+@pytest.mark.parametrize(
+    "command, model, name",
+    [
+        (["export", "--model", TINY], TINY, "a"),
+        (["convert", MODEL], MODEL, "a"),
+        (["convert", MODEL], MODEL, "a.zip"),
+    ],
+)
+def test_export_as_hdf5(run, tmp_path, command, model, name):
+    command = [*command, "--output", tmp_path / name]
+    code, out, _ = run(*command)
+    assert code == 0 and f"Wrote {tmp_path / name}. Read back, its largest differences" in out
+    assert list(differences(out)) == ["word_emb", "lstm_outputs1", "lstm_outputs2"]
+    assert max(differences(out).values()) <= 1e-6
+    expected = to_numpy(ElmoLayer(model)([["the", "cat"]]))
+    assert_close(to_numpy(ElmoLayer(tmp_path / name)([["the", "cat"]])), expected)
+    code, _, err = run(*command)
+    assert code == 1 and "exists already" in err and "--overwrite" in err
+    assert run(*command, "--overwrite")[0] == 0
+    assert os.listdir(tmp_path) == [name]
 
 
-def test_command_fails_when_the_export_differs(capsys, tmp_path, monkeypatch):
+def test_convert_to_float16(run, tmp_path):
+    output = tmp_path / "half"
+    assert run("convert", MODEL, "--dtype", "float16", "--output", output)[0] == 0
+    with h5py.File(output / "weights.hdf5") as file:
+        assert file["word_embed"].dtype == "float16"
+    assert "word.dic" in os.listdir(output)
+
+
+def test_an_export_that_differs_fails(run, tmp_path, monkeypatch):
     monkeypatch.setattr("keras_elmo.export.convert._TOLERANCES", {"float32": -1.0})
-    code, _, err = run(capsys, "export", "--model", TINY, "--output", tmp_path / "a")
-    assert code == 1
-    assert "nothing was written" in err
+    code, _, err = run("export", "--model", TINY, "--output", tmp_path / "a")
+    assert code == 1 and "nothing was written" in err
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("command", [("export", "--model"), ("convert",)])
-def test_a_mistyped_model_is_named_before_the_backend_loads(capsys, tmp_path, monkeypatch, command):
-    monkeypatch.setitem(sys.modules, "keras_elmo.export.convert", None)
-    code, _, err = run(capsys, *command, "defalt", "--output", tmp_path / "a")
-    assert code == 1
-    assert "Did you mean 'default'?" in err
+@pytest.mark.parametrize(
+    "model, message",
+    [
+        (MODEL / "none", "none does not exist"),
+        (MODEL / "word.dic", "neither a folder nor a complete zip or tar.gz file"),
+        ("many-langages/it", "Known models: default"),
+        ("defalt", "Did you mean 'default'?"),
+    ],
+)
+@pytest.mark.parametrize("command", [["export", "--model"], ["convert"]])
+def test_a_wrong_model_is_named(run, tmp_path, command, model, message):
+    code, _, err = run(*command, model, "--output", tmp_path / "a")
+    assert code == 1 and message in err
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ((), "pass either a CHECKPOINT or --model"),
-        (("run", "--model", "default"), "pass either a CHECKPOINT or --model"),
-        (("run", "--format", "onnx"), "a CHECKPOINT can only be exported as hdf5"),
-        (("--model", "default", "--vocab", "v.txt"), "--vocab is the vocabulary of a CHECKPOINT"),
+        (["export"], "pass either a CHECKPOINT or --model"),
+        (["export", "run", "--model", "default"], "pass either a CHECKPOINT or --model"),
+        (["export", "run", "--format", "onnx"], "a CHECKPOINT can only be exported as hdf5"),
+        (["export", "--model", "default", "--vocab", "v"], "--vocab is the vocabulary of a CHECK"),
+        (["convert", "default", "--dtype", "int8"], "invalid choice: 'int8'"),
     ],
 )
-def test_wrong_usage_leaves_with_2(capsys, arguments, message):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["export", *arguments, "--output", "x"])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
+def test_wrong_usage_leaves_with_2(run, arguments, message):
+    code, _, err = run(*arguments, "--output", "x")
+    assert code == 2 and message in err
