@@ -46,7 +46,7 @@ def batch_to_ids(batch: Tokens) -> np.ndarray:
     A token `"<S>"` or `"</S>"` has a boundary's row. In new code use `encode_sentences`.
 
     Args:
-        batch: List of sentences, each a list of tokens, or a string, whose characters are tokens.
+        batch: Sentences: lists of tokens, or strings, whose characters are the tokens.
 
     Returns:
         int64 array `(B, T, 50)`, 0 after a sentence: `torch.from_numpy` makes AllenNLP's tensor.
@@ -89,24 +89,21 @@ class Elmo(ElmoLayer):
     """AllenNLP's module: one or more trained mixes of a biLM's layers, for character ids.
 
     In new code use `ElmoLayer((options_file, weight_file), num_mixes=..., dropout=...)`. Unlike in
-    AllenNLP, every sentence starts from a zero state, and dropout is applied only in training:
-    where a model calls it in `fit`, or with `training=True`.
-
-    A saved model contains the weights and no path. A new process that loads it needs only
-    `import keras, keras_elmo`.
+    AllenNLP, every sentence starts from a zero state, and dropout is applied only in training. A
+    saved model contains the weights and no path.
 
     Args:
         options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
             addresses of them.
         num_output_representations: Number of mixes, each with its own weights.
         requires_grad: Whether to train the biLM as well.
-        do_layer_norm: Whether mixes normalize the layers first, over the batch, including the
-            sentence boundaries, which `ElmoLayer` excludes.
+        do_layer_norm: Whether mixes normalize the layers first, over the batch and the sentence
+            boundaries, which `ElmoLayer` excludes.
         dropout: Fraction of a mix's output to drop in training.
-        vocab_to_cache: Must be `None`: token ids need an `ElmoLayer(..., token_embeddings=...)`.
+        vocab_to_cache: Must be `None`.
         keep_sentence_boundaries: Whether the output has vectors for the boundaries of sentences.
-        scalar_mix_parameters: A list of L + 1 raw layer weights of each mix, before the softmax,
-            that are not trained; `None` for trained ones.
+        scalar_mix_parameters: L + 1 layer weights of each mix, before the softmax, that are not
+            trained; `None` for trained ones.
         **kwargs: `name` and `dtype`, as for `ElmoLayer`.
 
     Call arguments:
@@ -152,8 +149,8 @@ class Elmo(ElmoLayer):
     ):
         if vocab_to_cache is not None:
             raise ValueError(
-                "vocab_to_cache must be None: an Embedder caches words automatically, and an "
-                "ElmoLayer(..., token_embeddings=...) reads the ids of words."
+                "vocab_to_cache must be None: an ElmoLayer(..., token_embeddings=...) reads the "
+                "ids of words."
             )
         files: Any = (options_file, weight_file)
         super().__init__(
@@ -215,10 +212,8 @@ class Elmo(ElmoLayer):
         return {"elmo_representations": [shape] * self.num_mixes, "mask": shape[:2]}
 
     def compute_output_spec(self, inputs, words=None, training=None):
-        shapes, dtype = (
-            self.compute_output_shape(inputs.shape),
-            self.bilm_dtype_policy.compute_dtype,
-        )
+        shapes = self.compute_output_shape(inputs.shape)
+        dtype = self.bilm_dtype_policy.compute_dtype
         vectors = [keras.KerasTensor(shape, dtype) for shape in shapes["elmo_representations"]]
         return {"elmo_representations": vectors, "mask": keras.KerasTensor(shapes["mask"], "bool")}
 
@@ -249,8 +244,7 @@ class ElmoEmbedder:
     """AllenNLP's embedder: every layer's vectors of tokenized sentences.
 
     In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike in AllenNLP, each
-    sentence starts from a zero state (to carry it, make an `ElmoLayer(..., output="layers",
-    stateful=True)`), and a token `"<S>"` is ordinary text.
+    sentence starts from a zero state, and a token `"<S>"` is ordinary text.
 
     Args:
         options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
@@ -291,15 +285,8 @@ class ElmoEmbedder:
         return self.embedder.embed(_token_lists(batch), output="layers")
 
     def embed_sentences(self, sentences: Tokens, batch_size: int = 64) -> Iterator[np.ndarray]:
-        """Yields all layers of each sentence; `batch_size` sentences are read and run at once.
-
-        Raises ValueError if `batch_size` is not positive.
-        """
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
-        sentences = _token_lists(sentences)
-        while batch := list(itertools.islice(sentences, batch_size)):
-            yield from self.embed_batch(batch)
+        """Yields all layers of each sentence. `batch_size` is not used: batches are of tokens."""
+        return self.embedder.stream(_token_lists(sentences), output="layers")
 
     def embed_file(
         self,
@@ -319,7 +306,7 @@ class ElmoEmbedder:
             output_file_path: The file to write or replace: a dataset for each sentence, "0", "1",
                 ..., and `sentence_to_index`, their names as JSON.
             output_format: `"all"` layers, the `"top"` one, or their `"average"`.
-            batch_size: Not used: the `Embedder` batches by tokens.
+            batch_size: Not used: batches are of tokens.
             forget_sentences: Whether to leave `sentence_to_index` out.
             use_sentence_keys: Whether datasets are named by their sentences instead.
 
@@ -345,9 +332,8 @@ class ElmoEmbedder:
 class Embedder:
     """The class of elmoformanylangs.
 
-    In new code use `keras_elmo.Embedder`. Here each sentence begins with a zero state;
-    elmoformanylangs carries the state from batch to batch, in random order, and gives these vectors
-    only in the first batch of a fresh Embedder. `ElmoLayer(model_dir, stateful=True)` carries it.
+    In new code use `keras_elmo.Embedder`. Unlike in elmoformanylangs, each sentence starts from a
+    zero state, as there in the first batch of a new Embedder.
 
     Args:
         model_dir: A model: a folder or zip of ELMoForManyLangs, or anything that `ElmoLayer` takes.
@@ -402,8 +388,7 @@ class Batcher:
     """bilm-tf's character ids, with rows for the boundaries of sentences.
 
     In new code use `encode_sentences(sentences, max_token_length)`. Here a token `"<S>"` or
-    `"</S>"` has a boundary's row if the vocabulary lists it. (If not, bilm-tf encodes the
-    vocabulary's last word as `</S>`; this class does not.)
+    `"</S>"` has a boundary's row if the vocabulary lists it.
 
     Args:
         lm_vocab_file: The vocabulary, one word per line.
@@ -438,12 +423,11 @@ class TokenBatcher:
 
     Args:
         lm_vocab_file: The vocabulary, one word per line, with `<S>` and `</S>`, and with `<UNK>` if
-            there may be unknown words. (Without it, bilm-tf encodes an unknown word as padding;
-            this class raises a ValueError.)
+            there may be unknown words.
 
     Raises:
         FileNotFoundError: if the file is missing.
-        ValueError: if it lacks `<S>` or `</S>`.
+        ValueError: if it lacks `<S>` or `</S>`, or, in `batch_sentences`, `<UNK>`.
 
     Example:
 
@@ -466,9 +450,8 @@ class BidirectionalLanguageModel:
     """bilm-tf's biLM: a call computes the vectors of every layer.
 
     In new code use `ElmoLayer((options_file, weight_file), output="layers")`; the class of this
-    name in `keras_elmo` is the language model in training. As in bilm-tf, the
-    LSTM state is carried from call to call, row by row: `.layer.reset_states()` sets it to zero.
-    All calls share one state, where bilm-tf has one for each placeholder. The biLM is not trained.
+    name in `keras_elmo` is the language model in training. As in bilm-tf, the LSTM state is carried
+    from call to call, row by row: `.layer.reset_states()` sets it to zero.
 
     Args:
         options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
@@ -565,7 +548,6 @@ def dump_token_embeddings(
 
     Reference: bilm-tf, `bilm.dump_token_embeddings`.
     """
-    check_is_no_input(outfile, [options_file, weight_file])
     model = embedder.Embedder((options_file, weight_file), progress=False)
     model.dump_words(vocab_file, outfile, overwrite=True)
 
@@ -579,9 +561,8 @@ def dump_bilm_embeddings(
 ) -> None:
     """Writes the vectors of every layer of a text of one tokenized sentence per line.
 
-    In new code use `Embedder.embed_file`, which is much faster and starts each sentence from a zero
-    state. Here, as in bilm-tf, lines are run one by one, and the LSTM state is carried from line to
-    line.
+    In new code use `Embedder.embed_file`, which is much faster. Here, as in bilm-tf, lines are run
+    one by one, and the LSTM state is carried from line to line.
 
     Args:
         vocab_file: The vocabulary, as for a `Batcher`.
@@ -626,20 +607,18 @@ def weight_layers(
     Args:
         name: A name for the layer that is made.
         bilm_ops: The dict of a `BidirectionalLanguageModel`, or one with `lm_embeddings`, floats
-            `(B, L + 1, T, 2 * P)`, of an `ElmoLayer(..., output="layers")`; if they are of
-            something else, also with `mask`, booleans `(B, T)`.
+            `(B, L + 1, T, 2 * P)`, and, unless Keras knows their mask, `mask`, booleans `(B, T)`.
         l2_coef, use_top_only, do_layer_norm: `l2`, `use_top_only` and `layer_norm` of the
             `WeightedLayerSum`; with `use_top_only` nothing is normalized.
         reuse: Whether to share the weights of the last layer of this name that is still in use; or
-            the layer that shares its weights, the `layer` of an earlier result.
+            the `layer` of an earlier result, to share its weights.
 
     Returns:
         A dict: `weighted_op`, floats `(B, T, 2 * P)`; `regularization_op`, the penalty, which `fit`
         adds to the loss by itself; `layer`, the `WeightedLayerSum`.
 
     Raises:
-        ValueError: if the layer to share does not exist or has other settings, or the embeddings
-            have a different shape.
+        ValueError: if the layer to share does not exist or has other settings.
 
     Example:
 
@@ -649,27 +628,22 @@ def weight_layers(
 
     Reference: bilm-tf, `bilm.weight_layers`.
     """
-    if reuse is True and name not in _mixes:
+    if reuse is True and (reuse := _mixes.get(name)) is None:
         raise ValueError(
             f"No layer {name!r} is in use: call weight_layers without reuse first, and keep the "
             "'layer' of its result."
         )
-    reuse = _mixes.get(name) if reuse is True else reuse or None
-    if not isinstance(reuse, WeightedLayerSum | None):
-        raise ValueError(
-            f"reuse must be True, False or the 'layer' of an earlier result; got {reuse!r}."
-        )
     # bilm-tf normalizes the layers of a mix, never only the top layer.
     layer_norm = do_layer_norm and not use_top_only
-    settings = (use_top_only, layer_norm, reuse.l2 if reuse and l2_coef is None else l2_coef)
-    if reuse is not None and settings != (reuse.use_top_only, reuse.layer_norm, reuse.l2):
+    settings = {"use_top_only": use_top_only, "layer_norm": layer_norm, "l2": l2_coef}
+    layer = reuse or WeightedLayerSum(name=name, **settings)
+    if l2_coef is None:
+        del settings["l2"]
+    if any(getattr(layer, key) != value for key, value in settings.items()):
         raise ValueError(
             "reuse shares a layer with its settings: pass the l2_coef, use_top_only and "
             "do_layer_norm with which it was made."
         )
-    layer = reuse or WeightedLayerSum(
-        use_top_only=use_top_only, layer_norm=layer_norm, l2=l2_coef, name=name
-    )
     _mixes[name] = layer
     mixed = layer(bilm_ops["lm_embeddings"], mask=bilm_ops.get("mask"))
     return {"weighted_op": mixed, "regularization_op": sum(layer.losses), "layer": layer}
