@@ -635,7 +635,11 @@ def weight_layers(
         )
     # bilm-tf normalizes the layers of a mix, never only the top layer.
     layer_norm = do_layer_norm and not use_top_only
-    settings = {"use_top_only": use_top_only, "layer_norm": layer_norm, "l2": l2_coef}
+    settings: dict[str, Any] = {
+        "use_top_only": use_top_only,
+        "layer_norm": layer_norm,
+        "l2": l2_coef,
+    }
     layer = reuse or WeightedLayerSum(name=name, **settings)
     if l2_coef is None:
         del settings["l2"]

@@ -19,7 +19,6 @@ _SETTINGS = {
     "server.allowedHosts": _HOST,
     "server.headless": "true",  # no prompt for an e-mail address; the browser is opened here
     "server.fileWatcherType": "none",
-    "server.maxUploadSize": "20",
     "browser.gatherUsageStats": "false",
     "client.showErrorDetails": "none",
     "client.toolbarMode": "minimal",

@@ -1,6 +1,5 @@
 """The views of the explorer. Streamlit calls `show` again at each change of an input."""
 
-import io
 import itertools
 import os
 import re
@@ -15,12 +14,11 @@ from keras_elmo import analysis
 from keras_elmo.analysis import layer_names
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.explore import charts
-from keras_elmo.text.reader import read_records
 from keras_elmo.training.evaluation import Scorer, SentenceScore
 from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.loading import load_language_model
 
-_MOST_TOKENS, _MOST_LINES, _MOST_USES, _MOST_SHOWN = 60, 1000, 200, 12
+_MOST_TOKENS, _MOST_USES, _MOST_SHOWN = 60, 200, 12
 # The bundled model distinguishes these uses of "left".
 _FIRST, _SECOND = "He left the room early .", "Her left hand was cold ."
 _USES = """They left the house early in the morning .
@@ -108,11 +106,11 @@ def show_similarity(model: str) -> None:
             f"Shares: {', '.join(f'{name} {share:.2f}' for name, share in shares)}. The factor "
             "gamma scales all vectors alike: cosines do not depend on it, only on its sign."
         )
-    cosines = dict(zip(names, analysis.cosines(first, second).astype(float)))
     mixes = [analysis.mixed(layers, raw, gamma) for layers in (first, second)]
-    cosines["weighted sum"] = analysis.cosines(*mixes).astype(float)
-    data = pd.DataFrame(itertools.product(cosines, *words), columns=["layer", "first", "second"])
-    data["cosine"] = np.concatenate([values.ravel() for values in cosines.values()])
+    cosines = [*analysis.cosines(first, second), analysis.cosines(*mixes)]
+    rows = itertools.product([*names, "weighted sum"], *words)
+    data = pd.DataFrame(rows, columns=["layer", "first", "second"])
+    data["cosine"] = np.ravel(cosines).astype(float)
     _picture(charts.heat_map(words, data), "similarity")
     st.caption("Colors go from 0 to 1; cosines below 0 have the color of 0.")
     _table(data, "similarity")
@@ -122,24 +120,15 @@ def show_uses(model: str) -> None:
     """The uses of a word in a plane, and the nearest of each."""
     word = st.text_input("Word", "left").strip()
     given = st.text_area("Sentences, one a line", _USES, height=180)
-    uploaded = st.file_uploader("or a text file of one sentence a line, UTF-8")
-    lines = read_records(uploaded or io.BytesIO(given.encode()), max_line_tokens=1000)
-    records = list(itertools.islice(lines, _MOST_LINES))
-    if next(lines, None) is not None:
-        st.info(f"The first {_MOST_LINES:,} lines are read.")
-    for number, record in enumerate(records, 1):
-        if record.error:
-            st.warning(_plain(f"Line {number:,}: {record.error}"))
-    sentences = [analysis.tokens(record.tokens) for record in records]
+    sentences = list(map(analysis.tokens, given.splitlines()))
     found = analysis.uses(word, sentences)
     if len(found) > _MOST_USES:
         st.info(f"The first {_MOST_USES} of {len(found):,} uses are shown.")
-    found, layers = found[:_MOST_USES], []
-    bar = st.progress(0.0, "Embedding ...")
-    for number, use in enumerate(found, 1):
-        layers.append(layers_of(model, tuple(sentences[use.sentence]))[:, use.position])
-        bar.progress(number / len(found), "Embedding ...")
-    bar.empty()
+        found = found[:_MOST_USES]
+    with st.spinner("Embedding ..."):
+        layers = [
+            layers_of(model, tuple(sentences[use.sentence]))[:, use.position] for use in found
+        ]
     vectors = np.stack(layers, axis=1)
     contexts = [_in_context(sentences[use.sentence], use.position) for use in found]
     numbers = list(dict.fromkeys(use.sentence for use in found))
