@@ -17,22 +17,13 @@ def test_cosines_of_each_layer(rng):
                 a, b = first[layer, i], second[layer, j]
                 expected = a @ b / np.sqrt((a @ a) * (b @ b))
                 np.testing.assert_allclose(found[layer, i, j], expected, atol=1e-6)
-
-
-def test_cosines_of_half_precision_are_finite():
-    large = np.full((1, 2, 256), 100, np.float16)
+    large = np.full((1, 2, 256), 100, np.float16)  # its square is infinite
     np.testing.assert_allclose(analysis.cosines(large, -large), np.full((1, 2, 2), -1), rtol=1e-6)
-
-
-def test_cosine_with_zeros_is_zero():
     assert analysis.cosines(np.zeros((1, 2)), np.ones((1, 2))) == 0
     assert analysis.cosines(np.zeros((0, 2)), np.ones((3, 2))).shape == (0, 3)
-
-
-@pytest.mark.parametrize("second", [np.ones((2, 5)), np.ones((1, 2, 4))])
-def test_vectors_that_do_not_fit_are_named(second):
-    with pytest.raises(ValueError, match=r"of the same layers and sizes; got \(2, 4\)"):
-        analysis.cosines(np.ones((2, 4)), second)
+    for second in (np.ones((2, 5)), np.ones((1, 2, 4))):
+        with pytest.raises(ValueError, match=r"of the same layers and sizes; got \(2, 4\)"):
+            analysis.cosines(np.ones((2, 4)), second)
 
 
 def test_mixed_is_equation_1(rng):
@@ -42,24 +33,15 @@ def test_mixed_is_equation_1(rng):
     np.testing.assert_allclose(analysis.mixed(layers, [1, 2, -1], 0.5), expected, atol=1e-6)
     with pytest.raises(ValueError, match="a weight for each of 3 layers, got 2"):
         analysis.mixed(layers, [1, 2])
-
-
-def test_softmax_of_large_weights_is_finite():
     np.testing.assert_allclose(analysis.softmax([1000.0, 1000.0, -1000.0]), [0.5, 0.5, 0])
 
 
 def test_uses_are_found_in_strings_and_lists():
     sentences = ["The Bank pays .", ["on", "the", "bank", "bank"], "none", b"bank"]
     assert analysis.uses("bank", sentences) == [Use(0, 1), Use(1, 2), Use(1, 3), Use(3, 0)]
-
-
-@pytest.mark.parametrize("word", ["", " ", "two words"])
-def test_a_word_is_one_word(word):
-    with pytest.raises(ValueError, match="Expected one word without white space"):
-        analysis.uses(word, ["two words"])
-
-
-def test_a_word_that_is_not_there_is_named():
+    for word in ("", " ", "two words"):
+        with pytest.raises(ValueError, match="Expected one word without white space"):
+            analysis.uses(word, ["two words"])
     with pytest.raises(ValueError, match="'shore' does not occur in the 2 sentences"):
         analysis.uses("shore", ["a bank", "shore."])
 
@@ -82,26 +64,20 @@ def test_rounding_does_not_turn_a_plane_around():
     assert points[0][0, 0] > 1
 
 
-@pytest.mark.parametrize("vectors", [np.ones((1, 4)), np.ones((3, 1)), np.full((6, 4), 0.1)])
-def test_what_does_not_vary_lies_at_the_origin(vectors):
-    points, explained = analysis.plane(vectors)
-    assert not points.any() and not explained.any()
-
-
-def test_a_plane_needs_vectors():
+def test_what_does_not_vary_lies_at_the_origin():
+    for vectors in (np.ones((1, 4)), np.ones((3, 1)), np.full((6, 4), 0.1)):
+        points, explained = analysis.plane(vectors)
+        assert not points.any() and not explained.any()
     with pytest.raises(ValueError, match=r"N > 0, got shape \(0, 4\)"):
         analysis.plane(np.ones((0, 4)))
 
 
-def test_nearest_are_others_in_order():
+def test_nearest_are_others_in_order(rng):
     vectors = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
     found = analysis.nearest(vectors, count=5)
     assert [[j for j, _ in row] for row in found] == [[1, 2], [0, 2], [1, 0]]
     np.testing.assert_allclose([cosine for _, cosine in found[0]], [0.8, 0], atol=1e-6)
     assert analysis.nearest(vectors[:1]) == [[]]
-
-
-def test_nearest_of_many_vectors(rng):
     vectors = rng.normal(size=(700, 4))  # more than are compared at once
     similarity = analysis.cosines(vectors, vectors)
     np.fill_diagonal(similarity, -1)

@@ -46,12 +46,6 @@ def test_similarity_draws_the_cosines_of_each_layer(embedder):
     assert colorbar.get_ylabel() == "cosine"
 
 
-def test_a_sentence_is_compared_with_itself(embedder):
-    figure = plot.similarity(FIRST, model=embedder)
-    for axes in figure.axes[:-1]:
-        np.testing.assert_allclose(np.diag(axes.images[0].get_array()), 1, atol=1e-6)
-
-
 @pytest.mark.parametrize("labels", [None, ["money", "river"]])
 def test_uses_of_a_word_lie_where_the_plane_has_them(embedder, labels):
     figure = plot.uses_of_word("Bank", [FIRST, SECOND], model=embedder, labels=labels)
@@ -96,9 +90,13 @@ def test_layer_weights_are_those_of_the_layer():
 
 
 def test_a_figure_is_saved_without_a_display(embedder, tmp_path):
+    figure = plot.similarity(FIRST, model=embedder)
+    for axes in figure.axes[:-1]:  # a sentence is compared with itself
+        np.testing.assert_allclose(np.diag(axes.images[0].get_array()), 1, atol=1e-6)
     for name in ("figure.png", "figure.svg"):
-        plot.similarity(FIRST, model=embedder).savefig(tmp_path / name)
+        figure.savefig(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
+    assert figure._repr_png_().startswith(b"\x89PNG")  # a notebook shows it
 
 
 @pytest.mark.parametrize(
@@ -116,10 +114,6 @@ def test_a_figure_is_saved_without_a_display(embedder, tmp_path):
 def test_bad_input_is_named(embedder, draw, message):
     with pytest.raises(ValueError, match=message):
         draw(embedder)
-
-
-def test_a_notebook_shows_it(embedder):
-    assert plot.similarity(FIRST, model=embedder)._repr_png_().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

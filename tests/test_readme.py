@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +124,9 @@ def test_code_runs_in_order(page, tmp_path, monkeypatch, capfd):
         if block.language == "python":
             code = block.code.replace('"original"', '"default"')
             exec(compile(code, block.place, "exec"), names)
+        elif all(command[0] == "keras-elmo" for command in commands_of(block)):
+            for command in commands_of(block):  # in this process, which has loaded Keras
+                assert cli.main(command[1:]) == 0, block.place
         else:
             command = ["bash", "-eu", "-c", block.code]
             assert subprocess.run(command, env=environment).returncode == 0, block.place
@@ -132,6 +136,12 @@ def test_code_runs_in_order(page, tmp_path, monkeypatch, capfd):
             printed = printed.split(said, 1)[1]
     for result in RESULTS.get(page, []):
         assert eval(result, {**names, "exists": os.path.exists}), result
+
+
+def commands_of(block):
+    """The words of each command of a block in bash."""
+    lines = block.code.replace("\\\n", "").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def stand_ins(folder):
