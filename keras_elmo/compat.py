@@ -363,7 +363,7 @@ class Embedder:
         Args:
             sents: The sentences, lists of tokens; the tokens of a string are its characters.
             output_layer: -2 for all layers, -1 for their mean, 0 for the token vectors, 1 to L for
-                an LSTM layer. Other negative numbers index the layers from the end.
+                an LSTM layer.
 
         Returns:
             A float32 array for each sentence of T tokens: `(L + 1, T, 2 * P)` for -2, else
@@ -373,10 +373,8 @@ class Embedder:
             ValueError: if the layer does not exist.
         """
         most = self.embedder.config.num_layers
-        if output_layer not in (-2, *range(-most - 1, most + 1)):
-            raise ValueError(
-                f"output_layer must be -2, -1 or from 0 to {most}; got {output_layer}."
-            )
+        if output_layer not in range(-2, most + 1):
+            raise ValueError(f"output_layer must be from -2 to {most}; got {output_layer}.")
         lists = _token_lists(sents)
         if output_layer == -1:
             return self.embedder.embed(lists, output="average")

@@ -628,18 +628,13 @@ def test_sents2elmo(variant):
     sentences = texts["sentences"]
     embedder = Embedder(MANY_LANGUAGES / variant)
     most = embedder.embedder.config.num_layers
-    layers = {
-        output_layer: embedder.sents2elmo(sentences, output_layer)
-        for output_layer in range(-most - 1, most + 1)
-    }
+    layers = {j: embedder.sents2elmo(sentences, j) for j in range(-2, most + 1)}
     for i, sentence in enumerate(sentences):
         assert_close(layers[-2][i], outputs[f"alone_all_{i}"])
         if sentence:  # the original stops at an empty one
             for j in range(-1, most + 1):
                 assert_close(layers[j][i], outputs[f"alone_layer{j}_{i}"])
             assert_close(layers[-1][i], outputs[f"batch_mean_{i}"])
-        for j in range(-most - 1, -2):
-            assert_close(layers[j][i], outputs[f"alone_all_{i}"][j])
         assert layers[-1][i].shape == (len(sentence), embedder.embedder.dim)
         assert layers[-1][i].dtype == np.float32
     assert sentences.count([]) == 1
@@ -649,7 +644,7 @@ def test_sents2elmo_of_no_such_layer():
     embedder = Embedder(MANY_LANGUAGES / "word_only")  # one LSTM layer
     read = []
     for output_layer in (2, -3, 1.5, "top"):
-        with pytest.raises(ValueError, match=r"output_layer must be -2, -1 or from 0 to 1; got"):
+        with pytest.raises(ValueError, match="output_layer must be from -2 to 1; got"):
             embedder.sents2elmo(map(read.append, ["a"]), output_layer)
     assert not read  # told at once
     assert embedder.sents2elmo([]) == []
