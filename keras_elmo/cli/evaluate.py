@@ -81,7 +81,7 @@ def _evaluate(arguments):
     with progress_bar("scoring", unit="sentences") as bar, _opened(path) as file:
 
         def scored(score):
-            bar.advance()
+            bar.update()
             if file is not None:
                 file.write(json.dumps(_row(score), ensure_ascii=False) + "\n")
 

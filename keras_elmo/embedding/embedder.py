@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,10 +102,7 @@ class Embedder:
         vocabulary: str | os.PathLike | Sequence[str] | None = None,
         progress: bool | None = None,
     ):
-        for name, value, least in (
-            ("batch_tokens", batch_tokens, 1),
-            ("word_cache", word_cache, 0),
-        ):
+        for name, value, least in ("batch_tokens", batch_tokens, 1), ("word_cache", word_cache, 0):
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
         if not isinstance(model, ElmoLayer):
@@ -181,9 +179,7 @@ class Embedder:
         >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
         (3, 2, 256)
         """
-        self._check_request(sentences, output, pooling)
-        sentences = list(sentences)
-        return list(self._arrays(sentences, output, pooling, len(sentences)))
+        return list(self.stream(sentences, output, pooling))
 
     def stream(
         self,
@@ -196,10 +192,11 @@ class Embedder:
 
         Args:
             sentences, output, pooling: As for `embed`.
-            num_sentences: Their number, if known, for the progress bar.
+            num_sentences: Their number for the progress bar, if they have no length.
         """
         self._check_request(sentences, output, pooling)
-        return self._arrays(sentences, output, pooling, num_sentences)
+        total = num_sentences or operator.length_hint(sentences) or None
+        return self._arrays(sentences, output, pooling, total)
 
     def embed_block(
         self, sentences: Sentences, output: str = "mix", pooling: str | None = None
@@ -229,12 +226,12 @@ class Embedder:
             return [_pooled(array, pooling) for array in arrays]
         return [_as_long_as(tokens, array) for tokens, array in zip(padded_block, arrays)]
 
-    def _arrays(self, sentences, output, pooling, num_sentences):
+    def _arrays(self, sentences, output, pooling, total):
         blocks = in_blocks(map(tokens_of, sentences), lambda s: len(s) + 2, self.block_tokens)
-        with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
+        with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:
             for block in blocks:
                 yield from self._embed_rows(block, output, pooling)
-                bar.advance(len(block))
+                bar.update(len(block))
 
     def _word_table(self, block):
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""

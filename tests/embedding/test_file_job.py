@@ -4,15 +4,17 @@ import dataclasses
 import gzip
 import json
 import lzma
+import os
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from helpers import assert_close, stored_lines
+from helpers import assert_close
 from keras_elmo import ElmoConfig, ElmoLayer, Embedder
 from keras_elmo.embedding.file_job import fingerprint
+from keras_elmo.embedding.writers import stored_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "it"]
@@ -90,29 +92,17 @@ def test_odd_lines(tmp_path, embedder):
     assert all(np.isfinite(array).all() for array in read(target))
 
 
-def test_a_text_without_lines(tmp_path, embedder):
-    source, target = write(tmp_path / "text.txt", []), tmp_path / "v.h5"
-    assert embedder.embed_file(source, target).lines == 0
-    with h5py.File(target) as file:
-        assert list(file) == []
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("pooling", [None, "mean"])
-@pytest.mark.parametrize("output", ["top", "layers"])
-def test_a_text_without_lines_has_the_columns_of_others(tmp_path, embedder, output, pooling, dtype):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    source, target = write(tmp_path / "text.txt", []), tmp_path / "v.parquet"
-    arguments = source, target, output, pooling
+@pytest.mark.parametrize("name", ["v.h5", "v.parquet"])
+def test_a_text_without_lines(tmp_path, embedder, name):
+    if name == "v.parquet":
+        pytest.importorskip("pyarrow")
+    source, target = write(tmp_path / "text.txt", []), tmp_path / name
     for _ in range(2):
-        assert embedder.embed_file(*arguments, dtype=dtype, resume=True).lines == 0
-        assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
-    empty = parquet.read_table(target)
-    assert empty.num_rows == 0
+        assert embedder.embed_file(source, target, resume=True).lines == 0
+        assert sorted(os.listdir(tmp_path)) == ["text.txt", name]
+    assert target.is_dir() if name == "v.parquet" else read(target) == []
     write(source, ["the cat"])
-    embedder.embed_file(source, tmp_path / "other.parquet", output, pooling, dtype=dtype)
-    other = parquet.read_table(tmp_path / "other.parquet")
-    assert other.schema == empty.schema
+    assert embedder.embed_file(source, target, overwrite=True).lines == 1
 
 
 class Killed(BaseException):
