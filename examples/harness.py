@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from features import hash_of_model
 from keras_elmo.files import atomic_write
-from keras_elmo.locks import locked_folder
+from keras_elmo.locks import locked
 from keras_elmo.text.tokens import split_tokens
 
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
@@ -184,7 +184,7 @@ def run_seeds(experiment, settings):
     """
     output = Path(settings.output)
     output.mkdir(parents=True, exist_ok=True)
-    with locked_folder(output, "Another program"):
+    with locked(output / ".lock", f"Another program is running in {output}"):
         return _run_seeds(experiment, settings, output)
 
 

@@ -21,16 +21,15 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
     """
-    user_path, path = path, os.path.realpath(path)
+    path = os.path.realpath(path)
     check_is_file(path)
     check_folder(path)
     partial = _partial_name(path) + os.path.splitext(path)[1]
     try:
-        with errors_naming(user_path, partial):
-            yield partial
-            sync_to_disk(partial)
-            os.replace(partial, path)
-            sync_to_disk(os.path.dirname(path))
+        yield partial
+        sync_to_disk(partial)
+        os.replace(partial, path)
+        sync_to_disk(os.path.dirname(path))
     finally:
         remove(partial)
 
@@ -40,34 +39,30 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
     It is synced to disk, and removed after an error. Missing parent folders are made. With
-    `overwrite` it replaces an existing folder (see `replace`), provided that it has every file and
-    folder of that one.
+    `overwrite` it replaces an existing folder (see `replace`), unless that holds files or folders
+    whose names the new one lacks.
     """
     path = os.path.abspath(path)
     check_free(path, overwrite)
     if os.path.lexists(path) and not os.path.isdir(path):
         raise FileExistsError(f"{path} is not a folder that can be replaced: choose another name.")
-    first = path  # of the folders to make
-    while not os.path.lexists(os.path.dirname(first)):
-        first = os.path.dirname(first)
-    check_folder(first)
-    partial = _partial_name(first)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    partial = _partial_name(path)
     try:
-        with errors_naming(path, partial):
-            os.mkdir(partial)
-            yield partial
-            for folder, _, names in os.walk(partial):
-                for name in (*names, "."):
-                    sync_to_disk(os.path.join(folder, name))
-            check_free(path, overwrite)
-            if surplus := sorted(_names_below(path) - _names_below(partial)):
-                raise FileExistsError(
-                    f"{path} is not overwritten, since it holds more than an export: "
-                    f"{', '.join(surplus)}."
-                )
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            replace(partial, path)
-            sync_to_disk(os.path.dirname(path))
+        os.mkdir(partial)
+        yield partial
+        for folder, _, names in os.walk(partial):
+            for name in (*names, "."):
+                sync_to_disk(os.path.join(folder, name))
+        check_free(path, overwrite)
+        present = os.listdir(path) if os.path.isdir(path) else []
+        if surplus := sorted({*present} - {*os.listdir(partial)}):
+            raise FileExistsError(
+                f"{path} is not overwritten, since it holds more than an export: "
+                f"{', '.join(surplus)}."
+            )
+        replace(partial, path)
+        sync_to_disk(os.path.dirname(path))
     finally:
         remove(partial)
 
@@ -75,27 +70,16 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
 def replace(new: str, old: str) -> None:
     """Renames a file or folder to a name that may be in use.
 
-    A file is replaced atomically. A folder is first renamed to `.<its name>.replaced`; if a kill
-    leaves that, `remove_replaced` removes it.
+    A file is replaced atomically. A folder is first renamed to `.<its name>.replaced`, and then
+    removed. If a kill leaves that folder, the next call for this name removes it.
     """
+    folder, name = os.path.split(old)
+    aside = os.path.join(folder, f".{name}.replaced")
     if os.path.isdir(new) and os.path.lexists(old):
-        remove_replaced(old)
-        os.rename(old, _replaced_name(old))
+        remove(aside)
+        os.rename(old, aside)
     os.replace(new, old)
-    remove_replaced(old)
-
-
-def discard(path: str) -> None:
-    """Removes a folder, if it exists, so that a kill leaves all of it or nothing."""
-    remove_replaced(path)
-    if os.path.lexists(path):
-        os.rename(path, _replaced_name(path))
-        remove_replaced(path)
-
-
-def remove_replaced(path: str) -> None:
-    """Removes leftovers of a kill during `replace` or `discard`."""
-    remove(_replaced_name(path))
+    remove(aside)
 
 
 def remove(path: str) -> None:
@@ -119,28 +103,14 @@ def sync_to_disk(path: str) -> None:
             os.close(descriptor)
 
 
-@contextlib.contextmanager
-def errors_naming(path: str | os.PathLike, hidden: str) -> Iterator[None]:
-    """Lets each OSError about a hidden file or folder name `path`, which the user knows."""
-    try:
-        yield
-    except OSError as error:
-        if not str(error.filename).startswith(hidden):
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-
-
 def check_folder(path: str | os.PathLike) -> None:
     """Raises OSError if the folder of a file to write is missing or cannot be written to."""
     folder, name = os.path.split(os.path.realpath(path))
-    if not os.path.lexists(folder):
-        raise FileNotFoundError(f"{folder} does not exist: create it before writing {name}.")
     if not os.path.isdir(folder):
-        raise NotADirectoryError(f"{folder} is not a folder: choose a different one for {name}.")
+        message = f"The folder {folder} does not exist: create it before writing {name}."
+        raise FileNotFoundError(message)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"The folder {folder} cannot be written to: choose a different one for {name}."
-        )
+        raise PermissionError(f"The folder {folder} cannot be written to: choose a different one.")
 
 
 def check_is_file(path: str | os.PathLike) -> None:
@@ -174,17 +144,3 @@ def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
 
 def _partial_name(path):
     return os.path.join(os.path.dirname(path), f"{PARTIAL}{uuid.uuid4().hex}")
-
-
-def _replaced_name(path):
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.replaced")
-
-
-def _names_below(folder):
-    """The relative paths of all that is in a folder."""
-    return {
-        os.path.relpath(os.path.join(parent, name), folder)
-        for parent, folders, files in os.walk(folder)
-        for name in (*folders, *files)
-    }

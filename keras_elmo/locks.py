@@ -3,63 +3,30 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from keras_elmo.files import errors_naming
-
 
 @contextlib.contextmanager
-def locked_folder(folder: str | os.PathLike, other: str) -> Iterator[None]:
-    """Keeps others that use this out of a folder.
+def locked(path: str | os.PathLike, busy: str) -> Iterator[None]:
+    """Keeps other processes out of the block, by a lock file that is removed at the end.
 
     Args:
-        folder: An existing folder; an empty file `.lock` appears in it, and is removed at the end
-            if the folder holds nothing else.
-        other: The name of others in the error message, such as "Another training".
+        path: The lock file, in an existing folder.
+        busy: What another process does meanwhile, for the error message.
 
     Raises:
-        BlockingIOError: if one of them is in the folder.
+        BlockingIOError: if another process, or another thread, is in the block.
     """
-    path = Path(folder) / ".lock"
-    with _locked(path, folder, f"{other} is running in {folder}"):
-        try:
-            yield
-        finally:
-            if os.listdir(folder) == [path.name]:
-                _unlink(path)
-
-
-@contextlib.contextmanager
-def locked_output(folder: str | os.PathLike, output: str) -> Iterator[None]:
-    """Keeps others out of a folder by a file next to it, which is removed at the end.
-
-    Raises BlockingIOError, which names the `output` that is made there, if one of them is in it.
-    """
-    path = Path(f"{os.fspath(folder)}.lock")
-    with _locked(path, output, f"Another process is writing {output}"):
-        try:
-            yield
-        finally:
-            _unlink(path)
-
-
-@contextlib.contextmanager
-def _locked(path, named, busy):
     lock = FileLock(path, timeout=0, thread_local=False)  # released by any thread
     try:
-        with errors_naming(named, str(path)):
-            lock.acquire()
+        lock.acquire()
     except Timeout:
         message = f"{busy}: wait for its end, or choose a different output."
         raise BlockingIOError(message) from None
     try:
         yield
     finally:
+        with contextlib.suppress(OSError):  # Windows cannot remove an open file
+            os.unlink(path)
         lock.release()
-
-
-def _unlink(path):
-    with contextlib.suppress(OSError):  # Windows cannot remove an open file
-        path.unlink()

@@ -5,15 +5,11 @@ import importlib
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 
 
 def import_keras(show_messages: bool = False) -> None:
-    """Imports Keras and its backend, which takes seconds.
-
-    Their messages on standard error are shown on request, or if the import fails.
-    """
+    """Imports Keras and its backend, which takes seconds; shows their messages on request."""
     if "keras" in sys.modules:
         return
     # TensorFlow leaves it off on processors without AVX-512 VNNI, where it is faster as well.
@@ -22,7 +18,7 @@ def import_keras(show_messages: bool = False) -> None:
         # Errors too: oneDNN logs as one what it does by other means. Real ones are raised.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    with contextlib.nullcontext() if show_messages else _stderr_held_back():
+    with contextlib.nullcontext() if show_messages else _no_stderr():
         keras = importlib.import_module("keras")
         if keras.backend.backend() == "tensorflow":
             # Looks for GPUs, and reports when there is none.
@@ -30,21 +26,19 @@ def import_keras(show_messages: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def _stderr_held_back() -> Iterator[None]:
-    """Shows what the block, native code included, writes to standard error only if it fails."""
+def _no_stderr() -> Iterator[None]:
+    """Discards what native code writes to standard error: TensorFlow's first lines heed no level.
+
+    An import that fails raises its error all the same.
+    """
     if sys.stderr is None:
         yield
         return
-    with tempfile.TemporaryFile() as held, open(os.dup(2), "wb") as stderr:
+    with open(os.devnull, "wb") as null, open(os.dup(2), "wb") as stderr:
         sys.stderr.flush()
-        os.dup2(held.fileno(), 2)
+        os.dup2(null.fileno(), 2)
         try:
             yield
-        except Exception:
-            sys.stderr.flush()
-            held.seek(0)
-            stderr.write(held.read())
-            raise
         finally:
             sys.stderr.flush()
             os.dup2(stderr.fileno(), 2)

@@ -1,6 +1,5 @@
 """Marks and conversions that several tests share."""
 
-import os
 from pathlib import Path
 
 import keras
@@ -33,12 +32,3 @@ def assert_close(actual, expected, tolerance=2e-6):
     assert actual.shape == expected.shape
     scale = max(1.0, np.abs(expected).max(initial=0))
     assert np.abs(actual - expected).max(initial=0) <= tolerance * scale
-
-
-def stored_lines(path):
-    """After how many lines of a file of vectors `resume` would continue."""
-    from keras_elmo.embedding.writers import Hdf5Writer, ParquetWriter
-
-    writer = ParquetWriter if str(path).endswith(".parquet") else Hdf5Writer
-    parts, _ = writer.stored_parts(os.path.abspath(path))
-    return parts[-1].stop if parts else 0

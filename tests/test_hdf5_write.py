@@ -56,22 +56,21 @@ def test_writes_new_files_and_to_existing_ones(tmp_path):
     assert numbers_in(path) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("full_at", [1, 3, 50, 200])
+@pytest.mark.parametrize("full_at", [1, 50])
 def test_a_full_disk_while_many_datasets_are_written(tmp_path, writes, full_at):
     writes.full_at = full_at  # HDF5 then reads back what was never written
     with pytest.raises(OSError, match="No space left on device") as raised:
-        write_hdf5(tmp_path / "v.h5", add(range(20_000)))
+        write_hdf5(tmp_path / "v.h5", add(range(10_000)))
     assert raised.value.errno == 28
 
 
-@pytest.mark.parametrize("compression", [None, "gzip"])
-def test_a_disk_that_is_full_at_any_moment(tmp_path, writes, capfd, compression):
+def test_a_disk_that_is_full_at_any_moment(tmp_path, writes, capfd):
     """No message of HDF5, and no file that it cannot close; afterwards it works again."""
     path = tmp_path / "v.h5"
 
     def write_twice():
-        write_hdf5(path, add(range(20), compression))
-        write_hdf5(path, add(range(20, 40), compression), append=True)
+        write_hdf5(path, add(range(20), "gzip"))
+        write_hdf5(path, add(range(20, 40), "gzip"), append=True)
 
     write_twice()
     total = writes.count
@@ -127,7 +126,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("moment", [1, 10, 25])
+@pytest.mark.parametrize("moment", [1, 25])
 def test_ctrl_c_leaves_python_sound(tmp_path, moment):
     command = [sys.executable, "-c", INTERRUPTED, tmp_path / "v.h5", str(moment)]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -138,8 +137,8 @@ LIMITED = """
 import os, resource, sys
 from pathlib import Path
 import numpy as np
-from keras_elmo.embedding.writers import Hdf5Writer, open_writer
 from keras_elmo.embedding import writers
+from keras_elmo.embedding.writers import open_writer, stored_lines
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.text.reader import Record
 
@@ -159,17 +158,17 @@ def fails(name, function, *args, **options):
     try:
         function(*args, **options)
     except OSError as error:
-        print(error.errno, Path(error.filename).relative_to(folder), sorted(os.listdir(folder)))
+        print(name, error.errno, sorted(os.listdir(folder)))
 
 limit(1 << 19)  # less than a part
 fails("part", embed)
 limit(3 << 20)  # more than a part, less than the joined file
 fails("join", embed)
-print(Hdf5Writer.stored_parts(str(folder / "v.h5"))[0][-1].stop)
+print(stored_lines(folder / "v.h5"))
 fails("words", write_token_embeddings, folder / "w.h5", np.ones((1 << 20, 1), "float32"), ["a"])
 limit(resource.RLIM_INFINITY)
 embed(resume=True)
-print(Hdf5Writer.stored_parts(str(folder / "v.h5"))[0][-1].stop, sorted(os.listdir(folder)))
+print(stored_lines(folder / "v.h5"), sorted(os.listdir(folder)))
 """
 
 
@@ -180,9 +179,9 @@ def test_files_that_cannot_grow(tmp_path):
     kept = "The vectors of the first 300 lines are kept: resuming continues after them.\n"
     assert (run.returncode, run.stderr) == (0, kept)
     assert run.stdout.splitlines() == [
-        "27 v.h5 []",
-        "27 v.h5 ['.v.h5.parts']",
+        "part 27 []",
+        "join 27 ['.v.h5.parts']",
         "300",
-        "27 w.h5 ['.v.h5.parts']",
+        "words 27 ['.v.h5.parts']",
         "300 ['v.h5']",
     ]

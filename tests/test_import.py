@@ -184,5 +184,4 @@ startup.import_keras()
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert finished.returncode != 0
-    assert "compiled to use AVX" in finished.stderr
-    assert "no such backend" in finished.stderr
+    assert "AVX" not in finished.stderr and "no such backend" in finished.stderr

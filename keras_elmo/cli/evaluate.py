@@ -77,7 +77,7 @@ def _evaluate(arguments):
         bar = stack.enter_context(progress_bar("scoring", unit="sentences"))
 
         def scored(score):
-            bar.advance()
+            bar.update()
             if file is not None:
                 file.write(json.dumps(_row(score), ensure_ascii=False) + "\n")
 

@@ -30,7 +30,7 @@ def _vocab(arguments):
     files = find_files(arguments.files)
     check_output(arguments.output, files, arguments.overwrite)
     with progress_bar("counting", total=sum(map(os.path.getsize, files))) as bar:
-        words = count_words(files, lambda path: bar.advance(os.path.getsize(path)))
+        words = count_words(files, lambda path: bar.update(os.path.getsize(path)))
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )

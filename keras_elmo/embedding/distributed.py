@@ -13,8 +13,6 @@ from keras_elmo.startup import import_keras
 from keras_elmo.text.reader import find_files
 
 _MAX_RETRIES = 5  # of a shard whose actor has died
-# Errors that the same call would meet again, by the names that actors report.
-_USER_ERRORS = {error.__name__: error for error in (FileExistsError, ValueError)}
 
 
 @dataclasses.dataclass
@@ -30,13 +28,13 @@ class EmbeddedShards:
     reasons: list[tuple[str, int, str]] = dataclasses.field(default_factory=list)
     """For some of those, the shard, the line's number from 0 and the reason."""
 
-    def add(self, row: dict) -> None:
-        """Adds what an actor returned for a shard."""
-        self.skipped += row["was_complete"]
+    def add(self, source: str, report: EmbeddedFile) -> None:
+        """Adds the report of a shard."""
+        self.skipped += report.was_complete
         for name in ("lines", "tokens", "failed", "invalid_lines"):
-            setattr(self, name, getattr(self, name) + row[name])
-        name = os.path.basename(row["source"])
-        self.reasons += [(name, line, reason) for line, reason in row["reasons"]]
+            setattr(self, name, getattr(self, name) + getattr(report, name))
+        name = os.path.basename(source)
+        self.reasons += [(name, line, reason) for line, reason in report.reasons]
         del self.reasons[MAX_REASONS:]
 
 
@@ -96,16 +94,11 @@ def embed_shards(
         for actor in actors:
             stack.callback(ray.kill, actor)
         bar = stack.enter_context(progress_bar("embedding", len(shards), unit="shards"))
-        for row in _rows(ray, shards, actors):
-            if error := _USER_ERRORS.get(row["error_type"]):
-                raise error(row["error"])
-            if row["error_type"]:
-                raise RuntimeError(
-                    f"Embedding {row['source']} failed with {row['error_type']}: {row['error']} "
-                    "(The same call resumes the job.)"
-                )
-            report.add(row)
-            bar.advance()
+        for source, result in _results(ray, shards, actors):
+            if isinstance(result, Exception):
+                raise result
+            report.add(source, result)
+            bar.update()
     return report
 
 
@@ -122,21 +115,22 @@ def _start_actors(ray, arguments, num_actors, cores_an_actor, num_shards):
     return [actor.remote(*arguments) for _ in range(num_actors)]
 
 
-def _rows(ray, shards, actors):
-    """Embeds the shards, and yields what an actor returned for each."""
+def _results(ray, shards, actors):
+    """Embeds the shards, and yields each with what an actor returned for it."""
     waiting = list(shards.items())[::-1]
     # An actor gets a shard once it has started: on a busy cluster that may take long.
-    working = {actor.start.remote(): actor for actor in actors}
+    working = {actor.start.remote(): (actor, None) for actor in actors}
     num_left = len(waiting)
     try:
         while num_left:
             (done,), _ = ray.wait(list(working), num_returns=1)
-            actor, row = working.pop(done), ray.get(done)
+            (actor, shard), result = working.pop(done), ray.get(done)
             if waiting:
-                working[actor.embed.remote(*waiting.pop())] = actor
-            if row is not None:
+                target, source = waiting.pop()
+                working[actor.embed.remote(target, source)] = actor, source
+            if shard is not None:
                 num_left -= 1
-                yield row
+                yield shard, result
     except ray.exceptions.RayError as error:
         raise RuntimeError(
             f"Ray could not finish the job ({type(error).__name__}). The same call resumes it; the "
@@ -164,14 +158,17 @@ class _Actor:
         return Embedder(self._model, progress=False, **self._embedder_options)
 
     def embed(self, target, source):
-        """Embeds a shard, and returns its part of the report, or an error's name and text."""
-        row = {"source": source, "error_type": "", "error": ""}
-        report = EmbeddedFile()
+        """Embeds a shard, and returns the report, or an error."""
         try:
-            report = self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
-        except Exception as error:  # Ray would show it inside the traceback of a worker
-            row |= {"error_type": type(error).__name__, "error": str(error)}
-        return row | dataclasses.asdict(report)
+            return self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
+        except Exception as error:  # raised, Ray would show it inside the traceback of a worker
+            for kind in (FileExistsError, ValueError):
+                if isinstance(error, kind):
+                    return kind(str(error))
+            return RuntimeError(
+                f"Embedding {source} failed with {type(error).__name__}: {error} (The same call "
+                "resumes the job.)"
+            )
 
 
 def _shards(files, folder):

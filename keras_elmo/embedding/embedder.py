@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,8 +40,8 @@ _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _PIECE_TOKENS = 256  # of longer sentences
-_OUT_OF_MEMORY = re.compile(
-    r"resource_?exhausted|out ?of ?memory|not enough memory"
+_OUT_OF_MEMORY = re.compile(  # what the errors of the backends say
+    r"memoryerror|resource_?exhausted|out ?of ?memory|not enough memory"
     r"|can't allocate memory|failed to allocate",
     re.IGNORECASE,
 )
@@ -49,15 +50,12 @@ _OUT_OF_MEMORY = re.compile(
 class Embedder:
     """Sentences in, word vectors out, as fast as the hardware allows.
 
-    Each distinct word is encoded from its characters once and cached; sentences are sorted by
-    length and batched by tokens. The vectors do not depend on the other sentences: they equal
-    `ElmoLayer`'s to within a few units in the last place, for sentences of any length.
+    Each distinct word is encoded once and cached; sentences are sorted by length and batched by
+    tokens. The vectors do not depend on the other sentences: they equal `ElmoLayer`'s to within a
+    few units in the last place, for sentences of any length.
 
-    Threads can share an Embedder. Other processes must be spawned, not forked, by
-    `multiprocessing.set_start_method("spawn")`; an Embedder can be pickled.
-
-    An Embedder has its own copy of the weights, made when it is created: it does not change when
-    an `ElmoLayer` that it was created from is trained.
+    Threads can share an Embedder, and it can be pickled for processes that are spawned, not forked.
+    It has its own copy of the weights: training an `ElmoLayer` later does not change it.
 
     Args:
         model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
@@ -67,9 +65,8 @@ class Embedder:
             Models that read whole words do not use it.
         dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`. An `ElmoLayer` has
             its own.
-        vocabulary: For models that read whole words: the words in the order of the table's rows, as
-            a list or a path, with `<UNK>` if the text may have unknown words; `None` for the
-            vocabulary.txt next to the model's files.
+        vocabulary: For models that read whole words: a list or a path, in the order of the table's
+            rows; `None` for the vocabulary.txt next to the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
 
     Attributes:
@@ -101,10 +98,7 @@ class Embedder:
         vocabulary: str | os.PathLike | Sequence[str] | None = None,
         progress: bool | None = None,
     ):
-        for name, value, least in (
-            ("batch_tokens", batch_tokens, 1),
-            ("word_cache", word_cache, 0),
-        ):
+        for name, value, least in ("batch_tokens", batch_tokens, 1), ("word_cache", word_cache, 0):
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
         if not isinstance(model, ElmoLayer):
@@ -181,9 +175,7 @@ class Embedder:
         >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
         (3, 2, 256)
         """
-        self._check_request(sentences, output, pooling)
-        sentences = list(sentences)
-        return list(self._arrays(sentences, output, pooling, len(sentences)))
+        return list(self.stream(sentences, output, pooling))
 
     def stream(
         self,
@@ -196,10 +188,11 @@ class Embedder:
 
         Args:
             sentences, output, pooling: As for `embed`.
-            num_sentences: Their number, if known, for the progress bar.
+            num_sentences: Their number for the progress bar, if they have no length.
         """
         self._check_request(sentences, output, pooling)
-        return self._arrays(sentences, output, pooling, num_sentences)
+        total = num_sentences or operator.length_hint(sentences) or None
+        return self._arrays(sentences, output, pooling, total)
 
     def embed_block(
         self, sentences: Sentences, output: str = "mix", pooling: str | None = None
@@ -229,12 +222,12 @@ class Embedder:
             return [_pooled(array, pooling) for array in arrays]
         return [_as_long_as(tokens, array) for tokens, array in zip(padded_block, arrays)]
 
-    def _arrays(self, sentences, output, pooling, num_sentences):
+    def _arrays(self, sentences, output, pooling, total):
         blocks = in_blocks(map(tokens_of, sentences), lambda s: len(s) + 2, self.block_tokens)
-        with progress_bar("embedding", num_sentences, unit="sentences", shown=self.progress) as bar:
+        with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:
             for block in blocks:
                 yield from self._embed_rows(block, output, pooling)
-                bar.advance(len(block))
+                bar.update(len(block))
 
     def _word_table(self, block):
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
@@ -249,17 +242,14 @@ class Embedder:
         try:
             return self._sentences[output].run(table, batch, self._piece)
         except Exception as error:
-            if not _is_out_of_memory(error):
+            if not _OUT_OF_MEMORY.search(f"{type(error).__name__} {error}"):
                 raise
-            width = min(max(map(len, batch)) + 2, self._piece)
             if len(batch) == 1:
-                raise MemoryError(
-                    f"Not enough memory for {width} tokens at once: make the Embedder with a "
-                    "smaller batch_tokens."
-                ) from error
-            half = len(batch) // 2
-            self.batch_tokens = half * width
-            return self._run(batch[:half], table, output) + self._run(batch[half:], table, output)
+                message = "Not enough memory: make the Embedder with a smaller batch_tokens."
+                raise MemoryError(message) from error
+        half = len(batch) // 2
+        self.batch_tokens = half * min(max(map(len, batch)) + 2, self._piece)
+        return self._run(batch[:half], table, output) + self._run(batch[half:], table, output)
 
     def embed_file(
         self,
@@ -277,8 +267,8 @@ class Embedder:
     ) -> EmbeddedFile:
         """Embeds a text file with one tokenized sentence per line, in nearly constant memory.
 
-        The target appears, or is replaced, when it is complete. Until then its parts are in a
-        folder next to it: after a kill, the same call with `resume` continues after the last one.
+        The target appears, or is replaced, when it is complete. After a kill, the same call with
+        `resume` continues it.
 
         Args:
             source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open binary
@@ -303,9 +293,9 @@ class Embedder:
                 or a folder in its place is a link or holds other files.
             FileNotFoundError: if a file or folder does not exist.
             OSError: if the disk is full. The lines embedded so far are kept for `resume`.
-            ValueError: if an argument is invalid, the text or a part is damaged, or the target to
-                resume was started with a different text or different settings; if the target is
-                the source, or a number is beyond the range of `dtype`.
+            ValueError: if an argument is invalid, a file is damaged, the target to resume belongs
+                to a different text or different settings, the target is an input, or a number is
+                beyond the range of `dtype`.
 
         Example:
 
@@ -416,18 +406,11 @@ def _copy(layer):
 def _as_long_as(tokens, array):
     """The array of a sentence with zeros for the padding at its end."""
     missing = len(tokens) - array.shape[-2]
-    if not missing:
-        return array
-    return np.pad(array, ((0, 0),) * (array.ndim - 2) + ((0, missing), (0, 0)))
+    padding = [(0, 0)] * (array.ndim - 2) + [(0, missing), (0, 0)]
+    return np.pad(array, padding) if missing else array
 
 
 def _pooled(array, pooling):
     if not array.shape[-2]:
         return np.zeros((*array.shape[:-2], array.shape[-1]), np.float32)
     return array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2)
-
-
-def _is_out_of_memory(error):
-    """Whether an error of any backend says that memory is exhausted."""
-    text = f"{type(error).__name__} {error}"
-    return isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text) is not None

@@ -77,9 +77,8 @@ def embed_file(
             for record in block:
                 report.add(record)
             rate = report.tokens / max(time.monotonic() - start, 1e-9)
-            bar.update(block[-1].position, f"{report.lines:,} lines, {rate:,.0f} tokens/s")
-        if not report.lines:
-            writer.write_no_lines(embedder.embed_block([[]], output, pooling)[0])
+            bar.set_postfix_str(f"{report.lines:,} lines, {rate:,.0f} tokens/s", refresh=False)
+            bar.update(block[-1].position - bar.n)
         writer.finish()
     report.seconds = time.monotonic() - start
     return report

@@ -2,7 +2,6 @@
 
 import abc
 import contextlib
-import dataclasses
 import functools
 import importlib.util
 import json
@@ -13,27 +12,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.files import (
     PARTIAL,
     atomic_write,
     check_folder,
     check_is_file,
-    discard,
-    errors_naming,
-    remove_replaced,
     replace,
     sync_to_disk,
 )
 from keras_elmo.hdf5_write import write_hdf5
-from keras_elmo.locks import locked_output
+from keras_elmo.locks import locked
 from keras_elmo.text.reader import Record, counted
 from keras_elmo.text.tokens import token_bytes
 
 _PART_BYTES = 64 * 2**20
 _LINE_BYTES = 1024  # what a line takes besides its numbers, here and in HDF5
-_ROW_GROUP_BYTES = 16 * 2**20
-_STATE = "keras_elmo"  # the attribute for the metadata of a part
+_STATE = "keras_elmo"  # the attribute for the state of the output after a part
 
 _LOG = logging.getLogger("keras_elmo")
 
@@ -58,24 +52,20 @@ def open_writer(
         settings: JSON values that the vectors depend on, stored in the file.
         dtype, compression, resume, overwrite: As for `Embedder.embed_file`, as are the errors.
     """
+    path = os.path.abspath(path)
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
     if compression not in (None, "gzip"):
         raise ValueError(f"compression must be None or 'gzip', got {compression!r}.")
     if _suffix(path) not in _WRITERS:
-        raise ValueError(
-            f"Cannot write vectors to {os.fspath(path)!r}: the name must end in .h5, .hdf5 "
-            "or .parquet."
-        )
+        raise ValueError(f"The name must end in .h5, .hdf5 or .parquet; got {path!r}.")
     if _suffix(path) == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow")
     if resume and overwrite:
         raise ValueError("resume and overwrite exclude each other: choose one.")
     check_folder(path)
-    path = os.path.abspath(path)
     _check_is_replaceable(path)
-    is_started = os.path.exists(path) or _part_paths(_parts_folder(path))
-    if is_started and not (resume or overwrite):
+    if not (resume or overwrite) and (os.path.exists(path) or any(_stored_files(path))):
         raise FileExistsError(
             f"{path} exists or was started. Continue it with resume=True, replace it with "
             "overwrite=True, or choose another name."
@@ -93,34 +83,20 @@ def _check_is_replaceable(path):
         check_is_file(path)
     ours = re.compile(rf"(part-\d{{5,}}|joined|{re.escape(PARTIAL)}\w+){re.escape(_suffix(path))}")
     for folder in filter(os.path.lexists, folders):
-        if os.path.islink(folder) or not os.path.isdir(folder):
-            what = "is a link or a file"
-        elif foreign := [name for name in os.listdir(folder) if not ours.fullmatch(name)]:
-            what = f"holds {foreign[0]}, which keras_elmo did not write"
-        else:
-            continue
-        raise FileExistsError(
-            f"{path} cannot be written: {folder}, a folder that is replaced or removed at the end, "
-            f"{what}. Move it elsewhere, or choose another output."
-        )
+        is_folder = os.path.isdir(folder) and not os.path.islink(folder)
+        if not is_folder or not all(map(ours.fullmatch, os.listdir(folder))):
+            raise FileExistsError(
+                f"{path} cannot be written: {folder}, which is replaced or removed at the end, is "
+                "a link, a file, or holds files that keras_elmo did not write. Move it elsewhere, "
+                "or choose another output."
+            )
 
 
-@dataclasses.dataclass
-class Part:
-    """A complete file of consecutive lines of a text, with its metadata."""
-
-    path: str
-    start: int  # its first line, from 0
-    stop: int  # the line after its last
-    digest: str | None  # SHA-256 of the text up to there, `None` for an empty text
-    settings: dict  # on which the vectors depend
-
-    @property
-    def state(self) -> str:
-        """All but the path, as JSON."""
-        fields = dataclasses.asdict(self)
-        del fields["path"]
-        return json.dumps(fields)
+def stored_lines(path: str | os.PathLike) -> int:
+    """The number of lines of an output, complete or not, that `resume` would not embed again."""
+    path = os.path.abspath(path)
+    files, _ = _stored_files(path)
+    return _WRITERS[_suffix(path)].read_state(files[-1])[0] if files else 0
 
 
 class VectorWriter(abc.ABC):
@@ -139,79 +115,76 @@ class VectorWriter(abc.ABC):
         self.path = path
         self.num_lines, self.is_finished = 0, False
         self.digest: str | None = None
+        self._num_kept = 0  # lines in the parts
         self._settings = settings
         self._folder = _parts_folder(path)
-        self._parts: list[Part] = []
+        self._parts: list[str] = []
         self._rows: list[tuple[int, Record, np.ndarray]] = []  # of the next part
         self._num_bytes = 0
+        os.makedirs(self._folder, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(errors_naming(path, self._folder))
-            os.makedirs(self._folder, exist_ok=True)
             stack.callback(self._remove_empty_folder)
-            stack.enter_context(locked_output(self._folder, path))
+            busy = f"Another process is writing {path}"
+            stack.enter_context(locked(f"{self._folder}.lock", busy))
             if resume:
                 self._resume()
-            kept = [] if self.is_finished else [part.path for part in self._parts]
-            for name in os.listdir(self._folder):
-                if (part := os.path.join(self._folder, name)) not in kept:
-                    os.unlink(part)
+            self._remove_all_but([] if self.is_finished else self._parts)
             self._at_end = stack.pop_all()
 
     def _resume(self):
-        self._parts, self.is_finished = self.stored_parts(self.path)
+        self._parts, self.is_finished = _stored_files(self.path)
         if self._parts:
-            last = self._parts[-1]
-            self.num_lines, self.digest = last.stop, last.digest
-            self._check_settings(last.settings)
+            self._num_kept, self.digest, stored = self.read_state(self._parts[-1])
+            self.num_lines = self._num_kept
+            names = sorted({*stored, *self._settings})
+            changed = [name for name in names if stored.get(name) != self._settings.get(name)]
+            if changed:
+                raise ValueError(
+                    f"{self.path} was made with a different {' and a different '.join(changed)}: "
+                    "resume with the same, replace it with overwrite=True, or choose another name."
+                )
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, traceback):
         with self._at_end:
-            if error is not None:
+            if error is not None and not self.is_finished:
                 with contextlib.suppress(Exception):  # what went wrong first is raised
                     self._end_part()
-                if self._parts and not self.is_finished:
-                    kept = counted(self._parts[-1].stop, "line")
+                if self._parts:
                     message = "The vectors of the first %s are kept: resuming continues after them."
-                    _LOG.warning(message, kept)
-                raise error
+                    _LOG.warning(message, counted(self._num_kept, "line"))
 
     def _remove_empty_folder(self):
         with contextlib.suppress(OSError):
             os.rmdir(self._folder)
 
+    def _remove_all_but(self, parts):
+        """Removes the first part first: after a kill the others count for nothing."""
+        for name in sorted(os.listdir(self._folder)):
+            if (path := os.path.join(self._folder, name)) not in parts:
+                os.unlink(path)
+
     def write(self, records: Sequence[Record], vectors: Sequence[np.ndarray]) -> None:
         """Adds a block of lines with an array each, float32 `(D,)`, `(T, D)` or `(L, T, D)`."""
         for record, array in zip(records, vectors):
-            self._check_range(array)
-            array = array.astype(self._settings["dtype"], copy=False)
+            array = self._stored(array)
             self._rows.append((self.num_lines, record, array))
             self._num_bytes += array.nbytes + _LINE_BYTES
             self.num_lines += 1
-            self.digest = record.digest
         if self._num_bytes >= _PART_BYTES:
             self._end_part()
 
-    def _check_range(self, array):
-        """Raises ValueError if the next line has a number that the stored dtype cannot hold."""
+    def _stored(self, array):
+        """The array of the next line in the dtype of the file."""
         dtype = self._settings["dtype"]
-        if dtype == "float32":  # the dtype of the vectors
-            return
-        largest, most = np.abs(array).max(initial=0), np.finfo(dtype).max
-        if largest > most:
+        if dtype == "float16" and np.abs(array).max(initial=0) > np.finfo(dtype).max:
             raise ValueError(
-                f"The vectors of line {self.num_lines + 1:,} have a number of {largest:.4g}, "
-                f"beyond the range of {dtype}, {most:,.0f}. Write the file again with "
-                "dtype='float32'."
+                f"The vectors of line {self.num_lines + 1:,} have a number beyond the range of "
+                "float16, 65,504. Write the file again with dtype='float32'."
             )
-
-    def write_no_lines(self, vectors: np.ndarray) -> None:
-        """Writes a part without rows; `vectors`, as a row would have them, determine its schema."""
-        if not self._parts:
-            vectors = vectors.astype(self._settings["dtype"])
-            self._add_part([(0, Record([], None, "", 0), vectors)], stop=0, digest=None)
+        return array.astype(dtype, copy=False)
 
     def finish(self) -> None:
         """Makes the output from the parts, unless an earlier run did, and removes them."""
@@ -219,74 +192,46 @@ class VectorWriter(abc.ABC):
             self._end_part()
             _check_is_replaceable(self.path)  # also if something has appeared since
             replace(self._join(), self.path)
-        discard(self._folder)
-        remove_replaced(self.path)
+        if os.path.isdir(self._folder):
+            self._remove_all_but([])
 
     @classmethod
-    def stored_parts(cls, path: str) -> tuple[list[Part], bool]:
-        """The parts of an output that was started, or the complete output; and whether it is."""
-        if started := _part_paths(_parts_folder(path)):
-            return cls._read_chain(started), False
-        finished = cls._read_chain(_part_paths(path) or ([path] if os.path.exists(path) else []))
-        return finished, bool(finished)
-
-    @classmethod
-    def _read_chain(cls, paths):
-        """The parts in some files, checked to follow one another."""
-        parts, stop = [], 0
-        for path in paths:
-            try:
-                parts.append(Part(path, **json.loads(cls._read_state(path))))
-            except PermissionError:
-                raise
-            except (OSError, KeyError, TypeError, ValueError) as error:
-                raise ValueError(
-                    f"{path} is damaged, or was not written by this version of keras_elmo: it "
-                    "cannot be resumed. Replace it with overwrite=True, or choose another name."
-                ) from error
-            if parts[-1].start != stop:
-                raise ValueError(
-                    f"The parts of the vectors do not follow one another: {path} begins with line "
-                    f"{parts[-1].start:,} and the part before it ends before line {stop:,}. "
-                    "Restore the missing part, or start again with overwrite=True."
-                )
-            stop = parts[-1].stop
-        return parts
-
-    def _check_settings(self, stored):
-        if stored != self._settings:
-            names = {*stored, *self._settings}
-            names = [name for name in names if stored.get(name) != self._settings.get(name)]
+    def read_state(cls, path: str) -> tuple[int, str | None, dict]:
+        """What the last file of an output says: number of lines, digest, settings."""
+        try:
+            state = json.loads(cls._read_state(path))
+            return state["lines"], state["digest"], state["settings"]
+        except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{self.path} was made with a different {' and a different '.join(sorted(names))}: "
-                "resume with the same, replace it with overwrite=True, or choose another name."
-            )
+                f"{path} is damaged, or was not written by this version of keras_elmo: it cannot "
+                f"be resumed ({error}). Replace it with overwrite=True, or choose another name."
+            ) from error
 
     def _end_part(self):
         """Writes the rows that are in memory to a part."""
         rows, self._rows, self._num_bytes = self._rows, [], 0
-        if rows:  # an interrupted `write` may not have counted the last one
-            number, record, _ = rows[-1]
-            self._add_part(rows, number + 1, record.digest)
-
-    def _add_part(self, rows, stop, digest):
-        path, start = self._part_path(len(self._parts)), self._parts[-1].stop if self._parts else 0
-        part = Part(path, start, stop, digest, self._settings)
+        if not rows:
+            return
+        number, record, _ = rows[-1]  # which an interrupted `write` may not have counted
+        self.digest = record.digest
+        path = _part_path(self._folder, len(self._parts), self.path)
         with atomic_write(path) as partial:
-            self._write_part(partial, rows, part)
-        self._parts.append(part)
+            self._write_part(partial, rows, self._state(number + 1))
+        self._parts.append(path)
+        self._num_kept = number + 1
 
-    def _part_path(self, number):
-        return os.path.join(self._folder, f"part-{number:05}{_suffix(self.path)}")
+    def _state(self, num_lines):
+        state = {"lines": num_lines, "digest": self.digest, "settings": self._settings}
+        return json.dumps(state)
 
     @staticmethod
     @abc.abstractmethod
     def _read_state(path):
-        """Reads the metadata of the part in a file."""
+        """Reads the state that was written with a file."""
 
     @abc.abstractmethod
-    def _write_part(self, path, rows, part):
-        """Writes the rows `(number, record, vectors)` of a part, as many as it has, to a file."""
+    def _write_part(self, path, rows, state):
+        """Writes rows `(number, record, vectors)`, and the state after them, to a file."""
 
     @abc.abstractmethod
     def _join(self):
@@ -303,10 +248,10 @@ class Hdf5Writer(VectorWriter):
         with h5py.File(path, "r") as file:
             return file.attrs[_STATE]
 
-    def _write_part(self, path, rows, part):
+    def _write_part(self, path, rows, state):
         def write(file):
-            file.attrs[_STATE] = part.state
-            for number, record, vectors in rows[: part.stop - part.start]:
+            file.attrs[_STATE] = state
+            for number, record, vectors in rows:
                 # HDF5 cannot compress an array without elements.
                 compression = self._settings["compression"] if vectors.size else None
                 dataset = file.create_dataset(str(number), data=vectors, compression=compression)
@@ -317,7 +262,7 @@ class Hdf5Writer(VectorWriter):
 
     def _join(self):
         path = os.path.join(self._folder, f"joined{_suffix(self.path)}")
-        state = Part(path, 0, self.num_lines, self.digest, self._settings).state
+        state = self._state(self.num_lines)
         write_hdf5(path, lambda file: file.attrs.update({_STATE: state}))
         for part in self._parts:
             # Opened for each part: HDF5's memory for an open file grows with the datasets in it.
@@ -326,19 +271,18 @@ class Hdf5Writer(VectorWriter):
         return path
 
 
-def _copy_part(part, target):
+def _copy_part(path, target):
     """Copies the datasets of a part to an open hdf5 file."""
     import h5py
 
-    with h5py.File(part.path, "r") as source:
-        for number in range(part.start, part.stop):
-            name = str(number).encode()
+    with h5py.File(path, "r") as source:
+        for name in map(str.encode, source):
             # Three times as fast as `source.copy`; compressed data are copied unchanged.
             h5py.h5o.copy(source.id, name, target.id, name)
 
 
 class ParquetWriter(VectorWriter):
-    """Writes a folder of Parquet files, which are the parts."""
+    """Writes a folder of Parquet files, which are the parts; without any for a text of no lines."""
 
     @staticmethod
     def _read_state(path):
@@ -346,15 +290,11 @@ class ParquetWriter(VectorWriter):
 
         return (parquet.read_metadata(path).metadata or {})[_STATE.encode()]
 
-    def _write_part(self, path, rows, part):
+    def _write_part(self, path, rows, state):
         import pyarrow.parquet as parquet
 
-        schema = _table(rows[:1]).schema
-        compression = self._settings["compression"] or "none"
-        with parquet.ParquetWriter(path, schema, compression=compression) as file:
-            for group in in_blocks(rows, lambda row: row[-1].nbytes, _ROW_GROUP_BYTES):
-                file.write_table(_table(group).slice(0, part.stop - part.start))
-            file.add_key_value_metadata({_STATE: part.state})
+        table = _table(rows).replace_schema_metadata({_STATE: state})
+        parquet.write_table(table, path, compression=self._settings["compression"] or "none")
 
     def _join(self):
         return self._folder
@@ -404,10 +344,26 @@ def _parts_folder(path):
     return os.path.join(folder, f".{name}.parts")
 
 
-def _part_paths(folder):
-    """The parts in a folder, in order; none if it does not exist."""
-    if not os.path.isdir(folder):
-        return []
-    names = (name for name in os.listdir(folder) if name.startswith("part-"))
-    # By length first: the hundred thousandth has a digit more.
-    return [os.path.join(folder, name) for _, name in sorted((len(name), name) for name in names)]
+def _part_path(folder, number, output):
+    return os.path.join(folder, f"part-{number:05}{_suffix(output)}")
+
+
+def _part_paths(folder, output):
+    """The parts in a folder, in order; none without the first, which is removed first."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    num_parts = sum(name.startswith("part-") for name in names)
+    paths = [_part_path(folder, number, output) for number in range(num_parts)]
+    missing = [path for path in paths if not os.path.lexists(path)]
+    if missing and missing[0] != paths[0]:
+        raise ValueError(
+            f"{missing[0]} is missing. Restore it, or start again with overwrite=True."
+        )
+    return [] if missing else paths
+
+
+def _stored_files(path):
+    """The files of an output, and whether it is complete."""
+    if parts := _part_paths(_parts_folder(path), path):
+        return parts, False
+    files = [path] if os.path.isfile(path) else _part_paths(path, path)
+    return files, bool(files)

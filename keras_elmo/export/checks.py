@@ -28,34 +28,29 @@ def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
     """The outputs of a served model, by the names of the TF-Hub ELMo module.
 
     Args:
-        layer: An `ElmoLayer` that mixes.
+        layer: An `ElmoLayer`.
         inputs: As for a call of the layer.
 
     Returns:
         A dict of floats, 0 at masked positions: `word_emb` `(B, T, P)`, the token vectors;
-        `lstm_outputs1` to `lstm_outputsL` and `elmo`, the layer's first mix, `(B, T, 2 * P)`; and
-        `default` `(B, 2 * P)`, the mean of `elmo` over the words, 0 for an empty sentence.
+        `lstm_outputs1` to `lstm_outputsL` `(B, T, 2 * P)`; and of a layer that mixes, `elmo`, its
+        first mix, `(B, T, 2 * P)`, and `default` `(B, 2 * P)`, the mean of `elmo` over the words, 0
+        for an empty sentence.
 
     Reference: https://www.tensorflow.org/hub/modules/google/elmo/1, "Outputs".
     """
     layers, mask = layer.every_layer(inputs)
-    # The sum over a long sentence needs float32.
-    elmo = ops.cast(layer.mixes[0](layers, mask=mask), "float32")
-    num_words = ops.sum(ops.cast(mask, "float32"), axis=1, keepdims=True)
-    outputs = {
-        **_named_layers(layer.config, layers),
-        "elmo": elmo,
-        "default": ops.sum(elmo, axis=1) / ops.maximum(num_words, 1),
-    }
+    # The lowest layer is the token vector once for each direction; one of them is enough.
+    outputs = {"word_emb": layers[:, 0, :, : layer.config.projection_dim]}
+    for i in range(1, layer.config.num_layers + 1):
+        outputs[f"lstm_outputs{i}"] = layers[:, i]
+    if layer.mixes:
+        # The sum over a long sentence needs float32.
+        elmo = ops.cast(layer.mixes[0](layers, mask=mask), "float32")
+        num_words = ops.sum(ops.cast(mask, "float32"), axis=1, keepdims=True)
+        outputs["elmo"] = elmo
+        outputs["default"] = ops.sum(elmo, axis=1) / ops.maximum(num_words, 1)
     return {name: ops.cast(x, "float32") for name, x in outputs.items()}
-
-
-def _named_layers(config, layers):
-    return {
-        # The lowest layer is the token vector once for each direction; one of them is enough.
-        "word_emb": layers[:, 0, :, : config.projection_dim],
-        **{f"lstm_outputs{i}": layers[:, i] for i in range(1, config.num_layers + 1)},
-    }
 
 
 def check_layer(layer: ElmoLayer) -> None:
@@ -91,31 +86,20 @@ def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
     return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
 
 
-def unmixed_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:
-    """The `layer_outputs` that do not depend on a mix."""
-    layers, _ = layer.every_layer(sentence_ids(layer))
-    named = _named_layers(layer.config, layers)
-    return {name: ops.convert_to_numpy(ops.cast(x, "float32")) for name, x in named.items()}
-
-
-def tolerance(layer: ElmoLayer) -> float:
-    """The largest difference that an export of this layer may have from it."""
-    is_whole = layer.bilm_dtype_policy.compute_dtype in ("float32", "float64")
-    return TOLERANCE if is_whole else HALF_PRECISION_TOLERANCE
-
-
 def verified(
-    expected: dict[str, np.ndarray],
-    found: Sequence[dict[str, np.ndarray]],
-    tolerance: float = TOLERANCE,
+    layer: ElmoLayer, found: Sequence[dict[str, np.ndarray]], tolerance: float | None = None
 ) -> dict[str, float]:
     """The largest difference of each output from the layer's, over all of `found`.
 
-    Raises ValueError if one is larger than `tolerance`.
+    Raises ValueError if one is larger than `tolerance`, by default that of the layer's dtype.
     """
+    if tolerance is None:
+        is_whole = layer.bilm_dtype_policy.compute_dtype in ("float32", "float64")
+        tolerance = TOLERANCE if is_whole else HALF_PRECISION_TOLERANCE
     differences = {
-        name: float(np.max([_difference(outputs[name], array) for outputs in found]))
-        for name, array in expected.items()
+        name: float(np.max([_difference(outputs[name], expected) for outputs in found]))
+        for name, expected in layer_outputs(layer).items()
+        if name in found[0]
     }
     wrong = [f"{name} by {x:.1e}" for name, x in differences.items() if not x <= tolerance]
     if wrong:

@@ -11,10 +11,10 @@ from keras_elmo.export.checks import (
     HALF_PRECISION_TOLERANCE,
     TOLERANCE,
     check_layer,
-    unmixed_outputs,
+    layer_outputs,
     verified,
 )
-from keras_elmo.files import atomic_folder, atomic_write, check_free
+from keras_elmo.files import PARTIAL, atomic_folder, atomic_write, check_free
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.hdf5 import write_model
 from keras_elmo.pretrained.locate import ModelSource
@@ -58,26 +58,23 @@ def convert(
     layer = model if isinstance(model, ElmoLayer) else ElmoLayer(model)
     check_layer(layer)
     with _written(layer, output, dtype, overwrite) as partial:
-        found = unmixed_outputs(ElmoLayer(partial, dtype=layer.bilm_dtype_policy))
-        return verified(unmixed_outputs(layer), [found], _TOLERANCES[dtype])
+        written = ElmoLayer(partial, output="layers", dtype=layer.bilm_dtype_policy)
+        return verified(layer, [layer_outputs(written)], _TOLERANCES[dtype])
 
 
 @contextlib.contextmanager
 def _written(layer, output, dtype, overwrite) -> Iterator[str]:
     """Yields a temporary path, which is renamed to `output` if the block succeeds."""
-    if Path(output).suffix.lower() != ".zip":
-        with atomic_folder(output, overwrite) as partial:
-            write_model(partial, layer.backbone, lexicon=layer.lexicon, dtype=dtype)
-            yield partial
-        return
-    around = Path(output).absolute().parent
+    is_archive = Path(output).suffix.lower() == ".zip"
     with (
-        atomic_write(output) as partial,
-        tempfile.TemporaryDirectory(prefix=".partial-", dir=around) as folder,
+        atomic_write(output) if is_archive else atomic_folder(output, overwrite) as partial,
+        tempfile.TemporaryDirectory(prefix=PARTIAL, dir=Path(partial).parent) as aside,
     ):
+        folder = aside if is_archive else partial
         write_model(folder, layer.backbone, lexicon=layer.lexicon, dtype=dtype)
-        with zipfile.ZipFile(partial, "w") as archive:
-            for path in sorted(Path(folder).iterdir()):
-                archive.write(path, path.name)
+        if is_archive:
+            with zipfile.ZipFile(partial, "w") as archive:
+                for path in sorted(Path(folder).iterdir()):
+                    archive.write(path, path.name)
         yield partial
         check_free(output, overwrite)  # another process may have made it

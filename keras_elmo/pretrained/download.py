@@ -135,7 +135,7 @@ def _transfer(address, path, _):
         with progress_bar("downloading", expected or None, unit="bytes") as bar:
             while block := response.read1(1 << 18):
                 file.write(block)
-                bar.advance(len(block))
+                bar.update(len(block))
                 num_bytes += len(block)
                 seconds = time.monotonic() - start
                 if seconds > SLOW_SECONDS and num_bytes < _LEAST_RATE * seconds:

@@ -315,7 +315,7 @@ def _blocks(path, max_sentences, bar):
         while block := list(_megabytes(lines)):
             yield block
             if raw.seekable():
-                bar.advance(raw.tell() - position)
+                bar.update(raw.tell() - position)
                 position = raw.tell()
 
 

@@ -15,7 +15,7 @@ import keras
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
-from keras_elmo.locks import locked_folder
+from keras_elmo.locks import locked
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
@@ -116,7 +116,7 @@ def train(
         folder.mkdir(parents=True, exist_ok=True)
         if not is_first_process():
             return _train(folder, settings, config, shard, callbacks, show_progress)
-        with locked_folder(folder, "Another training"):
+        with locked(folder / ".lock", f"Another training is running in {folder}"):
             return _train(folder, settings, config, shard, callbacks, show_progress)
 
 
@@ -193,7 +193,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
             files = settings.held_out
-            scores = perplexity(model, files, vocabulary, on_sentence=lambda _: bar.advance())
+            scores = perplexity(model, files, vocabulary, on_sentence=lambda _: bar.update())
     return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
 
 
@@ -404,9 +404,10 @@ class _Report(keras.callbacks.Callback):
         self._done = batch + 1
         if self._checkpoint.step + self._done >= self._num_steps:
             self.model.stop_training = True  # the last epoch may be shorter
-        if self._bar.is_shown:
+        if not self._bar.disable:
             text = f"perplexity {logs['perplexity']:.1f}, {self._speed():,.0f} tokens/s"
-            self._bar.update(self._checkpoint.step + self._done, text)
+            self._bar.set_postfix_str(text, refresh=False)
+            self._bar.update(self._checkpoint.step + self._done - self._bar.n)
 
     def on_test_begin(self, logs=None):
         self._epoch_speed = self._speed()

@@ -24,7 +24,7 @@ def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
         patched.setattr("keras_elmo.export.convert._TOLERANCES", {"float32": -1.0})
         with pytest.raises(ValueError, match=r"nothing was written: word_emb by 0\.0e\+00, lstm"):
             convert(elmo, tmp_path / "a" / "b")
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path / "a") == []
     monkeypatch.setattr(checks, "_difference", lambda *_: np.nan)
     with pytest.raises(ValueError, match="word_emb by nan"):
         convert(elmo, tmp_path / "a" / "b")

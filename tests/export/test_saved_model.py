@@ -113,6 +113,7 @@ def test_padding_at_the_end_is_not_read_and_lengths_must_fit(saved_model, elmo):
         signature(tokens=tokens, sequence_len=tf.constant([4]))
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_a_layer_in_half_precision(tmp_path):
     differences = export_saved_model(ElmoLayer(TINY, dtype="mixed_bfloat16"), tmp_path / "1")
