@@ -14,9 +14,10 @@ import tensorflow as tf
 from keras import layers
 from seqeval.metrics import f1_score
 
-from features import WordTable, read_glove, read_lines
+from features import WordTable, read_glove
 from keras_elmo import ElmoLayer
 from keras_elmo.text.tokens import split_tokens
+from reading import read_lines
 
 
 def read_column_file(path):
