@@ -13,10 +13,7 @@ Files are in the format of CoNLL-2012, which LitBank also uses. README.md in thi
 where to get them. If the training text has chains of a single mention, as LitBank does, the
 model learns to find these too.
 
-The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
-results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the chains
-found in the test file as JSON lines, a picture of the scores, and the best model of each feature
-set. The score is the mean of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
+The score is the mean of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
 """
 
 from pathlib import Path
@@ -227,9 +224,9 @@ class Experiment(harness.Experiment):
 
     def __init__(self, settings):
         data = {part: read_documents(getattr(settings, part)) for part in ("dev", "test")}
-        data["train"] = read_documents(settings.train, settings.max_sentences)
+        data["train"] = read_documents(settings.train, max_sentences=20)
         options = {"singletons": data["train"].singletons, "kept": settings.kept}
-        super().__init__(settings, data, num_antecedents=settings.num_antecedents, **options)
+        super().__init__(settings, data, **options)
 
     def score(self, data, predicted):
         """The mean of the F1 of MUC, B3 and CEAF, and each of them."""
@@ -258,21 +255,9 @@ def run(settings):
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "the sentences of a text"}
-    parser = harness.make_parser("coref", __doc__, "chains", **options)
-    parser.set_defaults(learning_rate=0.002)
-    parser.add_argument("--kept", type=float, default=0.25, help="mentions to keep per word")
-    parser.add_argument(
-        "--num-antecedents",
-        type=harness.positive,
-        default=50,
-        help="mentions to look for an antecedent among",
-    )
-    parser.add_argument(
-        "--max-sentences",
-        type=harness.positive,
-        default=20,
-        help="training documents are cut into pieces of this many sentences",
-    )
+    defaults = {"output": "coref_output", "learning_rate": 0.002}
+    parser = harness.make_parser(__doc__, "chains", defaults, **options)
+    parser.add_argument("--kept", type=float, default=0.25, help="mentions per word")
     return harness.parse(parser, arguments)
 
 

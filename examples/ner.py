@@ -9,11 +9,6 @@ bidirectional LSTMs read it and a CRF chooses the tags. Files are in the columns
 WNUT-17 or Universal NER (file names in .iob2), in any of the schemes IOB1, BIO and IOBES. README.md
 in this folder says where to get them.
 
-The first run computes ELMo's vectors and caches them in `--cache`; later runs start training at
-once. The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the
-same for each run, the predictions on the test file, and the best model of each feature set in one
-file.
-
 With the bundled model, expect an F1 of about 38 on WNUT-17 (with only GloVe 32), 79 on Universal
 NER's English EWT (77) and 68 on LitBank's entities (61). A run takes about 3, 10 and 15 minutes,
 respectively, on one CPU core.
@@ -26,6 +21,7 @@ import keras
 import numpy as np
 from keras import ops
 from seqeval.metrics import f1_score
+from seqeval.metrics.sequence_labeling import get_entities
 
 import harness
 from bilstm import BiLSTM
@@ -73,18 +69,7 @@ def read_sentences(path):
 
 def entities(tags):
     """Entities `(kind, start, end)` of tags in IOB1, BIO or IOBES, read as conlleval does."""
-    found, kind, start = [], None, None
-    for i, tag in enumerate([*tags, "O"]):
-        prefix, _, new_kind = tag.partition("-")
-        if start is not None and (prefix not in "IE" or new_kind != kind):
-            found.append((kind, start, i))
-            start = None
-        if start is None and prefix != "O":
-            kind, start = new_kind, i
-        if prefix in "ES":
-            found.append((kind, start, i + 1))
-            start = None
-    return found
+    return [(kind, first, last + 1) for kind, first, last in get_entities(list(tags))]
 
 
 def to_bio(found, num_tokens):
@@ -203,7 +188,8 @@ def run(settings):
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to tag"}
-    parser = harness.make_parser("ner", __doc__, "tag", **options)
+    defaults = {"output": "ner_output"}
+    parser = harness.make_parser(__doc__, "tag", defaults, **options)
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
     return harness.parse(parser, arguments)
 

@@ -12,10 +12,7 @@ first GRU, each with its own mix. Unlike theirs it has no character CNN, and it 
 same numbers at all words.
 
 Files are in the format of SQuAD 1.1. Its test set is not public: report results on the development
-set. The scores are F1 and exact match by the rules of the official script. The output folder
-gets results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the best
-model of each feature set, and for each run the predictions in the official format, JSON of
-`{id: answer}`.
+set. The scores are F1 and exact match by the rules of the official script.
 
 `tiny_squad.json` in this folder shows that the program learns (a few minutes, F1 100 on the
 training text): pass it as `--train`, `--dev` and `--test`. Training on SQuAD itself needs a GPU.
@@ -271,8 +268,8 @@ def run(settings):
 
 def parse(arguments=None):
     options = {"nargs": 2, "metavar": ("CONTEXT", "QUESTION"), "help": "a question"}
-    parser = harness.make_parser("squad", __doc__, "answer", **options)
-    parser.set_defaults(units=90)
+    defaults = {"output": "squad_output", "units": 90}
+    parser = harness.make_parser(__doc__, "answer", defaults, **options)
     return harness.parse(parser, arguments)
 
 

@@ -15,11 +15,8 @@ Files are in the format of CoNLL-2012, or have columns of index (from 0), token,
 tags, one column of tags per predicate, with an empty line after each sentence. README.md in this
 folder says where to get them.
 
-The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
-results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the
-predictions on the test file as JSON lines, a picture of the scores of the roles, and the best model
-of each feature set. The score is the F1 of labeled spans; predicates (V) do not count, and a
-continuation (C-ARG1) is a span of its own.
+The score is the F1 of labeled spans; predicates (V) do not count, and a continuation (C-ARG1) is a
+span of its own.
 """
 
 import json
@@ -224,8 +221,8 @@ def run(settings):
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to label"}
-    parser = harness.make_parser("srl", __doc__, "label", **options)
-    parser.set_defaults(batch_size=64)
+    defaults = {"output": "srl_output", "batch_size": 64}
+    parser = harness.make_parser(__doc__, "label", defaults, **options)
     parser.add_argument("--num-layers", type=harness.positive, default=4, help="number of LSTMs")
     return harness.parse(parser, arguments)
 

@@ -10,10 +10,6 @@ poolings of its outputs go through maxout layers. ELMo is added to the input, to
 output, or to both, each with its own mix. Files are the trees of the Stanford Sentiment
 Treebank, with its own splits. README.md in this folder says where to get them.
 
-The first run computes ELMo's vectors and caches them in `--cache`; later runs start training at
-once. The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the
-same for each run, a picture of the confusion matrix and the best model of each feature set.
-
 With the bundled model, expect an accuracy of 47 (with only GloVe 42). A run takes about 8
 minutes on one CPU core.
 """
@@ -146,20 +142,12 @@ class BiattentiveClassifier(TaskModel):
 # 3. The experiment: one run with one seed.
 
 
-class Experiment(harness.Experiment):
+class Experiment(harness.Classification):
     model = BiattentiveClassifier
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def __init__(self, settings):
         data = harness.read_parts(settings, read_trees)
         super().__init__(settings, data, placement=settings.placement)
-
-    def score(self, data, predicted):
-        return harness.accuracy(data.answers, predicted), {}
-
-    def write(self, path, data, predicted):
-        rows = zip(data.answers, predicted, map(" ".join, data.sentences))
-        harness.write_csv(f"{path}.csv", ("true", "predicted", "text"), rows)
 
 
 def run(settings):
@@ -174,7 +162,8 @@ def run(settings):
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to classify"}
-    parser = harness.make_parser("sst5", __doc__, "classify", **options)
+    defaults = {"output": "sst5_output"}
+    parser = harness.make_parser(__doc__, "classify", defaults, **options)
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
     return harness.parse(parser, arguments)
 

@@ -37,8 +37,8 @@ def test_a_step_trains_every_weight(task):
     assert harness.train(model, batches, lambda: 50.0, settings, experiment.loss) == (50.0, 1)
     for variable, old in zip(model.trainable_variables, before):
         assert np.isfinite(to_numpy(variable)).all()
-        has_effect = WITHOUT_EFFECT.get(task, "none") not in variable.path
-        assert (to_numpy(variable) != old).any() == has_effect, variable.path
+        may_stay = WITHOUT_EFFECT.get(task, "none") in variable.path
+        assert (to_numpy(variable) != old).any() or may_stay, variable.path
 
 
 @pytest.mark.slow  # most of all on JAX, which compiles each shape
