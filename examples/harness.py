@@ -53,7 +53,7 @@ OPTIONS = {
     "patience": {**COUNT, "default": 5, "help": f"{WITHOUT_RISE} stop after"},
     "halve-after": {**COUNT, "default": 2, "help": f"{WITHOUT_RISE} halve the learning rate after"},
     "batch-size": {**COUNT, "default": 32, "help": "items in a batch"},
-    "learning-rate": {"type": float, "default": 0.003},
+    "learning-rate": {"type": float, "default": 0.003, "help": "of Adam, at first"},
     "units": {**COUNT, "default": 100, "help": "size of each LSTM or GRU"},
     "output": {"help": "folder for tables and models"},
     "model": {"help": "a saved model to use"},
