@@ -49,8 +49,8 @@ def read_pairs(path):
         *pair, label = pair_of(json.loads(line))
         return sentences_of(pair), None if label == "-" else CLASSES.index(label)
 
-    expected = 'pairs such as {"premise": "A dog runs .", "hypothesis": "It moves .", "label": '
-    found = parse_lines(path, parse, expected + '"entailment"}, or those of SNLI')
+    expected = 'pairs in the form of SNLI, or with "premise", "hypothesis" and "label"'
+    found = parse_lines(path, parse, expected)
     found = [(pair, label) for pair, label in found if label is not None]
     sentences = [sentence for pair, _ in found for sentence in pair]
     items = np.arange(len(sentences)).reshape(-1, 2)

@@ -14,7 +14,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.format import write_array_header_1_0
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
 from keras_elmo.files import atomic_write
@@ -164,13 +163,13 @@ class CachedLayers:
 
     def _compute(self, sentences, embedder):
         config = embedder.config
-        shape = (self._ends[-1], config.num_layers + 1, config.output_dim)
-        header = {"descr": "<f2", "fortran_order": False, "shape": tuple(map(int, shape))}
+        shape = (int(self._ends[-1]), config.num_layers + 1, config.output_dim)
         arrays = embedder.stream(sentences, output="layers", num_sentences=len(sentences))
-        with atomic_write(self.path) as partial, open(partial, "wb") as file:
-            write_array_header_1_0(file, header)
-            for array in arrays:
-                file.write(array.transpose(1, 0, 2).astype("<f2").tobytes())
+        with atomic_write(self.path) as partial:
+            tokens = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
+            for start, array in zip(self._ends, arrays):
+                tokens[start : start + array.shape[1]] = array.transpose(1, 0, 2)
+            tokens.flush()
 
 
 def _key(sentences, model):

@@ -66,7 +66,7 @@ def make_parser(description, use, defaults, **options):
     Args:
         description: The program's docstring.
         use: The option that passes texts to a saved model.
-        defaults: Those of this program, a dict.
+        defaults: The program's own defaults, a dict.
         **options: Arguments of `use`.
     """
     kind = argparse.ArgumentDefaultsHelpFormatter
@@ -97,17 +97,20 @@ def main(settings, run, show):
 
 
 class Experiment:
-    """Trains and tests a model with a feature set and a seed. Each task has its own subclass.
+    """Trains and tests a model with a feature set and a seed.
+
+    Each task has a subclass with the class of its `model` and two methods: `score(data, predicted)`
+    returns the score of predictions in percent and a dict of further scores, and
+    `write(path, data, predicted)` writes the predictions into a file, whose ending it adds to the
+    path.
 
     Args:
         settings: The options of the command line.
         data: `{"train": Data, "dev": Data, "test": Data}`.
-        labels: What to train with, for `SentenceBatches`; by default the answers.
+        labels: Passed to `SentenceBatches`; by default the answers.
         **options: Arguments of the model.
     """
 
-    model = None
-    """The class of the model."""
     loss = None
     """A Keras loss, where the model has none of its own."""
 
@@ -117,14 +120,6 @@ class Experiment:
         self.labels = data["train"].answers if labels is None else labels
         self.options = options
         self.prepare = functools.cache(lambda features: prepare(features, settings, data))
-
-    def score(self, data, predicted):
-        """The score of predictions for `Data`, in percent, and a dict of further scores."""
-        raise NotImplementedError
-
-    def write(self, path, data, predicted):
-        """Writes predictions into a file, whose ending is to be added to the path."""
-        raise NotImplementedError
 
     def __call__(self, features, seed):
         """Returns a run's scores, a dict, and its model."""

@@ -53,7 +53,7 @@ def read_sentences(path):
     def parse(rows):
         if is_universal:
             tokens, tags = zip(*((token, tag) for _, token, tag, *_ in rows))
-            # These are no names, and its tools drop them, too.
+            # These are not names; the tools of Universal NER drop them, too.
             tags = ["O" if tag.endswith(("-O", "-OTH")) else tag for tag in tags]
         else:
             tokens, tags = zip(*((token, tag) for token, *_, tag in rows))

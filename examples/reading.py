@@ -22,7 +22,7 @@ class Data:
 
     Args:
         sentences: Lists of tokens.
-        answers: What is to be found in each item.
+        answers: The right answer of each item.
         items: int `(N, k)`: the sentences of each item; by default each sentence is an item.
     """
 
@@ -61,11 +61,11 @@ def parse_tables(path, parse, expected, comment="#"):
         path: The file, plain, .gz or .xz.
         parse: Function of a sentence's rows. These are lists of columns, separated by tabs or, in
             lines without tabs, by white space.
-        expected: What the file should have, for errors.
+        expected: The expected format, for errors.
         comment: The beginning of the lines to ignore, or `None`.
 
     Returns:
-        The list of what `parse` returns.
+        The parsed sentences, a list.
 
     Raises:
         ValueError: if a sentence cannot be parsed, or the file has none.

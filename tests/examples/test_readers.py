@@ -233,7 +233,7 @@ CHAIN = conll([[("Ann slept", "(1) -")]])
             "a.jsonl",
             PAIR,
             ["no JSON", "[1]", "{}", PAIR.replace("neutral", "no"), PAIR.replace("A", "")],
-            "line 2: expected pairs such as",
+            "line 2: expected pairs in the form of SNLI",
         ),
         *bad(
             read_propositions,
