@@ -111,7 +111,8 @@ class TaskModel(keras.Model):
         """Builds the layers by reading a word."""
         if not self.built:
             self.built = True
-            self.call(self.example(np.ones((1, 8), "int32")))
+            example = self.example(np.ones((1, 8), "int32"))
+            self.call(keras.tree.map_structure(keras.ops.convert_to_tensor, example))
 
     def example(self, words):
         """Inputs of the model, by the numbers of words `(B, T)`."""

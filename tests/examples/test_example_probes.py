@@ -105,15 +105,8 @@ def test_the_nearest_sense_is_chosen():
 
 
 def test_neighbors():
-    command = [
-        "neighbors",
-        "--text",
-        "text.txt",
-        "--sentences",
-        "They play well .",
-        "--count",
-        "1",
-    ]
+    sentence = "They play well ."
+    command = ["neighbors", "--text", "text.txt", "--sentences", sentence, "--count", "1"]
     options = ["--glove", "glove.txt", "--elmo", str(ELMO)]
     rows = probes.run(probes.parse([*command, *options]))
     assert [row["layer"] for row in rows] == ["GloVe", "LSTM 1", "LSTM 2"]

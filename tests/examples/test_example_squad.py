@@ -34,28 +34,10 @@ def test_answers_are_spans_of_tokens(tmp_path):
 
 def test_tokens():
     tokens, places = squad.tokenize("He didn't pay $1,234.50, did\nhe? It's \u00e9t\u00e9.")
-    assert tokens == [
-        "He",
-        "did",
-        "n't",
-        "pay",
-        "$",
-        "1,234.50",
-        ",",
-        "did",
-        "he",
-        "?",
-        "It",
-        "'s",
-        "été",
-        ".",
-    ]
+    assert "|".join(tokens) == "He|did|n't|pay|$|1,234.50|,|did|he|?|It|'s|été|."
     assert places[:3] == [(0, 2), (3, 6), (6, 9)]
     tokens, _ = squad.tokenize("the 1990s, 20th-century 'Big Ben' and O'Brien's 3D")
-    assert tokens == [
-        *("the", "1990s", ",", "20th", "-", "century", "'", "Big", "Ben", "'", "and"),
-        *("O", "'", "Brien", "'s", "3D"),
-    ]
+    assert "|".join(tokens) == "the|1990s|,|20th|-|century|'|Big|Ben|'|and|O|'|Brien|'s|3D"
 
 
 @pytest.mark.parametrize(

@@ -27,20 +27,9 @@ ROLES = "".join(
     f"{i}\t{token}\t{sense}\t{tag}\n"
     for i, (token, sense, tag) in enumerate(zip(TOKENS, ("do.02", "-", "-"), ("B-V", "O", "O")))
 )
-SQUAD = {
-    "paragraphs": [
-        {
-            "context": "Ann was born in Paris .",
-            "qas": [
-                {
-                    "id": "a",
-                    "question": "Where ?",
-                    "answers": [{"text": "Paris", "answer_start": 16}],
-                }
-            ],
-        }
-    ]
-}
+ANSWER = {"text": "Paris", "answer_start": 16}
+QUESTION = {"id": "a", "question": "Where ?", "answers": [ANSWER]}
+SQUAD = {"paragraphs": [{"context": "Ann was born in Paris .", "qas": [QUESTION]}]}
 INDEX = "dog%1:05:00:: 02084071 1 42\nice\u00a0cream%1:13:00:: 1 1 0\n"
 
 
@@ -94,23 +83,11 @@ READERS = {
         f"#begin document (nw/a); part 000\n{CONLL_2012}\n{CONLL_2012}\n#end document\n",
         ([TOKENS] * 2, [[{(0, 0), (2, 2), (3, 3), (5, 5)}]]),
     ),
-    "chains without a first line": (
-        read_with(read_documents),
-        "a.conll",
-        CONLL_2012,
-        ([TOKENS], [[{(0, 0), (2, 2)}]]),
-    ),
     "treebank": (
         read_with(probes.read_conllu),
         "a.conllu",
         f"# sent_id = 1\n{CONLLU}\n{CONLLU}\n",
         ([TOKENS] * 2, [["CD"] * 3] * 2),
-    ),
-    "treebank without a comment": (
-        read_with(probes.read_conllu),
-        "a.conllu",
-        f"{CONLLU}\n",
-        ([TOKENS], [["CD"] * 3]),
     ),
     "text": (probes.read_text, "a.txt", f"{SPACED}\n{SPACED} .\n", [TOKENS, [*TOKENS, "."]]),
     "senses of words": (
