@@ -264,9 +264,11 @@ def parse(arguments=None):
 def show(model, sentences):
     """Prints the chains of a text that have more than one mention, a line each."""
     words = sentences_of(sentences)
-    for chain in model.chains(words):
-        if len(chain) > 1:
-            print(" = ".join(f"{' '.join(words[i][a : b + 1])} ({i + 1})" for i, a, b in chain))
+    chains = [chain for chain in model.chains(words) if len(chain) > 1]
+    for chain in chains:
+        print(" = ".join(f"{' '.join(words[i][a : b + 1])} ({i + 1})" for i, a, b in chain))
+    if not chains:
+        print("no chain")
 
 
 if __name__ == "__main__":

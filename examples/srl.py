@@ -229,8 +229,7 @@ def parse(arguments=None):
 
 def show(model, sentences):
     """Prints sentences, once for each predicate, with the arguments in brackets."""
-    for words, tags in model.label(sentences):
-        print(bracketed(words, tags))
+    print("\n".join(bracketed(*found) for found in model.label(sentences)) or "no predicate")
 
 
 def bracketed(words, tags):

@@ -27,7 +27,7 @@ WITHOUT_EFFECT = {"squad": "similarity_1/first", "sst5": "biattentive_classifier
 
 @pytest.mark.parametrize("task", TEXTS)
 def test_a_step_trains_every_weight(task):
-    experiment = experiment_of(task)
+    experiment = experiment_of(task, *(("--kept", "2") if task == "coref" else ()))
     features = "none" if task == "ner" else "glove+elmo"
     rows = [0, 1] if task == "coref" else [0, 1, 2, 3]
     inputs, model = experiment.make_model(features, rows=rows)
@@ -112,7 +112,8 @@ FILES = {
 @pytest.mark.parametrize("task", TEXTS)
 def test_learns_its_text_by_heart(task, monkeypatch):
     """From the text to a saved model that another process uses."""
-    monkeypatch.setattr(harness, "LEAST_STEPS", 20 if task in ("srl", "coref") else 5)
+    # The first epoch of `srl` that knows all roles is kept, and has to know the predicates, too.
+    monkeypatch.setattr(harness, "LEAST_STEPS", {"srl": 100, "coref": 20}.get(task, 5))
     program = importlib.import_module(task)
     settings = settings_of(task, *SLOWLY, *LEARNING[task])
     (row,) = summary = program.run(settings)
