@@ -86,7 +86,8 @@ TEXTS = {
 def settings_of(task, *options):
     """Options of a task, which trains on a tiny text in the current folder."""
     Path("text").write_text(TEXTS[task], encoding="utf-8")
-    write_glove(Path("glove.txt"), ["the", "paris", "ann", "Bob", "is", "bad", "dog", "who"])
+    words = "the paris ann Bob is bad dog who cat sat saw bark"
+    write_glove(Path("glove.txt"), words.split())
     files = [x for part in ("train", "dev", "test") for x in (f"--{part}", "text")]
     model = ("--glove", "glove.txt", "--elmo", str(ELMO), "--units", "8", "--epochs", "1")
     return importlib.import_module(task).parse([*files, *model, "--output", "out", *options])
