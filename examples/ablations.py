@@ -20,13 +20,9 @@ import importlib
 import json
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 
-from harness import identity, markdown, write_table
-
-matplotlib.use("agg")  # pictures go to files
-from matplotlib import pyplot
+from harness import draw_scores, draw_shares, markdown, options_of, read_runs, write_table
 
 ELMO = ("--features", "glove+elmo")
 GLOVE = ("--features", "glove")
@@ -71,84 +67,49 @@ def run_row(task, options, arguments, output):
     """Runs the program with the options of a row, except for runs that are finished already.
 
     Returns:
-        The row of its table.
+        The row of its table, and the test scores of the runs.
     """
     print(f"{task}.py {' '.join(options)}", flush=True)
     program = importlib.import_module(task)
     settings = program.parse([*arguments, *options])
-    key = hashlib.sha256(json.dumps(identity(settings), sort_keys=True).encode()).hexdigest()[:8]
+    key = hashlib.sha256(json.dumps(options_of(settings), sort_keys=True).encode()).hexdigest()[:8]
     name = "_".join(option.strip("-") for option in options)
     settings.output = str(output / "runs" / f"{task}-{name}-{key}")
     (row,) = program.run(settings)
-    return row
+    tests = [run["test"] for run in read_runs(settings.output) if run["seed"] <= settings.seeds]
+    return row, tests
 
 
 def run_table(table, task, arguments, output):
-    """Runs the rows of an ablation; returns them as a list of dicts, the paper's figures last."""
-    rows = []
+    """Runs the rows of an ablation, and writes its table and pictures into a folder.
+
+    Returns:
+        The rows, a list of dicts, the paper's figures last.
+    """
+    rows, tests = [], {}
     for setting, options, paper in TABLES[table]:
-        result = dict(run_row(task, options, tuple(arguments), output))
-        del result["features"]
+        row, tests[setting] = run_row(task, options, tuple(arguments), output)
+        result = {name: value for name, value in row.items() if name != "features"}
         figures = {f"paper, {name}": figure for name, figure in zip(PAPER_TASKS, paper)}
         rows.append({"setting": setting, **result, **figures, "options": " ".join(options)})
+    write_table(output / f"{task}-{table}", rows)
+    print(markdown(rows), flush=True)
+    draw_scores({"test": tests}, f"{task}: {table}", output / f"{task}-{table}.png")
+    mixes = {
+        f"{row['setting']}, {place}": row[f"{place} weights"]
+        for row in rows
+        for place in ("input", "output")
+        if row.get(f"{place} weights") and len(row[f"{place} weights"]) > 1
+    }
+    layers = ["tokens", *(f"LSTM {i}" for i in range(1, len(next(iter(mixes.values())))))]
+    path = output / f"{task}-{table}-weights.png"
+    draw_shares(np.array([*mixes.values()]), list(mixes), layers, "Layers in the mix, %", path)
     return rows
 
 
-def draw_weights(rows, path):
-    """Draws the share of each layer in the learned mixes, as the paper's figure 2."""
-    places = ("input weights", "output weights")
-    bars = {
-        f"{row['setting']}, {place.split()[0]}": row[place]
-        for row in rows
-        for place in places
-        if row.get(place) is not None
-    }
-    shares = np.array(list(bars.values()))
-    figure, axes = pyplot.subplots(figsize=(5, 1 + 0.4 * len(bars)), layout="constrained")
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    for (row, column), share in np.ndenumerate(shares):
-        color = "white" if share > 0.6 else "black"
-        axes.text(column, row, f"{share:.2f}", ha="center", va="center", color=color)
-    num_layers = shares.shape[1]
-    axes.set_xticks(range(num_layers), ["tokens", *(f"LSTM {i}" for i in range(1, num_layers))])
-    axes.set_yticks(range(len(bars)), bars)
-    axes.set_title("Share of each layer in the mix")
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-
-
-def draw_amount(rows, path):
-    """Draws the score over the share of the training text, as the paper's figure 1."""
-    figure, axes = pyplot.subplots(figsize=(5, 3.5), layout="constrained")
-    lines = {}
-    for row in rows:
-        name, share = row["setting"].removesuffix(" %").split(", ")
-        lines.setdefault(name, []).append((float(share), row["test"], row["test deviation"] or 0))
-    for name, points in lines.items():
-        shares, scores, deviations = zip(*points)
-        axes.errorbar(shares, scores, deviations, label=name, marker="o", capsize=3)
-    axes.set_xscale("log")
-    axes.set_xticks(shares, [f"{share:g}" for share in shares])
-    axes.minorticks_off()
-    axes.set(xlabel="training text, %", ylabel="test score")
-    axes.legend()
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-
-
 def run(task, tables, arguments, output):
-    """Runs ablations and writes their tables and pictures into a folder."""
-    found = {}
-    for table in tables:
-        rows = found[table] = run_table(table, task, arguments, output)
-        write_table(output / f"{task}-{table}", rows)
-        print(markdown(rows), flush=True)
-    if "amount" in found:
-        draw_amount(found["amount"], output / f"{task}-amount.png")
-    mixes = [row for table in ("layers", "placement") for row in found.get(table, [])]
-    if mixes:
-        draw_weights(mixes, output / f"{task}-weights.png")
-    return found
+    """Runs ablations; returns the rows of each."""
+    return {table: run_table(table, task, arguments, output) for table in tables}
 
 
 def parse(arguments=None):
@@ -161,10 +122,6 @@ def parse(arguments=None):
     if not set(settings.only or known) <= set(known):
         parser.error("ner.py has ELMo at the input only: --only placement is for sst5")
     tables = settings.only or known
-    own = {x for table in tables for _, options, _ in TABLES[table] for x in options if x[0] == "-"}
-    for option in sorted(own):
-        if any(x.startswith("--") and option.startswith(x.split("=")[0]) for x in rest):
-            parser.error(f"the rows have their own {option}")
     return settings.task, tables, rest, Path(settings.output)
 
 

@@ -30,9 +30,9 @@ class Similarity(keras.layers.Layer):
 
     supports_masking = True
 
-    def build(self, first, second):
+    def build(self, first_shape, second_shape):
         self.first, self.second, self.both = (
-            self.add_weight(name=name, shape=(first[-1],), initializer="random_normal")
+            self.add_weight(name=name, shape=(first_shape[-1],), initializer="random_normal")
             for name in ("first", "second", "both")
         )
 

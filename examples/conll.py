@@ -1,57 +1,50 @@
 """Reads column files in the format of CoNLL-2012, for `srl.py` and `coref.py` to import."""
 
 import collections
+import dataclasses
 import itertools
 import re
 
 import numpy as np
 
-from features import read_lines
-from keras_elmo.text.tokens import split_tokens
+from reading import Data, parse_tables
 
 AUXILIARIES = ("be.03", "have.01", "do.01")  # predicates in name only: they never have arguments
 
 
-class Propositions:
-    """The predicates of a file, with their arguments.
+@dataclasses.dataclass
+class Propositions(Data):
+    """The predicates of a file; the answers are the BIO tags of the words of their sentences.
+
+    Args:
+        places: int `(N,)`: which word of its sentence each predicate is.
+    """
+
+    places: np.ndarray = ()
+
+
+def read_propositions(path):
+    """Reads predicates and their arguments.
 
     Args:
         path: A file of CoNLL-2012, or one with columns of index (from 0), token, predicate (`-` for
             none) and the BIO tags of each predicate; plain, .gz or .xz.
 
-    Attributes:
-        sentences: Lists of tokens.
-        sentence_of, places: int `(N,)`: for each predicate its sentence, and which word it is.
-        tags: For each predicate, the BIO tags of the words of its sentence.
-
     Raises:
-        ValueError: if a line has a different format, or the file has no predicates.
+        ValueError: if a sentence has a different format, or the file has no predicates.
     """
-
-    def __init__(self, path):
-        self.sentences, self.tags = [], []
-        sentence_of, places = [], []
-        for number, _, rows in read_conll(path):
-            try:
-                words, predicates, columns = read_sentence(rows)
-            except (IndexError, ValueError) as error:
-                raise ValueError(
-                    f"{path}: the sentence that ends before line {number} is not one of "
-                    "CoNLL-2012, nor of columns of index (from 0), token, predicate and BIO tags: "
-                    f"{error}"
-                ) from error
-            for place, tags in zip(predicates, columns):
-                sentence_of.append(len(self.sentences))
-                places.append(place)
-                self.tags.append(tags)
-            self.sentences.append(words)
-        if not places:
-            raise ValueError(f"{path} has no predicates.")
-        self.sentence_of, self.places = np.array(sentence_of), np.array(places)
+    expected = "CoNLL-2012, or columns of index (from 0), token, predicate and BIO tags"
+    parsed = parse_tables(path, propositions_of, expected)
+    items = [[i] for i, (_, places, _) in enumerate(parsed) for _ in places]
+    if not items:
+        raise ValueError(f"{path} has no predicates.")
+    sentences, places, tags = zip(*parsed)
+    places, tags = (list(itertools.chain.from_iterable(x)) for x in (places, tags))
+    return Propositions(list(sentences), tags, np.array(items), np.array(places))
 
 
-def read_sentence(rows):
-    """Reads the rows of a sentence: words, the places of the predicates, the tags of each.
+def propositions_of(rows):
+    """The words of a sentence, the places of the predicates, the tags of each.
 
     Auxiliaries are left out.
     """
@@ -66,88 +59,64 @@ def read_sentence(rows):
     found = [place for place, sense in enumerate(senses) if sense != "-"]
     if len(found) != len(columns):
         raise ValueError(f"{len(found)} predicates with {len(columns)} columns of tags")
-    for tags in columns:
-        for before, tag in itertools.pairwise(["O", *tags]):
-            if tag != "O" and tag[:2] not in ("B-", "I-"):
-                raise ValueError(f"{tag!r} is not a tag")
-            if tag[:2] == "I-" and before[2:] != tag[2:]:
-                raise ValueError(f"{tag} after {before}")
+    for before, tag in (pair for tags in columns for pair in itertools.pairwise(["O", *tags])):
+        if not re.fullmatch(r"O|[BI]-.+", tag) or (tag[0] == "I" and before[2:] != tag[2:]):
+            raise ValueError(f"{tag!r} after {before!r}")
     kept = [i for i, place in enumerate(found) if senses[place] not in AUXILIARIES]
     return words, [found[i] for i in kept], [columns[i] for i in kept]
 
 
-class Documents:
-    """The documents of a file, with their chains.
+@dataclasses.dataclass
+class Documents(Data):
+    """The documents of a file; the answers are their chains, lists of sets of spans.
+
+    Spans are `(first, last)`, positions of words in the document. An item is a document: its first
+    sentence and the one after its last.
 
     Args:
-        path: A file of CoNLL-2012; plain, .gz or .xz.
+        singletons: Whether there are chains of a single mention, before documents are cut.
+    """
+
+    singletons: bool = False
+
+
+def read_documents(path, max_sentences=None):
+    """Reads documents and their chains.
+
+    Args:
+        path: A file of CoNLL-2012; plain, .gz or .xz. Its first two columns say which part of which
+            document a sentence belongs to.
         max_sentences: Longer documents are cut into pieces of this many sentences; `None` for none.
 
-    Attributes:
-        sentences: Lists of tokens, of all documents.
-        ranges: int `(N, 2)`: for each document its first sentence and the one after its last.
-        chains: For each document a list of its chains, each a set of spans `(first, last)`,
-            positions of words in the document.
-        singletons: Whether there are chains of a single mention, before documents are cut.
-
     Raises:
-        ValueError: if a line has a different format, or the file has no chains.
+        ValueError: if a sentence has a different format, or the file has no chains.
     """
-
-    def __init__(self, path, max_sentences=None):
-        self.sentences, self.chains = [], []
-        starts, current, offset, chains = [], None, 0, {}
-        sizes = collections.Counter()
-        for number, document, rows in read_conll(path):
-            document = document, *rows[0][:2]  # there may be no line that begins it
-            in_piece = len(self.sentences) - starts[-1] if starts else 0
-            if not starts or document != current or in_piece == max_sentences:
-                starts.append(len(self.sentences))
-                current, offset, chains = document, 0, {}
-                self.chains.append(chains)
-            try:
-                for chain, first, last in mentions_of_brackets([row[-1] for row in rows]):
+    expected = "CoNLL-2012, with chains such as (12 and 12) in the last column"
+    parsed = parse_tables(path, mentions_of, expected)
+    sentences = [words for _, words, _ in parsed]
+    answers, items, sizes = [], [], collections.Counter()
+    end = 0
+    for document, group in itertools.groupby(parsed, key=lambda sentence: sentence[0]):
+        group = list(group)
+        step = max_sentences or len(group)
+        for piece in (group[i : i + step] for i in range(0, len(group), step)):
+            chains, offset = {}, 0
+            for _, words, mentions in piece:
+                for chain, first, last in mentions:
                     chains.setdefault(chain, set()).add((offset + first, offset + last))
-                    sizes[document, chain] += 1
-                self.sentences.append([row[3] for row in rows])
-            except (IndexError, ValueError) as error:
-                raise ValueError(
-                    f"{path}: the sentence that ends before line {number} is not one of "
-                    f"CoNLL-2012, with chains such as (12 and 12) in the last column: {error}"
-                ) from error
-            offset += len(rows)
-        if not any(self.chains):
-            raise ValueError(f"{path} has no chains.")
-        self.chains = [list(chains.values()) for chains in self.chains]
-        self.ranges = np.array(list(zip(starts, [*starts[1:], len(self.sentences)])))
-        self.singletons = 1 in sizes.values()
+                    sizes[(*document, chain)] += 1
+                offset += len(words)
+            answers.append(list(chains.values()))
+            items.append((end, end + len(piece)))
+            end += len(piece)
+    if not any(answers):
+        raise ValueError(f"{path} has no chains.")
+    return Documents(sentences, answers, np.array(items), 1 in sizes.values())
 
 
-def read_conll(path):
-    """Reads a file sentence by sentence.
-
-    Args:
-        path: A file of columns, separated by spaces or tabs, with an empty line after each sentence
-            and lines such as `#begin document (nw/wsj_0001); part 000` between documents; plain,
-            .gz or .xz.
-
-    Yields:
-        For each sentence the number of the line after it, the last line that began a document
-        (or `None`), and its rows, lists of columns.
-    """
-    number, document, rows = 0, None, []
-    for number, line in enumerate(read_lines(path), start=1):
-        columns = split_tokens(line)
-        if columns and not line.startswith("#"):
-            rows.append(columns)
-            continue
-        if rows:
-            yield number, document, rows
-            rows = []
-        if line.startswith("#begin document"):
-            document = " ".join(columns)
-    if rows:
-        yield number + 1, document, rows
+def mentions_of(rows):
+    """The document of a sentence, its words, and the mentions in it."""
+    return rows[0][:2], [row[3] for row in rows], mentions_of_brackets([row[-1] for row in rows])
 
 
 def tags_of_brackets(column):

@@ -13,28 +13,25 @@ Files are in the format of CoNLL-2012, which LitBank also uses. README.md in thi
 where to get them. If the training text has chains of a single mention, as LitBank does, the
 model learns to find these too.
 
-The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
-results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the chains
-found in the test file as JSON lines, a picture of the scores, and the best model of each feature
-set. The score is the mean of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
+The score is the mean of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
 """
 
-import functools
 from pathlib import Path
 
 import keras
 import numpy as np
 from keras import ops
+from scorch.scores import b_cubed, ceaf_e, muc
 
 import harness
 from bilstm import BiLSTM
-from chain_scores import METRICS, scores
-from conll import Documents
-from features import PADDING, SentenceBatches, prepare
+from conll import Documents, read_documents
+from features import PADDING, SentenceBatches
+from reading import sentences_of
 from spans import LONGEST, AntecedentScores, SpanVectors, best_spans
 from task_model import TaskModel
 
-# 1. The data: documents and the chains of mentions in them, which `conll.Documents` reads.
+# 1. The data: documents and the chains of mentions in them, which `read_documents` reads.
 
 
 class DocumentBatches(SentenceBatches):
@@ -49,25 +46,23 @@ class DocumentBatches(SentenceBatches):
     Labels are int32 `(M,)`: the number of the chain of each mention, from 1, or 0.
 
     Args:
-        ranges: As for `Documents`.
+        data: `Documents`.
         model: The `CoreferenceModel` that chooses the mentions.
-        chains: As for `Documents`, or `None` for no labels.
         fewest: Keep at least this many mentions; a text of few words has more of them per word.
     """
 
-    def __init__(self, sentences, words, ranges, model, chains=None, fewest=1, **options):
-        self.ranges, self.model, self.fewest = ranges, model, fewest
-        super().__init__(sentences, words, labels=chains, batch_size=1, **options)
+    def __init__(self, data, words, model, fewest=1, **options):
+        self.model, self.fewest = model, fewest
+        super().__init__(data, words, **{**options, "batch_size": 1})
 
-    def _sizes(self):
-        return np.array([self.lengths[first:end].sum() for first, end in self.ranges])
+    @staticmethod
+    def sentences_of(item):
+        return np.arange(*item)
 
-    def _inputs(self, rows):
-        first, end = self.ranges[rows[0]]
-        sentences = np.arange(first, end)
+    def inputs(self, rows):
+        sentences = np.arange(*self.data.items[rows[0]])
         # JAX compiles few shapes: the number of sentences and of words is rounded up.
-        repeated = np.pad(sentences, (0, -len(sentences) % 8), mode="edge")
-        inputs = super()._inputs(repeated)
+        inputs = self.read(np.pad(sentences, (0, -len(sentences) % 8), mode="edge"))
         width, lengths = inputs["words"].shape[1], self.lengths[sentences]
         tokens = np.concatenate([i * width + np.arange(n) for i, n in enumerate(lengths)])
         inputs["tokens"] = np.pad(tokens, (0, -len(tokens) % 128)).astype(np.int32)
@@ -79,7 +74,7 @@ class DocumentBatches(SentenceBatches):
         inputs["spans"] = np.pad(kept, ((0, size - len(kept)), (0, 0)), constant_values=-1)
         return inputs
 
-    def _labels(self, rows, inputs):
+    def labels_of(self, rows, inputs):
         numbers = {x: i for i, chain in enumerate(self.labels[rows[0]], start=1) for x in chain}
         return np.array([numbers.get(tuple(span), 0) for span in inputs["spans"]], np.int32)
 
@@ -93,12 +88,10 @@ class CoreferenceModel(TaskModel):
 
     Args:
         singletons: Whether mentions without an antecedent may be chains of their own.
-        kept: How many mentions to keep, per word of the document.
-        num_antecedents: Among how many mentions before one to look for its antecedent.
-        hidden_units: Size of the layers that score.
-        hidden_dropout: Fraction to drop of them, and of the LSTM's output.
-        units: Size of the LSTM, in each direction.
-        **options: Passed to `TaskModel`.
+        kept: How many mentions to keep, per word of the document (the paper: 0.4).
+        num_antecedents: Among how many mentions before one to look for its antecedent (the paper:
+            250).
+        **options: Passed to `TaskModel`; `units` is the size of the LSTM, in each direction.
 
     Call arguments:
         inputs: Dict of `DocumentBatches`: "words", "tokens", "spans", and "layers" or "elmo" for
@@ -113,39 +106,24 @@ class CoreferenceModel(TaskModel):
     Reference: Lee et al. 2017, sections 3 to 5; Peters et al. 2018, section 4.
     """
 
-    def __init__(
-        self,
-        singletons=False,
-        kept=0.25,
-        num_antecedents=50,
-        hidden_units=150,
-        hidden_dropout=0.2,
-        dropout=0.5,
-        **options,
-    ):
+    batches = DocumentBatches
+
+    def __init__(self, singletons=False, kept=0.25, num_antecedents=50, dropout=0.5, **options):
         super().__init__(dropout=dropout, **options)
         self.singletons = singletons
         self.kept = kept
         self.num_antecedents = num_antecedents
-        self.hidden_units = hidden_units
-        self.hidden_dropout = hidden_dropout
         self.encoder = BiLSTM(self.units)
         self.span_vectors = SpanVectors()
-        self.hidden = [keras.layers.Dense(hidden_units, activation="relu") for _ in range(2)]
+        self.hidden = [keras.layers.Dense(150, activation="relu") for _ in range(2)]
         self.mention_score = keras.layers.Dense(1)
-        self.antecedents = AntecedentScores(num_antecedents, hidden_units, hidden_dropout)
-        self.hidden_drop = keras.layers.Dropout(hidden_dropout)
+        self.antecedents = AntecedentScores(num_antecedents, 150, 0.2)
+        self.hidden_drop = keras.layers.Dropout(0.2)
         self.build()
 
-    def build_task(self, width, elmo_width):
-        shapes = (None, width), (None, 2 * self.units)
-        self.encoder.build((None, None, width))
-        self.span_vectors.build(*shapes)
-        span = self.span_vectors.compute_output_shape(*shapes)
-        for layer, shape in zip(self.hidden, (span, (None, self.hidden_units))):
-            layer.build(shape)
-        self.mention_score.build((None, self.hidden_units))
-        self.antecedents.build(span)
+    def example(self, words):
+        one = np.zeros(1, "int32")
+        return {**super().example(words), "tokens": one, "spans": np.zeros((1, 2), "int32")}
 
     def call(self, inputs, training=None):
         mask = inputs["words"] != PADDING
@@ -183,12 +161,12 @@ class CoreferenceModel(TaskModel):
             losses += ops.softplus(y_pred["mentions"]) - is_mention * y_pred["mentions"]
         return sum(self.losses, ops.sum(losses * valid) / ops.sum(valid))
 
-    def predict_chains(self, batches):
-        """The chains of the documents of `DocumentBatches`, in their order, as sets of spans."""
-        chains = [None] * len(batches.rows)
-        for rows, inputs, predicted in self.predictions(batches):
-            chains[rows[0]] = self._chains(inputs["spans"].tolist(), predicted)
-        return chains
+    def batches_of(self, data, **options):
+        return super().batches_of(data, model=self, **options)
+
+    def decode(self, outputs, inputs, sizes):
+        """The chains of a document, sets of spans."""
+        return [self._chains(inputs["spans"].tolist(), outputs)]
 
     def _chains(self, spans, predicted):
         best = predicted["antecedents"].argmax(1)
@@ -213,82 +191,51 @@ class CoreferenceModel(TaskModel):
         Returns:
             A list of chains, each a list of mentions `(sentence, first, last)`.
         """
-        sentences = harness.sentences_of(sentences)
-        ranges = np.array([[0, len(sentences)]])
-        options = {"ranges": ranges, "model": self, "fewest": 20}
-        batches = self.batches_of(sentences, DocumentBatches, **options)
+        sentences = sentences_of(sentences)
+        data = Documents(sentences, items=np.array([[0, len(sentences)]]))
         place = [(i, j) for i, sentence in enumerate(sentences) for j in range(len(sentence))]
-        (chains,) = self.predict_chains(batches)
+        (chains,) = self.predict_items(self.batches_of(data, fewest=20))
         return [[(*place[a], place[b][1]) for a, b in sorted(chain)] for chain in chains]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "singletons": self.singletons,
-            "kept": self.kept,
-            "num_antecedents": self.num_antecedents,
-            "hidden_units": self.hidden_units,
-            "hidden_dropout": self.hidden_dropout,
-        }
 
 
 # 3. The experiment: one run with one seed.
 
+METRICS = ("MUC", "B3", "CEAF")
 
-class Experiment:
-    """Trains and tests a model with a feature set and a seed.
+
+def scores(true, predicted):
+    """The F1 of MUC, B3 and CEAF (phi 4) over all documents, in percent, and their mean.
 
     Args:
-        settings: The options of the command line.
+        true, predicted: For each document a list of its chains, sets of spans.
     """
+    true, predicted = (
+        [{(i, *span) for span in chain} for i, chains in enumerate(x) for chain in chains]
+        for x in (true, predicted)
+    )
+    f1s = [0.0] * 3
+    if set().union(*true) & set().union(*predicted):  # scorch fails where nothing is right
+        f1s = [100 * float(score(true, predicted)[2]) for score in (muc, b_cubed, ceaf_e)]
+    return {**dict(zip(METRICS, f1s)), "mean": float(np.mean(f1s))}
+
+
+class Experiment(harness.Experiment):
+    model = CoreferenceModel
 
     def __init__(self, settings):
-        self.settings = settings
-        self.data = {part: Documents(getattr(settings, part)) for part in ("dev", "test")}
-        self.data["train"] = Documents(settings.train, settings.max_sentences)
-        sentences = {part: data.sentences for part, data in self.data.items()}
-        self.prepare = functools.cache(lambda name: prepare(name, settings, sentences))
+        data = {part: read_documents(getattr(settings, part)) for part in ("dev", "test")}
+        data["train"] = read_documents(settings.train, max_sentences=20)
+        options = {"singletons": data["train"].singletons, "kept": settings.kept}
+        super().__init__(settings, data, **options)
 
-    def __call__(self, features, seed):
-        data, settings = self.data["train"], self.settings
-        rows = harness.fraction_of(len(data.ranges), settings.fraction, seed)
-        inputs = self.prepare(features)
-        inputs = inputs.trained_on([i for row in rows for i in range(*data.ranges[row])])
-        model = CoreferenceModel.of(
-            features,
-            inputs,
-            settings,
-            singletons=data.singletons,
-            kept=settings.kept,
-            num_antecedents=settings.num_antecedents,
-        )
-        train = self.batches(inputs, "train", model, chains=data.chains, rows=rows, seed=seed)
-        dev, test = (self.batches(inputs, part, model) for part in ("dev", "test"))
-        best, epoch = harness.train(
-            model, train, lambda: self.scores("dev", model.predict_chains(dev))["mean"], settings
-        )
-        predicted = model.predict_chains(test)
-        path = Path(settings.output) / f"{features}-{seed}.jsonl"
-        harness.write_json_lines(path, ([*map(sorted, chains)] for chains in predicted))
-        test = self.scores("test", predicted)
-        result = {
-            "dev": best,
-            "test": test.pop("mean"),
-            **test,
-            "best epoch": epoch,
-            "input weights": harness.mix_weights(model.input_mix),
-        }
-        return result, model
+    def score(self, data, predicted):
+        """The mean of the F1 of MUC, B3 and CEAF, and each of them."""
+        found = scores(data.answers, predicted)
+        return found.pop("mean"), found
 
-    def batches(self, inputs, part, model, **options):
-        ranges = self.data[part].ranges
-        return inputs.batches(part, kind=DocumentBatches, ranges=ranges, model=model, **options)
-
-    def scores(self, part, predicted):
-        return scores(self.data[part].chains, predicted)
-
-
-# 4. The command line.
+    def write(self, path, data, predicted):
+        chains = ([*map(sorted, chains)] for chains in predicted)
+        harness.write_json_lines(f"{path}.jsonl", chains)
 
 
 def run(settings):
@@ -303,49 +250,26 @@ def run(settings):
     return summary
 
 
+# 4. The command line.
+
+
 def parse(arguments=None):
-    parser = harness.make_parser(__doc__.splitlines()[0], output="coref_output")
-    parser.set_defaults(batch_size=1, learning_rate=0.002)
-    parser.add_argument("--units", type=harness.positive, default=100, help="size of the LSTM")
-    parser.add_argument(
-        "--kept", type=float, default=0.25, help="mentions to keep per word (the paper: 0.4)"
-    )
-    parser.add_argument(
-        "--num-antecedents",
-        type=harness.positive,
-        default=50,
-        help="mentions to look for an antecedent among (the paper: 250)",
-    )
-    parser.add_argument(
-        "--max-sentences",
-        type=harness.positive,
-        default=20,
-        help="training documents are cut into pieces of this many sentences",
-    )
-    parser.add_argument("--model", help="a saved model, to find chains with")
-    parser.add_argument("--chains", nargs="+", metavar="SENTENCE", help="the sentences of a text")
-    settings = harness.parse(parser, arguments, alone="chains")
-    if settings.batch_size != 1:
-        parser.error("--batch-size is 1: documents are read one by one")
-    if not settings.kept > 0:
-        parser.error("--kept must be above 0")
-    return settings
+    options = {"nargs": "+", "metavar": "SENTENCE", "help": "the sentences of a text"}
+    defaults = {"output": "coref_output", "learning_rate": 0.002}
+    parser = harness.make_parser(__doc__, "chains", defaults, **options)
+    parser.add_argument("--kept", type=float, default=0.25, help="mentions per word")
+    return harness.parse(parser, arguments)
 
 
-def show_chains(path, sentences):
+def show(model, sentences):
     """Prints the chains of a text that have more than one mention, a line each."""
-    words = harness.sentences_of(sentences)
-    chains = keras.models.load_model(path, compile=False).chains(words)
-    chains = [chain for chain in chains if len(chain) > 1]
-    if not chains:
-        print("no chain")
+    words = sentences_of(sentences)
+    chains = [chain for chain in model.chains(words) if len(chain) > 1]
     for chain in chains:
         print(" = ".join(f"{' '.join(words[i][a : b + 1])} ({i + 1})" for i, a, b in chain))
+    if not chains:
+        print("no chain")
 
 
 if __name__ == "__main__":
-    settings = parse()
-    if settings.chains is None:
-        run(settings)
-    else:
-        show_chains(settings.model, settings.chains)
+    harness.main(parse(), run, show)

@@ -38,9 +38,6 @@ class CRF(keras.layers.Layer):
     Output shape:
         int32 `(B, T)`: the best sequence by Viterbi's algorithm, 0 where masked.
 
-    Raises:
-        ValueError: if `num_tags` is not positive or the logits have a different number of tags.
-
     Example:
 
     >>> crf = CRF(num_tags=4)
@@ -54,17 +51,11 @@ class CRF(keras.layers.Layer):
 
     def __init__(self, num_tags, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(num_tags, int) or num_tags < 1:
-            raise ValueError(f"num_tags must be an integer of at least 1; got {num_tags!r}.")
         self.num_tags = num_tags
         self.supports_masking = True
         self.autocast = False
 
     def build(self, input_shape):
-        if len(input_shape) != 3 or input_shape[-1] != self.num_tags:
-            raise ValueError(
-                f"CRF expects logits (B, T, {self.num_tags}); got shape {tuple(input_shape)}."
-            )
         self.transitions = self._weight("transitions", (self.num_tags, self.num_tags))
         self.start = self._weight("start", (self.num_tags,))
         self.end = self._weight("end", (self.num_tags,))
@@ -76,7 +67,7 @@ class CRF(keras.layers.Layer):
         )
 
     def call(self, inputs, mask=None):
-        logits, mask = _float_logits(inputs), _boolean_mask(inputs, mask)
+        logits, mask = ops.cast(inputs, "float32"), _boolean_mask(inputs, mask)
         scores = self._prefix_scores(logits, mask, best=True)
         last = _argmax(scores[-1] + ops.expand_dims(self.end, 1))
         transitions = ops.convert_to_tensor(self.transitions)
@@ -104,7 +95,7 @@ class CRF(keras.layers.Layer):
         """
         if not self.built:
             self.build(logits.shape)
-        logits, mask = _float_logits(logits), _boolean_mask(logits, mask)
+        logits, mask = ops.cast(logits, "float32"), _boolean_mask(logits, mask)
         scores = self._prefix_scores(logits, mask, best=False)
         log_sum = ops.logsumexp(scores[-1] + ops.expand_dims(self.end, 1), axis=0)
         log_probability = self._score(logits, tags, mask) - log_sum
@@ -153,10 +144,6 @@ class CRF(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "num_tags": self.num_tags}
-
-
-def _float_logits(logits):
-    return ops.cast(logits, "float32")
 
 
 def _boolean_mask(logits, mask):

@@ -1,43 +1,25 @@
-"""The inputs of the experiments: GloVe, cached ELMo vectors, batches.
+"""The inputs of the tasks: GloVe, cached ELMo vectors, batches.
 
 ELMo's layers do not change while a task is learned; only their mix does. They are computed once and
 cached in a file, so an epoch costs no more than the task model.
 """
 
+import collections
 import dataclasses
 import functools
-import gzip
 import hashlib
 import importlib
 import json
-import lzma
 import os
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.format import write_array_header_1_0
 
 from keras_elmo import ElmoLayer, Embedder, __version__, encode_sentences
 from keras_elmo.files import atomic_write
+from reading import read_lines
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
-
-
-def open_text(path):
-    """Opens a text file, plain, .gz or .xz, in UTF-8 with or without a byte order mark."""
-    opened_by = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
-    return opened_by(path, "rt", encoding="utf-8-sig", newline="\n")
-
-
-def read_lines(path):
-    """Yields the lines of a text file, plain, .gz or .xz, without the characters that end them.
-
-    Split them with `split_tokens`: unlike `str.split` and `str.strip` it leaves white space outside
-    ASCII, such as the no-break space, in the tokens.
-    """
-    with open_text(path) as file:
-        for line in file:
-            yield line.rstrip("\r\n")
 
 
 @functools.cache
@@ -87,12 +69,10 @@ class WordTable:
         return self._ids.get(word) or self._ids.get(word.lower(), UNKNOWN)
 
 
-def frequent_words(sentences, least=2):
-    """The words that occur at least `least` times in a text."""
-    counts = {}
-    for word in (word for sentence in sentences for word in sentence):
-        counts[word] = counts.get(word, 0) + 1
-    return [word for word, count in counts.items() if count >= least]
+def frequent_words(sentences):
+    """The words that occur at least twice in a text."""
+    counts = collections.Counter(word for sentence in sentences for word in sentence)
+    return [word for word, count in counts.items() if count >= 2]
 
 
 def read_glove(source, sentences, num_frequent=50_000):
@@ -157,8 +137,7 @@ class CachedLayers:
     """ELMo's vectors of sentences, all layers, computed once and then read from a file.
 
     They are kept in float16, whose rounding error (5e-4 of a number) is far below the noise of
-    dropout. The file is named after a hash of the text, the model and the version of keras_elmo,
-    and appears only when it is complete.
+    dropout. The file is named after a hash of the text, the model and the version of keras_elmo.
 
     Args:
         sentences: Lists of tokens.
@@ -184,13 +163,13 @@ class CachedLayers:
 
     def _compute(self, sentences, embedder):
         config = embedder.config
-        shape = (self._ends[-1], config.num_layers + 1, config.output_dim)
-        header = {"descr": "<f2", "fortran_order": False, "shape": tuple(map(int, shape))}
+        shape = (int(self._ends[-1]), config.num_layers + 1, config.output_dim)
         arrays = embedder.stream(sentences, output="layers", num_sentences=len(sentences))
-        with atomic_write(self.path) as partial, open(partial, "wb") as file:
-            write_array_header_1_0(file, header)
-            for array in arrays:
-                file.write(array.transpose(1, 0, 2).astype("<f2").tobytes())
+        with atomic_write(self.path) as partial:
+            tokens = np.lib.format.open_memmap(partial, "w+", np.float16, shape)
+            for start, array in zip(self._ends, arrays):
+                tokens[start : start + array.shape[1]] = array.transpose(1, 0, 2)
+            tokens.flush()
 
 
 def _key(sentences, model):
@@ -201,33 +180,36 @@ def _key(sentences, model):
 
 
 class SentenceBatches:
-    """Batches of sentences of about the same length.
+    """Batches of items of about the same length.
 
     Each is a pair of a dict of inputs and an array of labels, which may be `None`. The inputs are
 
     - `"words"`: int32 `(B, T)`, numbers of a `WordTable`;
-    - `"layers"`, where given: float16 `(B, L + 1, T, D)`, ELMo's layers;
+    - `"layers"`, where passed: float16 `(B, L + 1, T, D)`, ELMo's layers;
     - `"elmo"`, where these are to be computed: int32 `(B, T + 2, C)`, the ids that ELMo reads;
     - `"characters"`, where asked for: int32 `(B, T + 2, 50)`, of `encode_sentences`.
 
-    T is rounded up to a multiple of 8, so that JAX compiles few shapes.
+    Where the items have several sentences, `names` names them, and the inputs are a dict of such a
+    dict for each. T is rounded up to a multiple of 8, so that JAX compiles few shapes.
 
     Args:
-        sentences: Lists of tokens, none empty.
+        data: `Data`, whose sentences are not empty.
         words: The `WordTable`.
-        labels: For each sentence a class, or the classes of its tokens, which are padded with -1;
-            or `None`.
+        labels: An array with a label for each item, or a list with labels for its tokens, which are
+            padded with -1; or `None`.
         layers: The sentences' `CachedLayers`, or `None`.
         elmo: The `ElmoLayer` to compute layers that are not cached, or `None`.
         characters: Whether to include the characters.
-        batch_size: Sentences in a batch.
-        rows: Which of the sentences to take; all of them where `None`.
+        batch_size: Items in a batch.
+        rows: Which of the items to take; all of them where `None`.
         seed: Seed of the random order of `shuffled`.
     """
 
+    names = ()
+
     def __init__(
         self,
-        sentences,
+        data,
         words,
         labels=None,
         layers=None,
@@ -237,29 +219,31 @@ class SentenceBatches:
         rows=None,
         seed=0,
     ):
-        self.sentences = sentences
+        self.data = data
         self.words = words
         self.labels = labels
         self.layers = layers
         self.elmo = elmo
         self.characters = characters
         self.batch_size = batch_size
-        self.lengths = np.array([len(sentence) for sentence in sentences])
-        self.sizes = self._sizes()
+        self.lengths = np.array([len(sentence) for sentence in data.sentences])
+        self.sizes = np.array([self.lengths[self.sentences_of(item)].sum() for item in data.items])
         self.rows = np.arange(len(self.sizes)) if rows is None else np.array(rows)
         self.random = np.random.default_rng(seed)
         self.batches = self._cut(self.sizes[self.rows])
 
+    @staticmethod
+    def sentences_of(item):
+        """The numbers of the sentences of an item."""
+        return item
+
     def shuffled(self):
-        """The batches of an epoch: new ones each time, of sentences of nearly the same length."""
+        """The batches of an epoch: new ones each time, of items of nearly the same length."""
         self.batches = self._cut(
             self.sizes[self.rows] * self.random.uniform(0.8, 1.2, len(self.rows))
         )
         self.random.shuffle(self.batches)
         return map(self.__getitem__, range(len(self)))
-
-    def _sizes(self):
-        return self.lengths
 
     def _cut(self, sizes):
         order = self.rows[np.argsort(sizes, kind="stable")]
@@ -271,58 +255,42 @@ class SentenceBatches:
 
     def __getitem__(self, i):
         rows = self.batches[i]
-        inputs = self._inputs(rows)
-        if self.labels is None:
-            return inputs, None
-        return inputs, self._labels(rows, inputs)
+        inputs = self.inputs(rows)
+        return inputs, None if self.labels is None else self.labels_of(rows, inputs)
 
-    def _labels(self, rows, inputs):
-        labels = [self.labels[row] for row in rows]
-        if np.ndim(labels[0]) == 0:
-            return np.array(labels, np.int32)
-        return _padded(labels, inputs["words"].shape[1], -1)
+    def inputs(self, rows):
+        """The inputs of some items."""
+        columns = self.data.items[rows].T
+        if not self.names:
+            return self.read(columns[0])
+        return {name: self.read(column) for name, column in zip(self.names, columns)}
 
-    def _inputs(self, rows):
-        sentences = [self.sentences[row] for row in rows]
-        width = -(-self.lengths[rows].max() // 8) * 8
+    def labels_of(self, rows, inputs):
+        """The labels of some items."""
+        if isinstance(self.labels, np.ndarray):
+            return self.labels[rows].astype(np.int32)
+        return _padded([self.labels[row] for row in rows], inputs["words"].shape[1], -1)
+
+    def read(self, numbers):
+        """The inputs of some sentences."""
+        sentences = [self.data.sentences[number] for number in numbers]
+        width = -(-self.lengths[numbers].max() // 8) * 8
         inputs = {"words": _padded(map(self.words.ids, sentences), width, PADDING)}
         if self.characters:
             inputs["characters"] = _padded(encode_sentences(sentences), width + 2, 0)
         if self.layers is not None:
-            inputs["layers"] = self._padded_layers(rows, width)
+            inputs["layers"] = self._padded_layers(numbers, width)
         elif self.elmo is not None:
             ids = self.elmo.char_encoder.rules.encode_sentences(sentences)
             inputs["elmo"] = _padded(ids, width + 2, 0)
         return inputs
 
-    def _padded_layers(self, rows, width):
-        first = self.layers[rows[0]]
-        batch = np.zeros((len(rows), first.shape[0], width, first.shape[2]), first.dtype)
-        for place, row in zip(batch, rows):
-            place[:, : self.lengths[row]] = self.layers[row]
+    def _padded_layers(self, numbers, width):
+        num_layers, _, dim = self.layers[numbers[0]].shape
+        batch = np.zeros((len(numbers), num_layers, width, dim), np.float16)
+        for place, number in zip(batch, numbers):
+            place[:, : self.lengths[number]] = self.layers[number]
         return batch
-
-
-class PairBatches(SentenceBatches):
-    """Batches of pairs of sentences: the same for each of the two names, a dict of inputs.
-
-    Args:
-        pairs: int `(N, 2)`: which of the sentences are the pairs; by default the first two, the
-            next two, and so on. Labels and `rows` refer to pairs.
-    """
-
-    names = ("premise", "hypothesis")
-
-    def __init__(self, sentences, words, pairs=None, **options):
-        self.pairs = np.arange(len(sentences)).reshape(-1, 2) if pairs is None else pairs
-        super().__init__(sentences, words, **options)
-
-    def _sizes(self):
-        return self.lengths[self.pairs].sum(1)
-
-    def _inputs(self, rows):
-        columns = zip(self.names, self.pairs[rows].T)
-        return {name: super(PairBatches, self)._inputs(column) for name, column in columns}
 
 
 def _padded(arrays, width, value):
@@ -334,65 +302,48 @@ def _padded(arrays, width, value):
     return batch
 
 
-def elmo_layers(elmo, inputs):
-    """ELMo's layers `(B, L + 1, T, D)`: from the batch, or computed by an `ElmoLayer`."""
-    return inputs["layers"] if "layers" in inputs else elmo(inputs["elmo"])
-
-
 @dataclasses.dataclass
 class Inputs:
-    """The inputs that a feature set gives to a task.
+    """What a feature set gives to a task.
 
     Args:
-        sentences: Lists of tokens: `{"train": ..., "dev": ..., "test": ...}`.
         words: The `WordTable` of the model.
         vectors: Their vectors, or `None` where the model learns them.
         elmo: The `ElmoLayer`, or `None`.
-        layers: The `CachedLayers` of each part, or `None`.
+        layers: The `CachedLayers` of each part of the data, or `None`.
     """
 
-    sentences: dict
     words: WordTable
     vectors: np.ndarray | None
     elmo: ElmoLayer | None
     layers: dict
 
-    @property
-    def word_dim(self):
-        return 50 if self.vectors is None else self.vectors.shape[1]
-
-    def trained_on(self, rows):
+    def trained_on(self, sentences):
         """The same for some training sentences: learned vectors are of their words only."""
         if self.vectors is not None or self.elmo is not None:
             return self
-        sentences = [self.sentences["train"][row] for row in rows]
         return dataclasses.replace(self, words=WordTable(frequent_words(sentences)))
 
-    def batches(self, part, kind=SentenceBatches, **options):
-        """Batches of a part of the data, of a kind of `SentenceBatches`."""
-        options |= {"layers": self.layers[part], "elmo": self.elmo}
-        return kind(self.sentences[part], self.words, **options)
 
-
-def prepare(features, settings, sentences):
+def prepare(features, settings, data):
     """Loads what a feature set needs.
 
     Args:
         features: One of `harness.FEATURES`.
         settings: The options of `harness.make_parser`.
-        sentences: As for `Inputs`.
+        data: `{"train": Data, "dev": Data, "test": Data}`.
 
     Returns:
         `Inputs`.
     """
     words, vectors, elmo = (), None, None
-    layers = dict.fromkeys(sentences)
+    layers = dict.fromkeys(data)
     if "glove" in features:
-        everything = [sentence for part in sentences.values() for sentence in part]
+        everything = [sentence for part in data.values() for sentence in part.sentences]
         words, vectors = read_glove(settings.glove, everything)
     if "elmo" in features:
         elmo = load_elmo(settings.elmo)
         if not settings.no_cache:
-            for part in sentences:
-                layers[part] = CachedLayers(sentences[part], settings.elmo, settings.cache)
-    return Inputs(sentences, WordTable(words), vectors, elmo, layers)
+            for part in data:
+                layers[part] = CachedLayers(data[part].sentences, settings.elmo, settings.cache)
+    return Inputs(WordTable(words), vectors, elmo, layers)

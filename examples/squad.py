@@ -12,21 +12,17 @@ first GRU, each with its own mix. Unlike theirs it has no character CNN, and it 
 same numbers at all words.
 
 Files are in the format of SQuAD 1.1. Its test set is not public: report results on the development
-set. The scores are F1 and exact match by the rules of the official script. The output folder
-gets results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the best
-model of each feature set, and for each run the predictions in the official format, JSON of
-`{id: answer}`.
+set. The scores are F1 and exact match by the rules of the official script.
 
 `tiny_squad.json` in this folder shows that the program learns (a few minutes, F1 100 on the
 training text): pass it as `--train`, `--dev` and `--test`. Training on SQuAD itself needs a GPU.
 """
 
 import collections
-import functools
+import dataclasses
 import json
 import re
 import string
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -34,8 +30,8 @@ from keras import ops
 
 import harness
 from attention import Similarity, joined
-from features import PADDING, PairBatches, open_text, prepare
-from keras_elmo.files import atomic_write
+from features import PADDING, SentenceBatches
+from reading import Data, open_text, sentences_of
 from task_model import TaskModel
 
 LONGEST_ANSWER = 17  # tokens
@@ -45,62 +41,54 @@ LONGEST_ANSWER = 17  # tokens
 TOKEN = re.compile(r"\d+(?:[.,]\d+)+|\w+(?=n't\b)|n't\b|(?<=\w)'(?:s|re|ve|ll|d|m)\b|\w+|[^\w\s]")
 
 
-class Questions:
-    """The questions of a file.
+@dataclasses.dataclass
+class Questions(Data):
+    """The questions of a file. The answers are texts, a list for each question.
 
     Args:
-        path: A file of SQuAD 1.1, plain, .gz or .xz.
-
-    Attributes:
-        ids, answers: For each question its id, and the texts of its answers.
-        sentences: Lists of tokens: the contexts and the questions.
-        pairs: int `(N, 2)`: which of the sentences are question and context.
-        contexts, places: Each context's text, and where its tokens are in it, by its sentence.
+        ids: Their ids.
         spans: int `(N, 2)`: first and last token of the first answer.
+        texts: The texts of the sentences, which are questions and contexts.
+    """
+
+    ids: list = ()
+    spans: np.ndarray = ()
+    texts: list = ()
+
+    def found(self, spans):
+        """The texts of spans, one in the context of each question."""
+        contexts = (self.texts[context] for _, context in self.items)
+        return [text_of(*pair) for pair in zip(contexts, spans)]
+
+
+def read_questions(path):
+    """Reads a file of SQuAD 1.1, plain, .gz or .xz.
 
     Raises:
         ValueError: if the file is not in SQuAD's format, or has no questions.
     """
-
-    def __init__(self, path):
-        self.ids, self.answers, self.sentences = [], [], []
-        self.contexts, self.places = {}, {}
-        pairs, spans = [], []
-        try:
-            with open_text(path) as file:
-                articles = json.load(file)["data"]
-            for paragraph in (x for article in articles for x in article["paragraphs"]):
-                context = self._add(paragraph["context"])
-                for item in paragraph["qas"]:
-                    answers = [(x["text"], x["answer_start"]) for x in item["answers"]]
-                    spans.append(span_of(*answers[0], self.places[context], item["id"]))
-                    pairs.append((self._add(item["question"]), context))
-                    self.ids.append(item["id"])
-                    self.answers.append([text for text, _ in answers])
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is not a file of SQuAD 1.1, where every question has an answer: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        if not pairs:
-            raise ValueError(f"{path} has no questions.")
-        self.pairs, self.spans = np.array(pairs), np.array(spans)
-
-    def _add(self, text):
-        """The number of a text, a new sentence."""
-        tokens, places = tokenize(text)
-        if not tokens:
-            raise IndexError(f"{text!r} has no words")
-        number = len(self.sentences)
-        self.sentences.append(tokens)
-        self.contexts[number], self.places[number] = text, places
-        return number
-
-    def text_of(self, i, span):
-        """The text of a span of tokens in the context of question `i`."""
-        context = self.pairs[i, 1]
-        places = self.places[context]
-        return self.contexts[context][places[span[0]][0] : places[span[1]][1]]
+    texts, items, answers, ids, spans = [], [], [], [], []
+    try:
+        with open_text(path) as file:
+            articles = json.load(file)["data"]
+        for paragraph in (x for article in articles for x in article["paragraphs"]):
+            context = len(texts)
+            texts.append(paragraph["context"])
+            for question in paragraph["qas"]:
+                items.append((len(texts), context))
+                texts.append(question["question"])
+                ids.append(question["id"])
+                answers.append([answer["text"] for answer in question["answers"]])
+                spans.append(span_of(texts[context], question["answers"][0]))
+        sentences = sentences_of([tokenize(text)[0] for text in texts])
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a file of SQuAD 1.1, where every question has an answer: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not items:
+        raise ValueError(f"{path} has no questions.")
+    return Questions(sentences, answers, np.array(items), ids, np.array(spans), texts)
 
 
 def tokenize(text):
@@ -109,11 +97,18 @@ def tokenize(text):
     return [match[0] for match in found], [match.span() for match in found]
 
 
-def span_of(answer, start, places, name):
+def text_of(context, span):
+    """The text of a span of tokens."""
+    _, places = tokenize(context)
+    return context[places[span[0]][0] : places[span[1]][1]]
+
+
+def span_of(context, answer):
     """The first and last token of an answer, which begins at a character of the context."""
-    inside = [i for i, (a, b) in enumerate(places) if a < start + len(answer) and b > start]
+    start, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+    inside = [i for i, (a, b) in enumerate(tokenize(context)[1]) if a < end and b > start]
     if not inside:
-        raise IndexError(f"the answer {answer!r} of question {name} is not in its context")
+        raise IndexError(f"the answer {answer['text']!r} is not in its context")
     return inside[0], inside[-1]
 
 
@@ -126,10 +121,6 @@ def normalized(answer):
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
 
 
-def exact_match(predicted, answer):
-    return float(normalized(predicted) == normalized(answer))
-
-
 def f1(predicted, answer):
     """The harmonic mean of precision and recall of the words; repeated words count repeatedly."""
     predicted, answer = normalized(predicted).split(), normalized(answer).split()
@@ -137,25 +128,21 @@ def f1(predicted, answer):
     return 2 * common / (len(predicted) + len(answer)) if common else 0.0
 
 
-def scores(predicted, answers):
+def scores(answers, predicted):
     """F1 and exact match in percent: for each question the best over its answers."""
     pairs = list(zip(predicted, answers))
-    return tuple(
-        100 * float(np.mean([max(score(text, x) for x in right) for text, right in pairs]))
-        for score in (f1, exact_match)
-    )
+    best = [max(f1(text, answer) for answer in right) for text, right in pairs]
+    exact = [normalized(text) in map(normalized, right) for text, right in pairs]
+    return 100 * float(np.mean(best)), 100 * float(np.mean(exact))
 
 
 # 3. The model.
 
 
-class QuestionBatches(PairBatches):
-    """Batches of `"question"` and `"context"`, with the spans of the answers."""
+class QuestionBatches(SentenceBatches):
+    """Batches of `"question"` and `"context"`."""
 
     names = ("question", "context")
-
-    def _labels(self, rows, inputs):
-        return np.array([self.labels[row] for row in rows], np.int32)
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
@@ -163,9 +150,8 @@ class Reader(TaskModel):
     """BiDAF with self-attention.
 
     Args:
-        units: Size of the GRUs, in each direction.
-        placement: As for `TaskModel`; `"output"` adds ELMo to the output of the first GRU.
-        **options: Passed to `TaskModel`.
+        **options: Passed to `TaskModel`; `units` is the size of the GRUs, in each direction, and
+            `placement="output"` adds ELMo to the output of the first GRU.
 
     Call arguments:
         inputs: Dict of `QuestionBatches`: "question" and "context", each with "words", and
@@ -176,6 +162,8 @@ class Reader(TaskModel):
 
     Reference: Clark and Gardner 2018, section 3.1; Peters et al. 2018, section 4.
     """
+
+    batches = QuestionBatches
 
     def __init__(self, units=90, dropout=0.2, placement="both", **options):
         super().__init__(units=units, dropout=dropout, placement=placement, **options)
@@ -191,19 +179,8 @@ class Reader(TaskModel):
         self.start, self.end = (keras.layers.Dense(1, use_bias=False) for _ in range(2))
         self.build()
 
-    def build_task(self, width, elmo_width):
-        read = 2 * self.units
-        encoded = read + elmo_width
-        self.encoder.build((None, None, width))
-        self.similarity.build((None, None, encoded), (None, None, encoded))
-        self.compared.build((None, None, 4 * encoded))
-        self.self_reader.build((None, None, read))
-        self.self_similarity.build((None, None, read), (None, None, read))
-        self.self_compared.build((None, None, 3 * read))
-        self.start_reader.build((None, None, read))
-        self.end_reader.build((None, None, 2 * read))
-        for dense in (self.start, self.end):
-            dense.build((None, None, read))
+    def example(self, words):
+        return dict.fromkeys(QuestionBatches.names, super().example(words))
 
     def call(self, inputs, training=None):
         question, context = inputs["question"], inputs["context"]
@@ -234,19 +211,9 @@ class Reader(TaskModel):
         attended = ops.einsum("btu,bud->btd", ops.softmax(alike, axis=-1), x)
         return self.self_compared(joined(x, attended, x * attended))
 
-    def predict_spans(self, batches):
-        """The most likely span for each question of `QuestionBatches`, int `(N, 2)`."""
-        spans = np.zeros((len(batches.rows), 2), int)
-        for rows, _, logits in self.predictions(batches):
-            spans[rows] = best_spans(logits)
-        return spans
-
-    def answer(self, context, question):
-        """The answer to a question, a part of the context; both are texts."""
-        (tokens, places), (words, _) = tokenize(context), tokenize(question)
-        sentences = harness.sentences_of([words, tokens])
-        ((first, last),) = self.predict_spans(self.batches_of(sentences, QuestionBatches))
-        return context[places[first][0] : places[last][1]]
+    def decode(self, outputs, inputs, sizes):
+        """The most likely spans."""
+        return best_spans(outputs).tolist()
 
 
 def _where(mask, scores):
@@ -272,58 +239,23 @@ def span_loss(spans, logits):
 # 4. The experiment: one run with one seed.
 
 
-class Experiment:
-    """Trains and tests the model with a feature set and a seed.
-
-    Args:
-        settings: The options of the command line.
-    """
+class Experiment(harness.Experiment):
+    model = Reader
+    loss = staticmethod(span_loss)
 
     def __init__(self, settings):
-        self.settings = settings
-        self.data = {part: Questions(getattr(settings, part)) for part in ("train", "dev", "test")}
-        sentences = {part: data.sentences for part, data in self.data.items()}
-        self.prepare = functools.cache(lambda name: prepare(name, settings, sentences))
+        data = harness.read_parts(settings, read_questions)
+        super().__init__(settings, data, data["train"].spans)
 
-    def __call__(self, features, seed):
-        data = self.data["train"]
-        rows = harness.fraction_of(len(data.pairs), self.settings.fraction, seed)
-        inputs = self.prepare(features).trained_on(np.unique(data.pairs[rows]))
-        model = Reader.of(features, inputs, self.settings)
-        train = self.batches(inputs, "train", labels=data.spans, rows=rows, seed=seed)
-        dev, test = (self.batches(inputs, part) for part in ("dev", "test"))
-        best, epoch = harness.train(
-            model, train, lambda: self.scores(model, "dev", dev)[0], self.settings, loss=span_loss
-        )
-        path = Path(self.settings.output) / f"{features}-{seed}-predictions.json"
-        score, exact = self.scores(model, "test", test, path)
-        result = {
-            "dev": best,
-            "test": score,
-            "exact match": exact,
-            "best epoch": epoch,
-            "input weights": harness.mix_weights(model.input_mix),
-            "output weights": harness.mix_weights(model.output_mix),
-        }
-        return result, model
+    def score(self, data, predicted):
+        score, exact = scores(data.answers, data.found(predicted))
+        return score, {"exact match": exact}
 
-    def batches(self, inputs, part, **options):
-        size = self.settings.batch_size
-        pairs = self.data[part].pairs
-        return inputs.batches(part, kind=QuestionBatches, pairs=pairs, batch_size=size, **options)
-
-    def scores(self, model, part, batches, path=None):
-        """F1 and exact match; with a path the answers are written there."""
-        data = self.data[part]
-        predicted = [data.text_of(*item) for item in enumerate(model.predict_spans(batches))]
-        if path is not None:
-            with atomic_write(path) as partial:
-                answers = json.dumps(dict(zip(data.ids, predicted)), ensure_ascii=False)
-                Path(partial).write_text(answers, encoding="utf-8")
-        return scores(predicted, data.answers)
-
-
-# 5. The command line.
+    def write(self, path, data, predicted):
+        """The official format: JSON of `{id: answer}`."""
+        answers = dict(zip(data.ids, data.found(predicted)))
+        with open(f"{path}-predictions.json", "w", encoding="utf-8") as file:
+            json.dump(answers, file, ensure_ascii=False)
 
 
 def run(settings):
@@ -331,18 +263,24 @@ def run(settings):
     return harness.run_seeds(Experiment(settings), settings)
 
 
+# 5. The command line.
+
+
 def parse(arguments=None):
-    parser = harness.make_parser(__doc__.splitlines()[0], output="squad_output")
-    parser.add_argument("--units", type=harness.positive, default=90, help="size of each GRU")
-    parser.add_argument("--model", help="a saved model, to answer with")
-    parser.add_argument("--answer", nargs=2, metavar=("CONTEXT", "QUESTION"), help="a question")
-    return harness.parse(parser, arguments, alone="answer")
+    options = {"nargs": 2, "metavar": ("CONTEXT", "QUESTION"), "help": "a question"}
+    defaults = {"output": "squad_output", "units": 90}
+    parser = harness.make_parser(__doc__, "answer", defaults, **options)
+    return harness.parse(parser, arguments)
+
+
+def show(model, texts):
+    """Prints the answer to a question, a part of the context."""
+    context, question = texts
+    sentences = sentences_of([tokenize(text)[0] for text in (question, context)])
+    data = Data(sentences, items=np.array([[0, 1]]))
+    (span,) = model.predict_items(model.batches_of(data))
+    print(text_of(context, span))
 
 
 if __name__ == "__main__":
-    settings = parse()
-    if settings.answer is None:
-        run(settings)
-    else:
-        model = keras.models.load_model(settings.model, compile=False)
-        print(model.answer(*settings.answer))
+    harness.main(parse(), run, show)

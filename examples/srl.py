@@ -15,14 +15,10 @@ Files are in the format of CoNLL-2012, or have columns of index (from 0), token,
 tags, one column of tags per predicate, with an empty line after each sentence. README.md in this
 folder says where to get them.
 
-The first run computes ELMo's vectors and caches them in `--cache`. The output folder gets
-results.md, .csv and .json (mean and deviation over the seeds), the same for each run, the
-predictions on the test file as JSON lines, a picture of the scores of the roles, and the best model
-of each feature set. The score is the F1 of labeled spans; predicates (V) do not count, and a
-continuation (C-ARG1) is a span of its own.
+The score is the F1 of labeled spans; predicates (V) do not count, and a continuation (C-ARG1) is a
+span of its own.
 """
 
-import functools
 import json
 from pathlib import Path
 
@@ -33,44 +29,35 @@ from seqeval.metrics import classification_report, f1_score
 
 import harness
 from attention import joined
-from conll import Propositions
+from conll import Propositions, read_propositions
 from crf import CRF
-from features import PADDING, SentenceBatches, prepare
+from features import PADDING, SentenceBatches
 from highway_lstm import HighwayLSTM
-from keras_elmo.text.tokens import split_tokens
+from reading import sentences_of
 from task_model import TaskModel
 
 # 1. The data: sentences, and for each of their predicates the tags of all words, which
-# `conll.Propositions` reads.
+# `read_propositions` reads.
 
 
 class PredicateBatches(SentenceBatches):
     """Batches of predicates: their sentences, and "predicate", 1 at the predicate and 0 elsewhere.
 
     Labels are int32 `(B, T, 2)`: the tags, and whether a word is a predicate of the sentence.
-
-    Args:
-        sentence_of, places: As for `Propositions`. Labels and `rows` refer to predicates.
     """
 
-    def __init__(self, sentences, words, sentence_of, places, **options):
-        self.sentence_of, self.places = sentence_of, places
-        super().__init__(sentences, words, **options)
-
-    def _sizes(self):
-        return self.lengths[self.sentence_of]
-
-    def _inputs(self, rows):
-        inputs = super()._inputs(self.sentence_of[rows])
+    def inputs(self, rows):
+        inputs = super().inputs(rows)
         inputs["predicate"] = np.zeros_like(inputs["words"])
-        inputs["predicate"][np.arange(len(rows)), self.places[rows]] = 1
+        inputs["predicate"][np.arange(len(rows)), self.data.places[rows]] = 1
         return inputs
 
-    def _labels(self, rows, inputs):
-        tags = super()._labels(rows, inputs)
+    def labels_of(self, rows, inputs):
+        tags = super().labels_of(rows, inputs)
         is_predicate = np.zeros_like(tags)
-        for place, sentence in zip(is_predicate, self.sentence_of[rows]):
-            place[self.places[self.sentence_of == sentence]] = 1
+        sentences, places = self.data.items[:, 0], self.data.places
+        for row, sentence in zip(is_predicate, sentences[rows]):
+            row[places[sentences == sentence]] = 1
         return np.stack([tags, is_predicate], axis=-1)
 
 
@@ -84,9 +71,7 @@ class RoleTagger(TaskModel):
     Args:
         tag_names: The tags.
         num_layers: Number of LSTMs, alternately forward and backward.
-        indicator_dim: Size of the vector that says whether a word is the predicate.
-        units: Size of the LSTMs.
-        **options: Passed to `TaskModel`.
+        **options: Passed to `TaskModel`; `units` is the size of the LSTMs.
 
     Call arguments:
         inputs: Dict of `PredicateBatches`: "words", "predicate", and "layers" or "elmo" for ELMo.
@@ -98,12 +83,13 @@ class RoleTagger(TaskModel):
     Reference: He et al. 2017, section 2; Peters et al. 2018, section 4.
     """
 
-    def __init__(self, tag_names, num_layers=4, indicator_dim=100, dropout=0.1, **options):
+    batches = PredicateBatches
+
+    def __init__(self, tag_names, num_layers=4, dropout=0.1, **options):
         super().__init__(dropout=dropout, **options)
-        self.tag_names = tag_names
+        self.tag_names = list(tag_names)
         self.num_layers = num_layers
-        self.indicator_dim = indicator_dim
-        self.indicator = keras.layers.Embedding(2, indicator_dim)
+        self.indicator = keras.layers.Embedding(2, 100)  # is this word the predicate?
         self.readers = [
             HighwayLSTM(self.units, reverse=i % 2 == 1, dropout=dropout) for i in range(num_layers)
         ]
@@ -111,18 +97,11 @@ class RoleTagger(TaskModel):
         self.is_predicate = keras.layers.Dense(1)
         self.decoder = CRF(len(tag_names), trainable=False)
         self.build()
-
-    def build_task(self, width, elmo_width):
-        self.indicator.build((None, None))
-        self.is_predicate.build((None, None, width))
-        width += self.indicator_dim
-        for reader in self.readers:
-            reader.build((None, None, width))
-            width = self.units
-        self.classifier.build((None, None, width))
-        self.decoder.build((None, None, len(self.tag_names)))
         starts, transitions = constraints(self.tag_names)
         self.decoder.set_weights([transitions, starts, np.zeros_like(starts)])
+
+    def example(self, words):
+        return {**super().example(words), "predicate": words}
 
     def call(self, inputs, training=None):
         mask = inputs["words"] != PADDING
@@ -149,14 +128,10 @@ class RoleTagger(TaskModel):
         total = ops.sum((of_tags + of_predicates) * valid) / ops.sum(valid)
         return sum(self.losses, total)
 
-    def predict_tags(self, batches):
-        """The tags of each predicate of `PredicateBatches`, in their order."""
-        tags = [None] * len(batches.rows)
-        for rows, _, predicted in self.predictions(batches):
-            for row, ids in zip(rows, predicted["tags"]):
-                length = batches.lengths[batches.sentence_of[row]]
-                tags[row] = [self.tag_names[i] for i in ids[:length]]
-        return tags
+    def decode(self, outputs, inputs, sizes):
+        """The tags, and the places of the words that look like predicates."""
+        for tags, scores, size in zip(outputs["tags"], outputs["is predicate"], sizes):
+            yield [self.tag_names[i] for i in tags[:size]], np.flatnonzero(scores[:size] > 0)
 
     def label(self, sentences):
         """Finds the predicates of sentences, and their arguments.
@@ -165,37 +140,15 @@ class RoleTagger(TaskModel):
             sentences: Strings to be split at white space, or lists of tokens.
 
         Returns:
-            For each sentence a list of predicates, each as its place and the tags of all words.
+            A list of predicates, each as its sentence and the tags of all words.
         """
-        sentences = harness.sentences_of(sentences)
-        numbers = np.arange(len(sentences))
-        batches = self.batches_of(
-            sentences, PredicateBatches, sentence_of=numbers, places=np.zeros_like(numbers)
-        )
-        found = []
-        for rows, _, predicted in self.predictions(batches):
-            for row, values in zip(rows, predicted["is predicate"]):
-                places = np.flatnonzero(values[: len(sentences[row])] > 0)
-                found += [(row, place) for place in places]
-        labeled = [[] for _ in sentences]
-        if found:
-            found.sort()
-            sentence_of, places = np.array(found).T
-            batches = self.batches_of(
-                sentences, PredicateBatches, sentence_of=sentence_of, places=places
-            )
-            tags = self.predict_tags(batches)
-            for row, place, own in zip(sentence_of, places, tags):
-                labeled[row].append((int(place), own))
-        return labeled
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "tag_names": list(self.tag_names),
-            "num_layers": self.num_layers,
-            "indicator_dim": self.indicator_dim,
-        }
+        sentences = sentences_of(sentences)
+        data = Propositions(sentences, places=np.zeros(len(sentences), int))
+        places = [found for _, found in self.predict_items(self.batches_of(data))]
+        items = np.array([[i] for i, found in enumerate(places) for _ in found], int)
+        data = Propositions(sentences, items=items.reshape(-1, 1), places=np.concatenate(places))
+        found = self.predict_items(self.batches_of(data))
+        return [(sentences[i], tags) for (i,), (tags, _) in zip(data.items, found)]
 
 
 def constraints(tag_names):
@@ -208,59 +161,28 @@ def constraints(tag_names):
 # 3. The experiment: one run with one seed.
 
 
-class Experiment:
-    """Trains and tests a tagger with a feature set and a seed.
-
-    Args:
-        settings: The options of the command line.
-    """
+class Experiment(harness.Experiment):
+    model = RoleTagger
 
     def __init__(self, settings):
-        self.settings = settings
-        self.data = {p: Propositions(getattr(settings, p)) for p in ("train", "dev", "test")}
-        sentences = {part: data.sentences for part, data in self.data.items()}
-        self.tag_names = sorted({tag for tags in self.data["train"].tags for tag in tags})
-        numbers = {tag: i for i, tag in enumerate(self.tag_names)}
-        self.labels = [[numbers[tag] for tag in tags] for tags in self.data["train"].tags]
-        self.prepare = functools.cache(lambda name: prepare(name, settings, sentences))
+        data = harness.read_parts(settings, read_propositions)
+        names = sorted({tag for tags in data["train"].answers for tag in tags})
+        numbers = {tag: i for i, tag in enumerate(names)}
+        labels = [[numbers[tag] for tag in tags] for tags in data["train"].answers]
+        super().__init__(settings, data, labels, tag_names=names, num_layers=settings.num_layers)
 
-    def __call__(self, features, seed):
-        data, settings = self.data["train"], self.settings
-        rows = harness.fraction_of(len(self.labels), settings.fraction, seed)
-        inputs = self.prepare(features).trained_on(np.unique(data.sentence_of[rows]))
-        options = {"tag_names": self.tag_names, "num_layers": settings.num_layers}
-        model = RoleTagger.of(features, inputs, settings, **options)
-        train = self.batches(inputs, "train", labels=self.labels, rows=rows, seed=seed)
-        dev, test = (self.batches(inputs, part) for part in ("dev", "test"))
-        best, epoch = harness.train(
-            model, train, lambda: self.f1("dev", model.predict_tags(dev)), settings
-        )
-        predicted = model.predict_tags(test)
-        path = Path(settings.output) / f"{features}-{seed}.jsonl"
-        write_predictions(path, self.data["test"], predicted)
-        result = {
-            "dev": best,
-            "test": self.f1("test", predicted),
-            "best epoch": epoch,
-            "input weights": harness.mix_weights(model.input_mix),
-        }
-        return result, model
+    def score(self, data, predicted):
+        """The F1 of labeled spans without the predicates."""
+        found = [tags for tags, _ in predicted]
+        true, found = map(without_predicates, (data.answers, found))
+        return 100 * float(f1_score(true, found, zero_division=0)), {}
 
-    def batches(self, inputs, part, **options):
-        data = self.data[part]
-        return inputs.batches(
-            part,
-            kind=PredicateBatches,
-            sentence_of=data.sentence_of,
-            places=data.places,
-            batch_size=self.settings.batch_size,
-            **options,
-        )
-
-    def f1(self, part, predicted):
-        """The F1 of labeled spans without the predicates, in percent."""
-        true, found = map(without_predicates, (self.data[part].tags, predicted))
-        return 100 * float(f1_score(true, found, zero_division=0))
+    def write(self, path, data, predicted):
+        """A JSON line for each predicate: its words, place, true tags and predicted tags."""
+        names = ("words", "predicate", "true", "predicted")
+        words = (data.sentences[sentence] for (sentence,) in data.items)
+        items = zip(words, data.places.tolist(), data.answers, (tags for tags, _ in predicted))
+        harness.write_json_lines(f"{path}.jsonl", (dict(zip(names, item)) for item in items))
 
 
 def without_predicates(sequences):
@@ -282,17 +204,6 @@ def role_scores(paths, num_roles=12):
     return scores
 
 
-def write_predictions(path, data, predicted):
-    """Writes a JSON line for each predicate: its words, place, true tags and predicted tags."""
-    names = ("words", "predicate", "true", "predicted")
-    words = (data.sentences[sentence] for sentence in data.sentence_of)
-    items = zip(words, data.places.tolist(), data.tags, predicted)
-    harness.write_json_lines(path, (dict(zip(names, item)) for item in items))
-
-
-# 4. The command line.
-
-
 def run(settings):
     """Trains with all feature sets and seeds, draws the roles, returns the rows of the table."""
     summary = harness.run_seeds(Experiment(settings), settings)
@@ -305,24 +216,20 @@ def run(settings):
     return summary
 
 
+# 4. The command line.
+
+
 def parse(arguments=None):
-    parser = harness.make_parser(__doc__.splitlines()[0], output="srl_output")
-    parser.set_defaults(batch_size=64)
-    parser.add_argument("--units", type=harness.positive, default=100, help="size of each LSTM")
+    options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to label"}
+    defaults = {"output": "srl_output", "batch_size": 64}
+    parser = harness.make_parser(__doc__, "label", defaults, **options)
     parser.add_argument("--num-layers", type=harness.positive, default=4, help="number of LSTMs")
-    parser.add_argument("--model", help="a saved model, to label with")
-    parser.add_argument("--label", nargs="+", metavar="SENTENCE", help="sentences to label")
-    return harness.parse(parser, arguments, alone="label")
+    return harness.parse(parser, arguments)
 
 
-def show_roles(path, sentences):
-    """Prints sentences, for each of their predicates, with the arguments in brackets."""
-    model = keras.models.load_model(path, compile=False)
-    for sentence, predicates in zip(sentences, model.label(sentences)):
-        if not predicates:
-            print(f"no predicate: {sentence}")
-        for _, tags in predicates:
-            print(bracketed(split_tokens(sentence), tags))
+def show(model, sentences):
+    """Prints sentences, once for each predicate, with the arguments in brackets."""
+    print("\n".join(bracketed(*found) for found in model.label(sentences)) or "no predicate")
 
 
 def bracketed(words, tags):
@@ -337,8 +244,4 @@ def bracketed(words, tags):
 
 
 if __name__ == "__main__":
-    settings = parse()
-    if settings.label is None:
-        run(settings)
-    else:
-        show_roles(settings.model, settings.label)
+    harness.main(parse(), run, show)

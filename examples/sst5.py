@@ -10,17 +10,12 @@ poolings of its outputs go through maxout layers. ELMo is added to the input, to
 output, or to both, each with its own mix. Files are the trees of the Stanford Sentiment
 Treebank, with its own splits. README.md in this folder says where to get them.
 
-The first run computes ELMo's vectors and caches them in `--cache`; later runs start training at
-once. The output folder gets results.md, .csv and .json (mean and deviation over the seeds), the
-same for each run, a picture of the confusion matrix and the best model of each feature set.
-
 With the bundled model, expect an accuracy of 47 (with only GloVe 42). A run takes about 8
 minutes on one CPU core.
 """
 
 import functools
 import re
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -29,67 +24,43 @@ from keras import ops
 import harness
 from attention import attend, joined
 from bilstm import BiLSTM
-from features import PADDING, prepare, read_lines
-from keras_elmo.text.tokens import split_tokens
+from features import PADDING
+from reading import BRACKETS, Data, parse_lines
 from task_model import TaskModel
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 
 # 1. The data: one tree per line, each part with a class, such as (3 (2 It) (4 (2 's) (4 fun))).
 
-BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 
-
-def read_trees(path, phrases=False):
-    """Reads a file of trees.
-
-    Args:
-        path: The file, plain, .gz or .xz.
-        phrases: Whether to return every distinct part of a tree, not only the whole sentence.
-
-    Returns:
-        A list of sentences, lists of tokens, and a list of their classes, 0 to 4.
+def read_trees(path):
+    """Reads a file of trees, plain, .gz or .xz: `Data` whose answers are the classes, 0 to 4.
 
     Raises:
         ValueError: if a line is not a tree, or there are none.
     """
-    found = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        if not split_tokens(line):
-            continue
-        try:
-            *parts, whole = parts_of_tree(line)
-        except (IndexError, ValueError) as error:
-            raise ValueError(
-                f"{path}, line {number}: {line!r:.80} is not a tree such as (3 (2 It) (4 works))."
-            ) from error
-        found[number] = whole
-        if phrases:
-            found.update({tuple(tokens): (tokens, label) for tokens, label in parts})
-    if not found:
-        raise ValueError(f"{path} has no trees.")
-    sentences, labels = map(list, zip(*found.values()))
-    return sentences, labels
+    trees = parse_lines(path, parse_tree, "a tree such as (3 (2 It) (4 works))")
+    sentences, labels = zip(*trees)
+    return Data(list(sentences), np.array(labels))
 
 
 # White space outside ASCII is part of tokens.
 TREE = re.compile(r"\(([0-4])(?=[\s(])|([^\s()]+)|(\))", re.ASCII)
 
 
-def parts_of_tree(line):
-    """`(tokens, class)` of every part of a tree, the whole one last."""
-    tokens, begun, parts = [], [], []
+def parse_tree(line):
+    """The tokens of a tree, and its class."""
+    tokens, labels, whole = [], [], None
     for label, token, _ in TREE.findall(line):
         if label:
-            begun.append((int(label), len(tokens)))
+            labels.append(int(label))
         elif token:
             tokens.append(BRACKETS.get(token, token.replace("\\", "")))
         else:
-            label, start = begun.pop()
-            parts.append((tokens[start:], label))
-    if begun:
-        raise ValueError("A bracket is not closed.")
-    return parts
+            whole = labels.pop()
+    if labels or whole is None:
+        raise ValueError("a bracket is not closed")
+    return tokens, whole
 
 
 # 2. The model.
@@ -115,23 +86,20 @@ class BiattentiveClassifier(TaskModel):
     """The biattentive classification network, for one sentence that attends to itself.
 
     Args:
-        num_classes: Number of classes.
-        units: Size of the LSTMs, in each direction, and of the ReLU layer before them.
-        dropout: Fraction to drop of the input, and of ELMo at the output.
-        **options: Passed to `TaskModel`; `"output"` adds ELMo to the output of the second LSTM.
+        **options: Passed to `TaskModel`; `units` is the size of the LSTMs, in each direction, and
+            `placement="output"` adds ELMo to the output of the second LSTM.
 
     Call arguments:
         inputs: Dict of `SentenceBatches`: "words", and "layers" or "elmo" for ELMo.
 
     Returns:
-        Logits `(B, num_classes)`.
+        Logits `(B, 5)`.
 
     Reference: McCann et al. 2017, section 5.
     """
 
-    def __init__(self, num_classes=5, units=100, dropout=0.5, **options):
+    def __init__(self, units=100, dropout=0.5, **options):
         super().__init__(units=units, dropout=dropout, **options)
-        self.num_classes = num_classes
         self.projection = keras.layers.Dense(units, activation="relu")
         self.projection_dropout = keras.layers.Dropout(0.25)
         self.encoder = BiLSTM(units)
@@ -139,19 +107,8 @@ class BiattentiveClassifier(TaskModel):
         self.attention = keras.layers.Dense(1)
         self.maxouts = [Maxout(4 * units), Maxout(2 * units)]
         self.maxout_dropouts = [keras.layers.Dropout(rate) for rate in (0.1, 0.2, 0.3)]
-        self.classifier = keras.layers.Dense(num_classes)
+        self.classifier = keras.layers.Dense(len(CLASSES))
         self.build()
-
-    def build_task(self, width, elmo_width):
-        self.projection.build((None, None, width))
-        self.encoder.build((None, None, self.units))
-        self.integrator.build((None, None, 6 * self.units))
-        self.attention.build((None, None, 2 * self.units + elmo_width))
-        width = 4 * (2 * self.units + elmo_width)
-        for maxout in self.maxouts:
-            maxout.build((None, width))
-            width = maxout.units
-        self.classifier.build((None, width))
 
     def call(self, inputs, training=None):
         mask = inputs["words"] != PADDING
@@ -181,71 +138,16 @@ class BiattentiveClassifier(TaskModel):
         )
         return ops.concatenate(poolings, axis=-1)
 
-    def predict_classes(self, batches):
-        """The classes of the sentences of `SentenceBatches`, in their order, as an array."""
-        classes = np.zeros(len(batches.sentences), int)
-        for rows, _, logits in self.predictions(batches):
-            classes[rows] = logits.argmax(-1)
-        return classes
-
-    def classify(self, sentences):
-        """The classes of sentences: strings to be split at white space, or lists of tokens."""
-        return self.predict_classes(self.batches_of(harness.sentences_of(sentences)))
-
-    def get_config(self):
-        return {**super().get_config(), "num_classes": self.num_classes}
-
 
 # 3. The experiment: one run with one seed.
 
 
-class Experiment:
-    """Trains and tests a classifier with a feature set and a seed.
-
-    Args:
-        settings: The options of the command line.
-    """
+class Experiment(harness.Classification):
+    model = BiattentiveClassifier
 
     def __init__(self, settings):
-        self.settings = settings
-        self.sentences, self.labels = {}, {}
-        for part in ("train", "dev", "test"):
-            phrases = settings.phrases and part == "train"
-            self.sentences[part], self.labels[part] = read_trees(getattr(settings, part), phrases)
-        self.prepare = functools.cache(lambda name: prepare(name, settings, self.sentences))
-
-    def __call__(self, features, seed):
-        labels, batch_size = self.labels["train"], self.settings.batch_size
-        rows = harness.fraction_of(len(labels), self.settings.fraction, seed)
-        inputs = self.prepare(features).trained_on(rows)
-        model = BiattentiveClassifier.of(
-            features, inputs, self.settings, placement=self.settings.placement
-        )
-        train = inputs.batches("train", labels=labels, rows=rows, seed=seed, batch_size=batch_size)
-        dev = inputs.batches("dev", batch_size=batch_size)
-        test = inputs.batches("test", batch_size=batch_size)
-        best, epoch = harness.train(
-            model,
-            train,
-            lambda: harness.accuracy(self.labels["dev"], model.predict_classes(dev)),
-            self.settings,
-            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        )
-        predicted = model.predict_classes(test)
-        path = Path(self.settings.output) / f"{features}-{seed}.csv"
-        texts = map(" ".join, self.sentences["test"])
-        harness.write_predictions(path, texts, self.labels["test"], predicted)
-        result = {
-            "dev": best,
-            "test": harness.accuracy(self.labels["test"], predicted),
-            "best epoch": epoch,
-            "input weights": harness.mix_weights(model.input_mix),
-            "output weights": harness.mix_weights(model.output_mix),
-        }
-        return result, model
-
-
-# 4. The command line.
+        data = harness.read_parts(settings, read_trees)
+        super().__init__(settings, data, placement=settings.placement)
 
 
 def run(settings):
@@ -255,29 +157,22 @@ def run(settings):
     return summary
 
 
+# 4. The command line.
+
+
 def parse(arguments=None):
-    parser = harness.make_parser(__doc__.splitlines()[0], output="sst5_output")
+    options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to classify"}
+    defaults = {"output": "sst5_output"}
+    parser = harness.make_parser(__doc__, "classify", defaults, **options)
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
-    parser.add_argument("--phrases", action="store_true", help="train on all parts of the trees")
-    parser.add_argument("--units", type=harness.positive, default=100, help="size of each LSTM")
-    parser.add_argument("--model", help="a saved model, to classify with")
-    parser.add_argument("--classify", nargs="+", metavar="SENTENCE", help="sentences to classify")
-    settings = harness.parse(parser, arguments, alone="classify")
-    if settings.placement == "output" and not {"elmo", "elmo-tokens"}.isdisjoint(settings.features):
-        parser.error("--placement output leaves those --features nothing to read at the input")
-    return settings
+    return harness.parse(parser, arguments)
 
 
-def show_classes(path, sentences):
-    """Prints the classes that a saved model gives to sentences."""
-    model = keras.models.load_model(path, compile=False)
-    for sentence, number in zip(sentences, model.classify(sentences)):
+def show(model, sentences):
+    """Prints the classes of sentences."""
+    for sentence, number in zip(sentences, model.predict_items(model.batches_of(sentences))):
         print(f"{CLASSES[number]}: {sentence}")
 
 
 if __name__ == "__main__":
-    settings = parse()
-    if settings.classify is None:
-        run(settings)
-    else:
-        show_classes(settings.model, settings.classify)
+    harness.main(parse(), run, show)

@@ -14,18 +14,18 @@ import tensorflow as tf
 from keras import layers
 from seqeval.metrics import f1_score
 
-from features import WordTable, read_glove, read_lines
+from features import WordTable, read_glove
 from keras_elmo import ElmoLayer
-from keras_elmo.text.tokens import split_tokens
+from reading import parse_tables
 
 
 def read_column_file(path):
     """Returns lists of tokens and lists of tags, one for each sentence."""
-    rows = map(split_tokens, read_lines(path))
-    groups = (list(group) for is_text, group in itertools.groupby(rows, key=bool) if is_text)
-    sentences = [group for group in groups if group[0][0] != "-DOCSTART-"]  # CoNLL-2003's documents
-    tokens = [[row[0] for row in sentence] for sentence in sentences]
-    return tokens, [[row[-1] for row in sentence] for sentence in sentences]
+
+    def parse(rows):
+        return [row[0] for row in rows], [row[-1] for row in rows]
+
+    return map(list, zip(*parse_tables(path, parse, "tokens and tags", "-DOCSTART-")))
 
 
 def make_dataset(tokens, tags, table, tag_names, batch_size=32):

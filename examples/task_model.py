@@ -1,17 +1,21 @@
 """A Keras model that reads GloVe and ELMo, for the task programs to subclass."""
 
+import inspect
+
 import keras
+import numpy as np
 
 from attention import joined
-from features import SentenceBatches, WordTable, elmo_layers
+from features import SentenceBatches, WordTable
 from keras_elmo import WeightedLayerSum
+from reading import Data, sentences_of
 
 
 class TaskModel(keras.Model):
     """Word vectors and ELMo; subclasses add the layers of their task.
 
-    A subclass makes its layers in `__init__`, which ends with `self.build()`, and builds them in
-    `build_task`.
+    A subclass makes its layers in `__init__`, which ends with `self.build()`. Each argument is an
+    attribute of the same name.
 
     Args:
         words: The words with vectors of their own; empty for no word vectors.
@@ -25,6 +29,9 @@ class TaskModel(keras.Model):
         units: Size of the layers of the task.
         dropout: Fraction to drop of the inputs of layers.
     """
+
+    batches = SentenceBatches
+    """The kind of batches that the model reads."""
 
     def __init__(
         self,
@@ -41,13 +48,13 @@ class TaskModel(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if not words and elmo is None:
-            raise ValueError("There is nothing to read: no word occurs twice in the training text.")
-        if not words and placement == "output":
+        if not words and (elmo is None or placement == "output"):
             raise ValueError(
-                "Expected word vectors at the input, got none: with ELMo only at the output, use "
-                "word vectors as well, for example with --features glove+elmo."
+                "Expected word vectors, or ELMo, at the input, got none. Without GloVe, a training "
+                "text needs words that occur twice; with ELMo only at the output, use --features "
+                "glove+elmo."
             )
+        self.words = list(words)
         self.word_table = WordTable(words)
         self.word_dim = word_dim
         self.train_words = train_words
@@ -84,10 +91,11 @@ class TaskModel(keras.Model):
             settings: The options of the command line.
             **options: Further arguments.
         """
+        vectors = inputs.vectors
         model = cls(
             words=inputs.words.words,
-            word_dim=inputs.word_dim,
-            train_words=inputs.vectors is None,
+            word_dim=50 if vectors is None else vectors.shape[1],
+            train_words=vectors is None,
             elmo=inputs.elmo,
             tokens_only=features == "elmo-tokens",
             last_layer=settings.last_layer,
@@ -95,26 +103,25 @@ class TaskModel(keras.Model):
             units=settings.units,
             **options,
         )
-        if inputs.vectors is not None:
-            model.word_vectors.set_weights([inputs.vectors])
+        if vectors is not None:
+            model.word_vectors.set_weights([vectors])
         return model
 
     def build(self, input_shape=None):
-        if self.built:
-            return
-        width = self.word_dim if self.word_vectors is not None else 0
-        at_output = 0
-        if self.word_vectors is not None:
-            self.word_vectors.build((None, None))
+        """Builds the layers by reading a word."""
+        if not self.built:
+            self.built = True
+            example = self.example(np.ones((1, 8), "int32"))
+            self.call(keras.tree.map_structure(keras.ops.convert_to_tensor, example))
+
+    def example(self, words):
+        """Inputs of the model, by the numbers of words `(B, T)`."""
+        inputs = {"words": words}
         if self.elmo is not None:
             config = self.elmo.config
-            num_layers = 1 if self.tokens_only else config.num_layers + 1
-            for mix in filter(None, (self.input_mix, self.output_mix)):
-                mix.build((None, num_layers, None, config.output_dim))
-            width += config.output_dim if self.input_mix is not None else 0
-            at_output = config.output_dim if self.output_mix is not None else 0
-        self.build_task(width, at_output)
-        self.built = True
+            shape = (len(words), config.num_layers + 1, words.shape[1], config.output_dim)
+            inputs["layers"] = np.zeros(shape, "float32")
+        return inputs
 
     def read(self, inputs, mask, layer=None, training=None, further=None):
         """The output of the task's first layer for a sentence, with ELMo at its input and output.
@@ -122,7 +129,9 @@ class TaskModel(keras.Model):
         Without a layer: the vectors of the words, further ones, and ELMo's.
         """
         words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
-        layers = None if self.elmo is None else elmo_layers(self.elmo, inputs)
+        layers = None
+        if self.elmo is not None:
+            layers = inputs["layers"] if "layers" in inputs else self.elmo(inputs["elmo"])
         if self.tokens_only:
             layers = layers[:, :1]
         elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
@@ -132,30 +141,31 @@ class TaskModel(keras.Model):
             return x
         return joined(x, self.drop(self.output_mix(layers, mask=mask), training=training))
 
-    def batches_of(self, sentences, kind=SentenceBatches, **options):
-        """Batches of any sentences, lists of tokens, of a kind of `SentenceBatches`."""
-        return kind(sentences, self.word_table, elmo=self.elmo, **options)
+    def batches_of(self, data, **options):
+        """Batches of `Data`, or of sentences: strings to be split, or lists of tokens."""
+        data = data if isinstance(data, Data) else Data(sentences_of(data))
+        return self.batches(data, self.word_table, elmo=self.elmo, **options)
 
-    def predictions(self, batches):
-        """Yields the rows of each of `SentenceBatches`, its inputs, and what the model returns."""
+    def predict_items(self, batches):
+        """What the model finds in each item of batches, in their order."""
+        found = [None] * len(batches.data.items)
         for number, rows in enumerate(batches.batches):
             inputs, _ = batches[number]
-            yield rows, inputs, self.predict_on_batch(inputs)
+            outputs = self.predict_on_batch(inputs)
+            for row, item in zip(rows, self.decode(outputs, inputs, batches.sizes[rows])):
+                found[row] = item
+        return found
+
+    def decode(self, outputs, inputs, sizes):
+        """What the outputs of a batch say of its items, which have so many tokens."""
+        return outputs.argmax(-1).tolist()
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "words": self.word_table.words,
-            "word_dim": self.word_dim,
-            "train_words": self.train_words,
-            "elmo": None if self.elmo is None else keras.layers.serialize(self.elmo),
-            "placement": self.placement,
-            "tokens_only": self.tokens_only,
-            "last_layer": self.last_layer,
-            "l2": self.l2,
-            "units": self.units,
-            "dropout": self.dropout,
-        }
+        signatures = [inspect.signature(cls.__init__) for cls in (TaskModel, type(self))]
+        names = dict.fromkeys(name for signature in signatures for name in signature.parameters)
+        own = {x: getattr(self, x) for x in names if x not in ("self", "kwargs", "options")}
+        elmo = None if self.elmo is None else keras.layers.serialize(self.elmo)
+        return {**super().get_config(), **own, "elmo": elmo}
 
     @classmethod
     def from_config(cls, config):

@@ -16,3 +16,10 @@ def pytest_pycollect_makemodule(module_path, parent):
     if not all(map(find_spec, PACKAGES)):
         return SkippedModule.from_parent(parent, path=module_path)
     return None
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    """Programs run in an empty folder, and with short epochs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("harness.LEAST_STEPS", 1)

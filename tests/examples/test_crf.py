@@ -119,14 +119,6 @@ def test_batches_of_other_shapes_in_one_model(crf, logits):
         np.testing.assert_array_equal(model.predict_on_batch(batch), to_numpy(crf(batch)))
 
 
-def test_a_single_token_has_no_transition(crf, logits):
-    first = logits[:, :1]
-    start, end = to_numpy(crf.start), to_numpy(crf.end)
-    tags = (first[:, 0] + start + end).argmax(-1)
-    np.testing.assert_array_equal(to_numpy(crf(first))[:, 0], tags)
-    assert np.isfinite(to_numpy(crf.log_likelihood(first, tags[:, None]))).all()
-
-
 def test_in_a_model_saved_and_loaded(crf, logits, tmp_path):
     inputs = keras.Input((None, N_TAGS))
     model = keras.Model(inputs, crf(inputs))
@@ -148,10 +140,3 @@ def test_half_precision_scores_in_float32(crf, logits):
     assert_close(
         to_numpy(half.log_likelihood(logits, tags)), to_numpy(crf.log_likelihood(logits, tags))
     )
-
-
-def test_errors_say_what_is_wrong():
-    with pytest.raises(ValueError, match="num_tags must be an integer of at least 1; got 0"):
-        CRF(0)
-    with pytest.raises(ValueError, match=r"expects logits \(B, T, 3\); got shape \(2, 5, 4\)"):
-        CRF(3)(np.zeros((2, 5, 4), "float32"))

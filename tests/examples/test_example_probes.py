@@ -45,8 +45,7 @@ GOLD = "d0.s0.t0 play%1:04:00:: play%1:99:00::\nd0.s0.t1 dog%1:05:00::\nd0.s0.t2
 
 
 @pytest.fixture(autouse=True)
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(in_folder, tmp_path):
     for name, times in (("ud", 1), ("train", 200)):
         with lzma.open(f"{name}.conllu.xz", "wt") as file:
             file.write(CONLLU * times)
@@ -61,10 +60,10 @@ def files(tmp_path, monkeypatch):
 
 
 def test_treebank():
-    sentences, tags = probes.read_conllu("ud.conllu.xz")
-    assert sentences == [["They", "play", "10000"], ["A", "play"]]
-    assert tags == [["PRP", "VBP", "CD"], ["DT", "NN"]]
-    assert probes.read_conllu("ud.conllu.xz", "upos")[1][1] == ["DET", "NOUN"]
+    data = probes.read_conllu("ud.conllu.xz")
+    assert data.sentences == [["They", "play", "10000"], ["A", "play"]]
+    assert data.answers == [["PRP", "VBP", "CD"], ["DT", "NN"]]
+    assert probes.read_conllu("ud.conllu.xz", "upos").answers[1] == ["DET", "NOUN"]
 
 
 @pytest.mark.slow
@@ -106,15 +105,8 @@ def test_the_nearest_sense_is_chosen():
 
 
 def test_neighbors():
-    command = [
-        "neighbors",
-        "--text",
-        "text.txt",
-        "--sentences",
-        "They play well .",
-        "--count",
-        "1",
-    ]
+    sentence = "They play well ."
+    command = ["neighbors", "--text", "text.txt", "--sentences", sentence, "--count", "1"]
     options = ["--glove", "glove.txt", "--elmo", str(ELMO)]
     rows = probes.run(probes.parse([*command, *options]))
     assert [row["layer"] for row in rows] == ["GloVe", "LSTM 1", "LSTM 2"]
@@ -128,24 +120,6 @@ def test_neighbors():
     ):
         with pytest.raises(ValueError, match=message):
             probes.run(probes.parse([*command, *options, *more]))
-
-
-def test_files_of_another_format(tmp_path):
-    (tmp_path / "columns.conllu").write_text("# text\n1 They PRON\n")
-    with pytest.raises(ValueError, match="columns.conllu, line 2: .* not the ten columns"):
-        probes.read_conllu("columns.conllu")
-    (tmp_path / "empty.conllu").write_text("# text\n\n")
-    with pytest.raises(ValueError, match="empty.conllu has no sentences"):
-        probes.read_conllu("empty.conllu")
-    for line in (
-        "dog 1",
-        "dog%9:05:00:: 02084071 1 42",
-        "dog%1:05:00:: 02084071 x 42",
-        "dog% 1 1 1",
-    ):
-        (tmp_path / "index.other").write_text(f"{INDEX}{line}\n")
-        with pytest.raises(ValueError, match="index.other, line 6: .* is not of WordNet's index"):
-            probes.read_inventory("index.other")
 
 
 def test_test_sets_of_one_name(tmp_path):

@@ -5,15 +5,16 @@ import json
 
 import pytest
 
-import coref
 import entailment
 import features
-import harness
 import ner
 import probes
+import reading
 import squad
-import srl
 import sst5
+from conll import read_documents, read_propositions
+from example_programs import ROLES as PROPOSITIONS
+from example_programs import conll, role_columns
 
 TOKENS = ["10\u00a0000", "\u3000", "\u2003km\u0085"]  # each is one token of the package's readers
 SPACED, TREE = " ".join(TOKENS), "(2 " + "".join(f"(2 {token}) " for token in TOKENS)[:-1] + ")"
@@ -26,20 +27,9 @@ ROLES = "".join(
     f"{i}\t{token}\t{sense}\t{tag}\n"
     for i, (token, sense, tag) in enumerate(zip(TOKENS, ("do.02", "-", "-"), ("B-V", "O", "O")))
 )
-SQUAD = {
-    "paragraphs": [
-        {
-            "context": "Ann was born in Paris .",
-            "qas": [
-                {
-                    "id": "a",
-                    "question": "Where ?",
-                    "answers": [{"text": "Paris", "answer_start": 16}],
-                }
-            ],
-        }
-    ]
-}
+ANSWER = {"text": "Paris", "answer_start": 16}
+QUESTION = {"id": "a", "question": "Where ?", "answers": [ANSWER]}
+SQUAD = {"paragraphs": [{"context": "Ann was born in Paris .", "qas": [QUESTION]}]}
 INDEX = "dog%1:05:00:: 02084071 1 42\nice\u00a0cream%1:13:00:: 1 1 0\n"
 
 
@@ -52,9 +42,15 @@ def read_glove(path):
     return words, vectors.tolist()
 
 
-def read_documents(path):
-    documents = coref.Documents(path)
-    return documents.sentences, documents.ranges.tolist(), documents.chains
+def read_with(reader):
+    """Reads sentences and answers with one of the readers."""
+
+    def read(path):
+        data = reader(path)
+        answers = data.answers.tolist() if hasattr(data.answers, "tolist") else data.answers
+        return data.sentences, answers
+
+    return read
 
 
 def read_senses(path):
@@ -63,47 +59,35 @@ def read_senses(path):
 
 READERS = {
     "columns": (
-        ner.read_sentences,
+        read_with(ner.read_sentences),
         "a.bio",
         "".join(f"{token} CD B-X\n" for token in TOKENS),
         ([TOKENS], [["B-X"] * 3]),
     ),
     "columns with tabs": (
-        ner.read_sentences,
+        read_with(ner.read_sentences),
         "a.bio",
         "".join(f"{token}\tO\n" for token in TOKENS) + "\nA\tO\n",
         ([TOKENS, ["A"]], [["O"] * 3, ["O"]]),
     ),
     "Universal NER": (
-        ner.read_sentences,
+        read_with(ner.read_sentences),
         "a.iob2",
         "# sent_id = 1\n" + "".join(f"{i}\t{x}\tO\t-\t-\n" for i, x in enumerate(TOKENS, start=1)),
         ([TOKENS], [["O"] * 3]),
     ),
-    "roles": (lambda path: srl.Propositions(path).sentences, "a.srl", ROLES, [TOKENS]),
+    "roles": (lambda path: read_propositions(path).sentences, "a.srl", ROLES, [TOKENS]),
     "chains": (
-        read_documents,
+        read_with(read_documents),
         "a.conll",
         f"#begin document (nw/a); part 000\n{CONLL_2012}\n{CONLL_2012}\n#end document\n",
-        ([TOKENS] * 2, [[0, 2]], [[{(0, 0), (2, 2), (3, 3), (5, 5)}]]),
-    ),
-    "chains without a first line": (
-        read_documents,
-        "a.conll",
-        CONLL_2012,
-        ([TOKENS], [[0, 1]], [[{(0, 0), (2, 2)}]]),
+        ([TOKENS] * 2, [[{(0, 0), (2, 2), (3, 3), (5, 5)}]]),
     ),
     "treebank": (
-        probes.read_conllu,
+        read_with(probes.read_conllu),
         "a.conllu",
         f"# sent_id = 1\n{CONLLU}\n{CONLLU}\n",
         ([TOKENS] * 2, [["CD"] * 3] * 2),
-    ),
-    "treebank without a comment": (
-        probes.read_conllu,
-        "a.conllu",
-        f"{CONLLU}\n",
-        ([TOKENS], [["CD"] * 3]),
     ),
     "text": (probes.read_text, "a.txt", f"{SPACED}\n{SPACED} .\n", [TOKENS, [*TOKENS, "."]]),
     "senses of words": (
@@ -121,15 +105,15 @@ READERS = {
         lines_of_json({"tokens": TOKENS, "keys": [["dog%1:05:00::"], None, None]}),
         [(TOKENS, ["dog%1:05:00::"])],
     ),
-    "trees": (sst5.read_trees, "a.txt", f"{TREE}\n\n{TREE}\n", ([TOKENS] * 2, [2, 2])),
+    "trees": (read_with(sst5.read_trees), "a.txt", f"{TREE}\n\n{TREE}\n", ([TOKENS] * 2, [2, 2])),
     "pairs": (
-        entailment.read_pairs,
+        read_with(entailment.read_pairs),
         "a.jsonl",
         lines_of_json({"premise": SPACED, "hypothesis": SPACED, "label": "neutral"}),
         ([TOKENS] * 2, [1]),
     ),
     "pairs of SNLI": (
-        entailment.read_pairs,
+        read_with(entailment.read_pairs),
         "a.jsonl",
         lines_of_json(
             {
@@ -141,7 +125,7 @@ READERS = {
         ([TOKENS] * 2, [1]),
     ),
     "questions": (
-        lambda path: squad.Questions(path).sentences,
+        lambda path: squad.read_questions(path).sentences,
         "a.json",
         json.dumps({"data": [SQUAD]}, indent=1) + "\n",
         [["Ann", "was", "born", "in", "Paris", "."], ["Where", "?"]],
@@ -189,4 +173,103 @@ def test_senses_in_xml(tmp_path, line_end, encoding):
 
 
 def test_sentences_of_the_command_line():
-    assert harness.sentences_of([SPACED, [*TOKENS]]) == [TOKENS, TOKENS]
+    assert reading.sentences_of([SPACED, [*TOKENS]]) == [TOKENS, TOKENS]
+    with pytest.raises(ValueError, match="Sentence 2 of 2 has no words"):
+        reading.sentences_of(["Bad", " "])
+
+
+def bad(reader, name, good, lines, message):
+    """Files of which the last sentence is wrong, one for each of some ends of the file."""
+    return [pytest.param(reader, name, good, line, message, id=line[:30]) for line in lines]
+
+
+PAIR = lines_of_json({"premise": "A", "hypothesis": "B", "label": "neutral"})
+ROLE = role_columns(*PROPOSITIONS[3])
+CHAIN = conll([[("Ann slept", "(1) -")]])
+
+
+@pytest.mark.parametrize(
+    "reader, name, good, line, message",
+    [
+        *bad(
+            ner.read_sentences,
+            "a.bio",
+            "Ann B-PER\n\n",
+            ["Ann L-PER", "Ann PER", "Ann", "# B-PER I- O-PER", "Ann\tB-"],
+            "line 3: expected tokens with tags in IOB1",
+        ),
+        *bad(
+            sst5.read_trees,
+            "a.txt",
+            "(2 Fine)\n\n",
+            ["no tree", "(3 (2 It) (4 works)", "(3 It) 4)", "3\tIt works", "(5 It)", "(3x It)"],
+            "line 3: expected a tree such as",
+        ),
+        *bad(
+            entailment.read_pairs,
+            "a.jsonl",
+            PAIR,
+            ["no JSON", "[1]", "{}", PAIR.replace("neutral", "no"), PAIR.replace("A", "")],
+            "line 2: expected pairs in the form of SNLI",
+        ),
+        *bad(
+            read_propositions,
+            "a.srl",
+            ROLE,
+            [
+                "0 He",
+                "0 He go.01 B-V O",
+                "0 He go.01",
+                "0 He go.01 V",
+                "0 He go.01 I-V",
+                "0 He go.01 B-V\n1 on - I-ARG1",
+                "nw/a 0 0 He PRP * go 01 1 - * (V(ARG1* -",
+                "nw/a 0 0 He PRP * go 01 1 - * (V* -",
+                "nw/a 0 0 He PRP * go 01 1 - * *) -",
+                "0 He go.01 B-V\n1 ran -",
+                "nw/a 0 0 He",
+            ],
+            "line 5: expected CoNLL-2012, or columns",
+        ),
+        *bad(
+            read_documents,
+            "a.conll",
+            CHAIN,
+            ["d 0 0 She _ (1", "d 0 0 She _ 1)", "d 0 0 She _ (a)", "d 0 0 She _ 1|(", "d 0"],
+            "line 6: expected CoNLL-2012, with chains",
+        ),
+        *bad(
+            probes.read_conllu,
+            "a.conllu",
+            f"# text\n{CONLLU}\n",
+            ["1 They PRON"],
+            "line 6: expected the ten columns of CoNLL-U",
+        ),
+        *bad(
+            probes.read_inventory,
+            "index.sense",
+            INDEX,
+            ["dog 1", "dog%9:05:00:: 0 1 42", "dog%1:05:00:: 0 x 42", "dog% 1 1 1"],
+            "line 3: expected WordNet's index.sense",
+        ),
+    ],
+)
+def test_lines_of_another_form(tmp_path, reader, name, good, line, message):
+    (tmp_path / name).write_text(f"{good}{line}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{name}, {message}.*, got "):
+        reader(tmp_path / name)
+    (tmp_path / name).write_text(good, encoding="utf-8")
+    assert reader(tmp_path / name)
+    (tmp_path / name).write_text("\n\n")
+    with pytest.raises(ValueError, match=f"{name}: expected .*, got an empty file"):
+        reader(tmp_path / name)
+
+
+def test_files_without_answers(tmp_path):
+    for reader, text, message in (
+        (read_propositions, "0 Oh -\n", "has no predicates"),
+        (read_documents, conll([[("Ann slept", "- -")]]), "has no chains"),
+    ):
+        (tmp_path / "one").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            reader(tmp_path / "one")
