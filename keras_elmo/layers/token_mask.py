@@ -37,7 +37,7 @@ class TokenMask(keras.Operation):
         self.boundaries = boundaries
 
     def call(self, inputs: Any) -> Any:
-        if _is_string(inputs):
+        if is_string_tensor(inputs):
             mask = _mask_of_strings(inputs)
         else:
             mask = ops.not_equal(inputs, 0)
@@ -49,12 +49,15 @@ class TokenMask(keras.Operation):
         batch_size, *rest = inputs.shape
         num_positions = rest[0] if rest else None
         if num_positions is not None:
-            num_positions += 2 * _is_string(inputs)  # ids have the boundaries already
+            num_positions += 2 * is_string_tensor(inputs)  # ids have the boundaries already
             num_positions -= 2 * (not self.boundaries)
         return keras.KerasTensor((batch_size, num_positions), "bool")
 
-    def get_config(self) -> dict[str, Any]:
-        return {"name": self.name, "boundaries": self.boundaries}
+
+def is_string_tensor(inputs: Any) -> bool:
+    """Whether something is a tensor of strings, also one of a model that is being made."""
+    dtype = getattr(inputs, "dtype", None)
+    return getattr(dtype, "name", dtype) == "string"
 
 
 def ragged_tokens(strings: Any) -> Any:
@@ -74,10 +77,6 @@ def valid_utf8(strings: Any) -> Any:
     import tensorflow as tf
 
     return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="ignore")
-
-
-def _is_string(inputs):
-    return keras.backend.standardize_dtype(inputs.dtype) == "string"
 
 
 def _mask_of_strings(strings):
