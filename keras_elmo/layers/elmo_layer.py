@@ -40,20 +40,17 @@ class ElmoLayer(keras.layers.Layer):
 
     A `CharCNNEmbedding` encodes the characters, a `BiLMStack` reads them, and one or more
     `WeightedLayerSum` mix its layers. Sentence boundaries are added before and removed after. The
-    vectors of a sentence do not depend on the rest of the batch, unless `stateful` or
-    `layer_norm`.
+    vectors of a sentence depend on the rest of the batch only if `stateful` or `layer_norm`.
 
     In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
     layer takes strings there; for character ids begin it with
     `keras.Input((None, 50), dtype="int32")`.
 
-    Threads can call one layer at the same time, except for a `stateful` one: each thread then needs
-    its own layer. On JAX, other threads cannot use the weights of a model during its `fit` and
-    `predict`. Forked processes cannot use ELMo layers; spawn workers instead.
+    Threads can share a layer that is not `stateful`; on JAX not during `fit` and `predict`. Forked
+    processes cannot use ELMo layers; spawn workers instead.
 
-    A saved model contains the weights; a layer's config contains neither weights nor paths. But
-    `keras.models.clone_model`, and `from_config` with the config of a layer of the same process,
-    copy the current weights of the biLM; mixes start untrained.
+    A saved model contains the weights; a config contains neither weights nor paths. In the same
+    process, `keras.models.clone_model` and `from_config` copy the current weights of the biLM.
 
     Args:
         model: The model to load: a name in `list_models()`; a folder or archive (zip, tar.gz) of a

@@ -8,28 +8,12 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class TokenMask(keras.Operation):
-    """Marks the positions of a batch that are not padding.
+    """Marks the positions of a batch, in any form that `ElmoLayer` reads, that are not padding.
 
     A Functional model stores masks as operations of its graph. Without a mask at that time, a layer
     that merges several inputs, such as `Concatenate`, would take all positions for tokens.
 
-    Args:
-        boundaries: Whether the output has the positions of the sentence boundaries too.
-
-    Call arguments:
-        inputs: What `ElmoLayer` reads. Strings need the TensorFlow backend.
-
-    Input shape:
-        Strings `(B,)` or `(B, T)`, int32 character ids `(B, T + 2, C)` or token ids `(B, T + 2)`.
-
-    Output shape:
-        Booleans `(B, T)`, with boundaries `(B, T + 2)`.
-
-    Example:
-
-    >>> from keras_elmo.layers.token_mask import TokenMask
-    >>> TokenMask()(encode_sentences([["a", "b"], ["c"]])).shape
-    TensorShape([2, 2])
+    The output has booleans `(B, T)`; with `boundaries` `(B, T + 2)`, with those of the sentences.
     """
 
     def __init__(self, boundaries: bool = False, *, name: str | None = None):
