@@ -13,7 +13,7 @@ class TokenMask(keras.Operation):
     A Functional model stores masks as operations of its graph. Without a mask at that time, a layer
     that merges several inputs, such as `Concatenate`, would take all positions for tokens.
 
-    The output has booleans `(B, T)`; with `boundaries` `(B, T + 2)`, with those of the sentences.
+    The output is booleans `(B, T)`, or `(B, T + 2)` where the `boundaries` count too.
     """
 
     def __init__(self, boundaries: bool = False, *, name: str | None = None):
