@@ -37,7 +37,7 @@ def test_sequential_on_strings_is_trained_saved_and_exported(policy, tmp_path):
     assert not again.layers[0].trainable_bilm
     again.export(tmp_path / "exported", verbose=False)
     served = tf.saved_model.load(tmp_path / "exported")
-    found = np.array(served.serve(tf.constant(STRINGS)), "float32")
+    found = tf.cast(served.serve(tf.constant(STRINGS)), tf.float32)
     np.testing.assert_allclose(found, together[:3], atol=tolerance)
 
 
