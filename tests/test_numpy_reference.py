@@ -1,16 +1,13 @@
 """The NumPy reference against bilm-tf's outputs: what judges the layers is judged itself."""
 
 import json
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
 import numpy_reference as reference
-from helpers import assert_close
-
-GOLDEN = Path(__file__).parent / "golden" / "inference"
+from helpers import GOLDEN, assert_close
 
 
 @pytest.mark.parametrize("variant", ["default", "no_lstm_projection", "noskip", "three_layers"])

@@ -93,6 +93,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
             # With a seed of its own: PyTorch would take its global generator's numbers otherwise.
             self.seed_generator = keras.random.SeedGenerator(random.getrandbits(31))
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: projection_dim})
         self.autocast = False  # Keras would round a state that is given to the compute dtype
         self.forward_lstms = self._lstms("forward", reverse=False)
         self.backward_lstms = self._lstms("backward", reverse=True) if bidirectional else []
@@ -141,11 +142,6 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         training: bool | None = None,
         inputs_mask: Any = None,
     ) -> Any:
-        if len(inputs.shape) != 3 or inputs.shape[-1] != self.projection_dim:
-            raise ValueError(
-                f"BiLMStack expects token vectors (B, T, {self.projection_dim}), got shape "
-                f"{tuple(inputs.shape)}."
-            )
         mask = inputs_mask if mask is None else mask
         inputs = ops.cast(inputs, self.compute_dtype)
         if mask is not None:

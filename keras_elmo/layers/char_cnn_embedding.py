@@ -9,11 +9,9 @@ from keras.initializers import RandomNormal, RandomUniform
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.configured import Configured
-from keras_elmo.layers.dense import Dense
-from keras_elmo.layers.highway import Highway
+from keras_elmo.layers.highway import Dense, Highway
 from keras_elmo.layers.placeholders import checked_ids
-from keras_elmo.ops.eager import nan_unless
-from keras_elmo.ops.gather import gather
+from keras_elmo.ops.gather import gather, nan_unless
 
 _ORIGINAL = ElmoConfig()
 _ANY_LENGTH = 1 << 16  # the widest that a filter may be

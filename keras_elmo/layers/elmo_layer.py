@@ -13,14 +13,13 @@ from keras import ops
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
-from keras_elmo.layers.carried_state import CarriedState
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
-from keras_elmo.layers.token_mask import TokenMask
+from keras_elmo.layers.recurrent import CarriedState
+from keras_elmo.layers.token_mask import TokenMask, is_string_tensor
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, check_string_tensor
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
-from keras_elmo.ops.eager import known_values
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.formats import load_weights
@@ -41,20 +40,17 @@ class ElmoLayer(keras.layers.Layer):
 
     A `CharCNNEmbedding` encodes the characters, a `BiLMStack` reads them, and one or more
     `WeightedLayerSum` mix its layers. Sentence boundaries are added before and removed after. The
-    vectors of a sentence do not depend on the rest of the batch, unless `stateful` or
-    `layer_norm`.
+    vectors of a sentence depend on the rest of the batch only if `stateful` or `layer_norm`.
 
     In a model, strings need the TensorFlow backend. A `Sequential` model that begins with this
     layer takes strings there; for character ids begin it with
     `keras.Input((None, 50), dtype="int32")`.
 
-    Threads can call one layer at the same time, except for a `stateful` one: each thread then needs
-    its own layer. On JAX, other threads cannot use the weights of a model during its `fit` and
-    `predict`. Forked processes cannot use ELMo layers; spawn workers instead.
+    Threads can share a layer that is not `stateful`; on JAX not during `fit` and `predict`. Forked
+    processes cannot use ELMo layers; spawn workers instead.
 
-    A saved model contains the weights; a layer's config contains neither weights nor paths. But
-    `keras.models.clone_model`, and `from_config` with the config of a layer of the same process,
-    copy the current weights of the biLM; mixes start untrained.
+    A saved model contains the weights; a config contains neither weights nor paths. In the same
+    process, `keras.models.clone_model` and `from_config` copy the current weights of the biLM.
 
     Args:
         model: The model to load: a name in `list_models()`; a folder or archive (zip, tar.gz) of a
@@ -90,8 +86,8 @@ class ElmoLayer(keras.layers.Layer):
         Strings `(B,)`, sentences to be split at white space; strings `(B, T)`, tokens with `""` as
         padding at the right, also as lists; or int32 character ids `(B, T + 2, C)` of
         `encode_sentences`, for a model with a lexicon of `lexicon.encode_sentences`. Models that
-        read whole words take int32 token ids `(B, T + 2)`. In a compiled model, the vectors of
-        invalid ids are NaN, unless the backend raises an error.
+        read whole words take int32 token ids `(B, T + 2)`. In a model and for tensors, the vectors
+        of invalid ids are NaN, unless the backend raises an error.
 
     Attributes:
         config: The `ElmoConfig`.
@@ -182,8 +178,6 @@ class ElmoLayer(keras.layers.Layer):
                 self._set_up(files.config, files.lexicon, token_embeddings)
                 load_weights(self.backbone, files.weights, token_embeddings is not None)
         self.trainable_bilm = trainable_bilm
-        for mix in self.mixes:
-            mix.trainable = self.trainable  # Keras tells the parts of a later change only
         self._token = uuid.uuid4().hex
         _layers[self._token] = self
 
@@ -215,7 +209,7 @@ class ElmoLayer(keras.layers.Layer):
             return
         config = self.config
         if self.char_encoder is not None:
-            self.char_encoder.build()
+            self.char_encoder.build(None)
         self.backbone.build()
         for mix in self.mixes:
             mix.build((None, config.num_layers + 1, None, config.output_dim))
@@ -241,15 +235,13 @@ class ElmoLayer(keras.layers.Layer):
     @trainable_bilm.setter
     def trainable_bilm(self, value: bool) -> None:
         self._trainable_bilm = bool(value)
-        self._freeze_or_thaw_bilm()
+        # An assignment of the same value would not arrive on TensorFlow.
+        type(self).trainable.fset(self, self.trainable)
 
     @keras.layers.Layer.trainable.setter
     def trainable(self, value):
-        # Keras sets every part alike: thawing a model must not thaw a biLM that is to stay frozen.
         keras.layers.Layer.trainable.fset(self, value)
-        self._freeze_or_thaw_bilm()
-
-    def _freeze_or_thaw_bilm(self):
+        # Keras sets every part alike: thawing a model must not thaw a biLM that is to stay frozen.
         self.backbone.trainable = self._trainable_bilm and self.trainable
 
     def __call__(self, inputs, *args, **kwargs):
@@ -259,36 +251,80 @@ class ElmoLayer(keras.layers.Layer):
         return super().__call__(inputs, *args, **kwargs)
 
     def _ids(self, inputs):
-        """The inputs as `call` takes them: tensors of ids and `None`, or of places and words.
+        """The inputs as `call` takes them: ids and `None`, or places and rows of distinct words.
 
-        Raises ValueError if the layer cannot read them.
+        The strings of a model that is being made stay: what they will hold is encoded in it. Raises
+        ValueError if the layer cannot read the inputs.
         """
         check_process()
         inputs = plain_batch(inputs)
-        if is_strings(inputs):
-            return self._ids_of_strings(inputs)
-        inputs = np.asarray(inputs) if isinstance(inputs, (list, tuple)) else inputs
-        is_text = self.config.reads_text and len(getattr(inputs, "shape", ())) < 3
-        inputs = as_strings(inputs) if is_text else as_ids(inputs)
-        if self._is_checked_string(inputs):
-            if isinstance(inputs, keras.KerasTensor):
-                return inputs, None  # what it will hold is encoded in the model
-            words, places = self.char_encoder.encode_distinct(inputs, self.config.widest_filter)
-            return places, words
-        self._check_values(inputs)
+        if self.config.reads_text:
+            if is_strings(inputs):
+                return self._ids_of_strings(inputs)
+            if len(getattr(inputs, "shape", ())) in (1, 2):
+                inputs = as_strings(inputs)
+                if is_string_tensor(inputs):
+                    return self._ids_of_string_tensor(inputs)
+        inputs = np.asarray(inputs) if isinstance(inputs, (list, tuple)) else as_ids(inputs)
+        self._check_ids(inputs)
         return inputs, None
 
     def _ids_of_strings(self, strings):
-        if not self.config.reads_text:
-            raise ValueError(
-                "This ElmoLayer reads token ids (B, T + 2), not strings. Make them with "
-                "keras_elmo.encode_token_ids(sentences, vocabulary)."
-            )
         rules = self.char_encoder.rules
         words, places = rules.encode_batch(strings)
         # Few different shapes, for backends that compile.
         words = pad_words(rules.trimmed(words, self.config.widest_filter), places.size)
         return ops.convert_to_tensor(places), ops.convert_to_tensor(words)
+
+    def _ids_of_string_tensor(self, strings):
+        check_string_tensor(strings, "ElmoLayer")
+        if isinstance(strings, keras.KerasTensor):
+            return strings, None
+        words, places = self.char_encoder.encode_distinct(strings, self.config.widest_filter)
+        return places, words
+
+    def _check_ids(self, inputs):
+        """Raises ValueError unless the layer can read ids, and warns of missing boundaries."""
+        config = self.config
+        row = (config.row_width,) if config.reads_text else ()
+        shape, dtype = tuple(getattr(inputs, "shape", ())), getattr(inputs, "dtype", None)
+        dtype = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+        is_ids = "int" in dtype and len(shape) == 2 + len(row) and shape[2:] == row
+        if not is_ids or shape[1] in (0, 1):
+            raise ValueError(
+                f"ElmoLayer expects {self._expected()}; got {type(inputs).__name__} of dtype "
+                f"{dtype} and shape {shape}."
+            )
+        if not isinstance(inputs, np.ndarray):
+            return  # its values may not be known yet
+        is_bytes = config.reads_text and not config.has_lexicon
+        sizes = config.num_characters or 0, config.vocabulary_size or 0
+        most = NUM_CHARACTERS if is_bytes else max(sizes)
+        if inputs.min(initial=0) < 0 or inputs.max(initial=0) > most:
+            raise ValueError(
+                f"ElmoLayer expects ids from 0 to {most:,}; got {inputs.min():,} to "
+                f"{inputs.max():,}."
+            )
+        if is_bytes:
+            begin = self.char_encoder.rules.special_rows()[1]
+            if not (inputs[:, 0] == begin).all(axis=-1).any() and inputs.any():
+                warnings.warn(
+                    "These character ids have no rows for the boundaries of sentences, and the "
+                    "first and last token of each sentence are taken for them. Add them to "
+                    "AllenNLP's ids with keras_elmo.compat.add_sentence_boundaries.",
+                    stacklevel=4,
+                )
+
+    def _expected(self):
+        if not self.config.reads_text:
+            return "integer token ids (B, T + 2), from keras_elmo.encode_token_ids"
+        encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
+        shape = f"(None, {self.config.row_width})"
+        return (
+            "strings (B,) or (B, T), in fit and predict by tf.constant; or integer character ids "
+            f"(B, T + 2, {self.config.row_width}) from {encoder}.encode_sentences, in a "
+            f"Sequential model after keras.Input({shape}, dtype='int32')"
+        )
 
     def call(self, inputs, words=None, training=None):
         layers, mask = self._every_layer(inputs, words, training)
@@ -387,71 +423,6 @@ class ElmoLayer(keras.layers.Layer):
         if isinstance(shapes, list):
             return [keras.KerasTensor(shape, dtype) for shape in shapes]
         return keras.KerasTensor(shapes, dtype)
-
-    def _is_checked_string(self, inputs):
-        """Whether a tensor is of strings; raises ValueError if the layer cannot read it."""
-        if type(inputs).__module__.startswith(("tf_keras.", "tensorflow.python.keras.")):
-            raise ValueError(
-                "ElmoLayer is a Keras 3 layer and cannot be part of a model of tf_keras (Keras 2). "
-                "Make the model with `import keras`, and leave TF_USE_LEGACY_KERAS unset."
-            )
-        if getattr(inputs, "shape", None) is None or getattr(inputs, "dtype", None) is None:
-            raise ValueError(
-                f"{self._expected_inputs()}; got {type(inputs).__name__}. In fit and predict, wrap "
-                "lists of strings in tf.constant."
-            )
-        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
-        row = (self.config.row_width,) if self.config.reads_text else ()
-        if dtype == "string" and row and len(shape) < 3:
-            check_string_tensor(inputs, "ElmoLayer")
-            return True
-        is_ids = keras.backend.is_int_dtype(dtype) and len(shape) == 2 + len(row)
-        if not is_ids or shape[2:] != row or shape[1] in (0, 1):
-            advice = ""
-            if dtype == "string" and row:
-                advice = (
-                    " A Sequential model on character ids must begin with keras.Input((None, "
-                    f"{row[0]}), dtype='int32')."
-                )
-            raise ValueError(
-                f"{self._expected_inputs()}; got dtype {dtype} and shape {shape}.{advice}"
-            )
-        return False
-
-    def _expected_inputs(self):
-        if not self.config.reads_text:
-            return (
-                "This ElmoLayer expects token ids (B, T + 2) of an integer dtype, from "
-                "keras_elmo.encode_token_ids"
-            )
-        encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
-        return (
-            "ElmoLayer expects strings (B,) or (B, T), or integer character ids (B, T + 2, "
-            f"{self.config.row_width}) from {encoder}.encode_sentences"
-        )
-
-    def _check_values(self, inputs):
-        """Raises ValueError for ids that do not exist, and warns of missing boundaries."""
-        config, ids = self.config, known_values(inputs)
-        if ids is None:
-            return
-        most = config.vocabulary_size if not config.reads_text else NUM_CHARACTERS
-        if config.has_lexicon:
-            most = max(config.num_characters or 0, config.vocabulary_size or 0)
-        if ids.min(initial=0) < 0 or ids.max(initial=0) > most:
-            raise ValueError(
-                f"ElmoLayer expects ids from 0 to {most:,}; got {ids.min():,} to {ids.max():,}."
-            )
-        # Not in tensors: those with which Keras builds a model have no boundaries.
-        if isinstance(inputs, np.ndarray) and config.reads_text and self.lexicon is None:
-            begin = self.char_encoder.rules.special_rows()[1]
-            if not (ids[:, 0] == begin).all(axis=-1).any() and ids.any():
-                warnings.warn(
-                    "These character ids have no rows for the boundaries of sentences, and the "
-                    "first and last token of each sentence are taken for them. Add them to "
-                    "AllenNLP's ids with keras_elmo.compat.add_sentence_boundaries.",
-                    stacklevel=4,
-                )
 
     def get_config(self):
         return {

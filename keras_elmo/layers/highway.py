@@ -1,11 +1,18 @@
-"""The highway layer of the character encoder."""
+"""The highway and dense layers of token encoders."""
 
 from typing import Any
 
 import keras
 from keras.initializers import RandomNormal
 
-from keras_elmo.layers.dense import Dense
+
+class Dense(keras.layers.Dense):
+    """A `keras.layers.Dense` that keeps its float kernel, which is part of a model's files.
+
+    `keras.Model.quantize` warns that it leaves this layer out, as it does of the LSTMs.
+    """
+
+    quantize = keras.layers.Layer.quantize
 
 
 @keras.saving.register_keras_serializable("keras_elmo")

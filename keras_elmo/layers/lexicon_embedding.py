@@ -5,15 +5,13 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.initializers import RandomUniform
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.configured import Configured
-from keras_elmo.layers.dense import Dense
+from keras_elmo.layers.highway import Dense
 from keras_elmo.layers.placeholders import checked_ids
-from keras_elmo.ops.eager import nan_unless
-from keras_elmo.ops.gather import gather
+from keras_elmo.layers.word_embedding import WordEmbedding
 
 _ORIGINAL = ElmoConfig()
 
@@ -75,6 +73,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
         self.checked_config()
         self.supports_masking = True
         self.autocast = False
+        self.words = WordEmbedding(vocabulary_size, word_dim, dtype=self.dtype_policy, name="words")
         self.characters = None
         if num_characters is not None:
             self.characters = CharCNNEmbedding(
@@ -97,10 +96,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
         )
 
     def build(self, input_shape: tuple) -> None:
-        shape = (self.vocabulary_size, self.word_dim)
-        # Keras would cast the whole table, of which a batch needs few rows.
-        options = {"name": "word_embedding", "autocast": False}
-        self.word_embedding = self.add_weight(shape, RandomUniform(-1.0, 1.0), **options)
+        self.words.build()
         self.word_projection.build((None, self.word_dim))
         if self.characters is not None:
             width = input_shape[-1]
@@ -112,10 +108,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
             "LexiconEmbedding expects the integer ids (..., 1 + C) of a Lexicon",
             "its encode_sentences or LexiconEncoder",
         )
-        words = gather(self.word_embedding, ops.maximum(inputs[..., 0] - 1, 0))
-        x = self.word_projection(ops.cast(words, self.compute_dtype))
-        is_valid = ops.logical_and(inputs[..., 0] >= 0, inputs[..., 0] <= self.vocabulary_size)
-        x = nan_unless(is_valid, x)
+        x = self.word_projection(self.words(inputs[..., 0]))
         return x if self.characters is None else x + self.characters(inputs[..., 1:])
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:

@@ -105,8 +105,7 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
         mask = inputs_mask if mask is None else mask
         self.check_state(initial_state)
         if initial_state is None:
-            shapes = ((ops.shape(inputs)[0], *shape) for shape in self.state_shapes)
-            initial_state = [ops.zeros(shape, self.state_dtype) for shape in shapes]
+            initial_state = self.zero_state(ops.shape(inputs)[0])
         state = (ops.transpose(ops.cast(x, self.state_dtype)) for x in initial_state)
         bias = ops.cast(self.running_bias(), self.compute_dtype)
         kernel, *recurrent_kernels = (

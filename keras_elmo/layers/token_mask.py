@@ -8,28 +8,12 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class TokenMask(keras.Operation):
-    """Marks the positions of a batch that are not padding.
+    """Marks the positions of a batch, in any form that `ElmoLayer` reads, that are not padding.
 
     A Functional model stores masks as operations of its graph. Without a mask at that time, a layer
     that merges several inputs, such as `Concatenate`, would take all positions for tokens.
 
-    Args:
-        boundaries: Whether the output has the positions of the sentence boundaries too.
-
-    Call arguments:
-        inputs: What `ElmoLayer` reads. Strings need the TensorFlow backend.
-
-    Input shape:
-        Strings `(B,)` or `(B, T)`, int32 character ids `(B, T + 2, C)` or token ids `(B, T + 2)`.
-
-    Output shape:
-        Booleans `(B, T)`, with boundaries `(B, T + 2)`.
-
-    Example:
-
-    >>> from keras_elmo.layers.token_mask import TokenMask
-    >>> TokenMask()(encode_sentences([["a", "b"], ["c"]])).shape
-    TensorShape([2, 2])
+    The output is booleans `(B, T)`, or `(B, T + 2)` where the `boundaries` count too.
     """
 
     def __init__(self, boundaries: bool = False, *, name: str | None = None):
@@ -37,7 +21,7 @@ class TokenMask(keras.Operation):
         self.boundaries = boundaries
 
     def call(self, inputs: Any) -> Any:
-        if _is_string(inputs):
+        if is_string_tensor(inputs):
             mask = _mask_of_strings(inputs)
         else:
             mask = ops.not_equal(inputs, 0)
@@ -49,12 +33,15 @@ class TokenMask(keras.Operation):
         batch_size, *rest = inputs.shape
         num_positions = rest[0] if rest else None
         if num_positions is not None:
-            num_positions += 2 * _is_string(inputs)  # ids have the boundaries already
+            num_positions += 2 * is_string_tensor(inputs)  # ids have the boundaries already
             num_positions -= 2 * (not self.boundaries)
         return keras.KerasTensor((batch_size, num_positions), "bool")
 
-    def get_config(self) -> dict[str, Any]:
-        return {"name": self.name, "boundaries": self.boundaries}
+
+def is_string_tensor(inputs: Any) -> bool:
+    """Whether something is a tensor of strings, also one of a model that is being made."""
+    dtype = getattr(inputs, "dtype", None)
+    return getattr(dtype, "name", dtype) == "string"
 
 
 def ragged_tokens(strings: Any) -> Any:
@@ -74,10 +61,6 @@ def valid_utf8(strings: Any) -> Any:
     import tensorflow as tf
 
     return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="ignore")
-
-
-def _is_string(inputs):
-    return keras.backend.standardize_dtype(inputs.dtype) == "string"
 
 
 def _mask_of_strings(strings):

@@ -6,7 +6,12 @@ import keras
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.placeholders import as_strings
-from keras_elmo.layers.token_mask import TokenMask, ragged_tokens, valid_utf8
+from keras_elmo.layers.token_mask import (
+    TokenMask,
+    is_string_tensor,
+    ragged_tokens,
+    valid_utf8,
+)
 from keras_elmo.text.characters import (
     BEGIN_WORD,
     BYTE_OFFSET,
@@ -67,9 +72,6 @@ class UnicodeCharEncoder(keras.layers.Layer):
         self.supports_masking = True
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
-
-    def build(self, input_shape=None):
-        """Has no weights."""
 
     def __call__(self, inputs, *args, **kwargs):
         inputs = plain_batch(inputs)
@@ -162,13 +164,11 @@ def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any
 
 def check_string_tensor(inputs: Any, name: str) -> None:
     """Raises ValueError unless `inputs` is a string tensor of rank 1 or 2 that can be read here."""
-    shape, dtype = getattr(inputs, "shape", None), getattr(inputs, "dtype", None)
-    dtype = str(getattr(dtype, "name", dtype))
-    if shape is None or dtype != "string" or len(shape) not in (1, 2):
-        found = f"dtype {dtype} and shape {shape}" if shape else type(inputs).__name__
+    shape = tuple(getattr(inputs, "shape", ()))
+    if not is_string_tensor(inputs) or len(shape) not in (1, 2):
         raise ValueError(
             f"{name} expects strings of shape (B,), a sentence each, or (B, T), a token each; got "
-            f"{found}."
+            f"{type(inputs).__name__} of dtype {getattr(inputs, 'dtype', None)} and shape {shape}."
         )
     if isinstance(inputs, keras.KerasTensor) and keras.backend.backend() != "tensorflow":
         raise ValueError(
@@ -176,4 +176,4 @@ def check_string_tensor(inputs: Any, name: str) -> None:
             "Pass character ids, keras.Input((None, 50), dtype='int32'), made with "
             "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
         )
-    warn_of_columns(tuple(shape))
+    warn_of_columns(shape)

@@ -68,11 +68,12 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
         self.l2 = l2
         self.dropout = dropout
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=4)
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
-        self._check_shape(input_shape)
         self.num_mixed_layers = input_shape[1]
+        self.input_spec = keras.layers.InputSpec(ndim=4, axes={1: self.num_mixed_layers})
         self.layer_weights = None
         if not self.use_top_only:
             penalty = keras.regularizers.L2(self.l2) if self.l2 else None
@@ -82,16 +83,7 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
         self.gamma = self.add_weight((1,), "ones", name="gamma")
         self.dropout_layer.build((input_shape[0], *input_shape[2:]))
 
-    def _check_shape(self, shape, num_layers=None):
-        if len(shape) != 4 or shape[1] is None or num_layers not in (None, shape[1]):
-            raise ValueError(
-                "WeightedLayerSum expects the layers of a biLM, (B, L + 1, T, D) with a known "
-                f"number of layers{f' (here {num_layers})' if num_layers else ''}; got shape "
-                f"{tuple(shape)}."
-            )
-
     def call(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
-        self._check_shape(inputs.shape, self.num_mixed_layers)
         mask = self.compute_mask(inputs, mask)
         valid = None if mask is None else ops.expand_dims(ops.cast(mask, "bool"), -1)
         if self.use_top_only:

@@ -8,8 +8,7 @@ from keras.initializers import RandomUniform
 
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.placeholders import checked_ids
-from keras_elmo.ops.eager import nan_unless
-from keras_elmo.ops.gather import gather
+from keras_elmo.ops.gather import gather, nan_unless
 
 
 @keras.saving.register_keras_serializable("keras_elmo")

@@ -20,14 +20,6 @@ class CompiledFunction:
             arguments may be optional.
         variables: The Keras variables that it reads.
         *signature: Shape, with `None` for sizes that vary, and dtype of each argument.
-
-    Example:
-
-    >>> layer = keras.layers.Dense(2)
-    >>> layer.build((None, 3))
-    >>> doubled = CompiledFunction(lambda x: 2 * layer(x), layer.variables, ((None, 3), "float32"))
-    >>> doubled(np.ones((5, 3), "float32")).shape
-    (5, 2)
     """
 
     def __init__(self, function: Callable, variables: list, *signature: tuple) -> None:

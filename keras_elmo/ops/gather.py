@@ -2,10 +2,10 @@
 
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_elmo.ops.custom_gradient import call_with_gradient
-from keras_elmo.ops.dtypes import float32_at_least
 
 
 def gather(table: Any, ids: Any) -> Any:
@@ -17,6 +17,20 @@ def gather(table: Any, ids: Any) -> Any:
     """
     table, ids = ops.convert_to_tensor(table), ops.convert_to_tensor(ids)
     return call_with_gradient(_take, _take_gradient, None, table, ids)[0]
+
+
+def nan_unless(valid: Any, x: Any) -> Any:
+    """Vectors `(..., D)`, NaN where `valid`, booleans `(...)`, is `False`.
+
+    For ids that do not exist: backends would clip them, or count them from the end of a table.
+    """
+    return ops.where(ops.expand_dims(valid, -1), x, float("nan"))
+
+
+def float32_at_least(dtype: Any) -> str:
+    """The dtype of floats, but float32 for half precision, in which long sums lose accuracy."""
+    name = keras.backend.standardize_dtype(dtype)
+    return "float32" if name in ("float16", "bfloat16") else name
 
 
 def _take(spec, table, ids):

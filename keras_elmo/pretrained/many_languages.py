@@ -108,7 +108,7 @@ def _embedder_table(config):
     characters, layers, entries = "token_encoder", [], []
     if config.word_dim:
         shape = (config.vocabulary_size, config.word_dim)
-        entries.append(WeightEntry(_WORD_TABLE, shape, ("token_encoder.word_embedding",)))
+        entries.append(WeightEntry(_WORD_TABLE, shape, ("token_encoder.words.embedding",)))
         layers.append("token_encoder.word_projection")
         characters += ".characters"
     if config.reads_characters:

@@ -108,7 +108,7 @@ def _character_entries(config, encoder):
 def _lexicon_entries(config):
     """Arrays of words, and of characters if they are read. The names are this package's own."""
     shape, layer = (config.vocabulary_size, config.word_dim), "token_encoder.word_projection"
-    words = [WeightEntry("word_embed", shape, ("token_encoder.word_embedding",))]
+    words = [WeightEntry("word_embed", shape, ("token_encoder.words.embedding",))]
     projection = _dense_entries("word_proj", "proj", (shape[1], config.projection_dim), layer)
     if not config.reads_characters:
         return words + projection

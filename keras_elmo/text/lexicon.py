@@ -12,9 +12,6 @@ from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKE
 from keras_elmo.text.characters import TokenRules, delimited_rows
 from keras_elmo.text.tokens import checked_tokens, token_bytes
 
-MAX_LEXICON_BYTES = 1 << 26
-"""Size of a file of a lexicon: published ones have 3 MB."""
-
 WORDS_FILE, CHARACTERS_FILE = "word.dic", "char.dic"
 
 # How the files name the marks. The original begins a word with `<eow>` and ends it with `<bow>`.
@@ -125,19 +122,14 @@ class Lexicon(TokenRules):
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Lexicon":
         """The lexicon of which `to_dict` made `values`."""
-        if not isinstance(values, dict) or values.keys() != set(_FIELDS):
+        try:
+            *texts, width = (values[name] for name in _FIELDS)
+            words, characters = (None if text is None else text.split("\n") for text in texts)
+        except (AttributeError, KeyError, TypeError):
             raise ValueError(
                 f"Expected a dict made by Lexicon.to_dict, with {', '.join(_FIELDS)}; got "
                 f"{values!r:.200}."
-            )
-        *texts, width = (values[name] for name in _FIELDS)
-        for name, text in zip(_FIELDS, texts):
-            if not isinstance(text, str | None):
-                raise ValueError(
-                    f"The {name} of a lexicon's dict must be one string, an entry a line, or None; "
-                    f"got {text!r:.200}."
-                )
-        words, characters = (text and text.split("\n") for text in texts)
+            ) from None
         return cls(words, characters, width)
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,25 +200,19 @@ def _is_entry(entry):
 
 
 def _read(path):
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: the model needs it.")
-    if path.stat().st_size > MAX_LEXICON_BYTES:
-        raise ValueError(f"{path} is too large for a lexicon: over {MAX_LEXICON_BYTES:,} bytes.")
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist: the model needs it.") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 ({error}). Download or copy it again.") from None
-    lines = lines[:-1] if not lines[-1] else lines
-    entries: list[str | None] = [None] * len(lines)
-    for number, line in enumerate(lines, start=1):
+    try:
         # An entry of white space is stripped away; the original takes it for this one.
-        *entry, place = line.strip().split("\t")
-        is_number = place.isdecimal() and len(place) < 10
-        is_new = is_number and int(place) < len(lines) and entries[int(place)] is None
-        if len(entry) > 1 or not is_new:
-            raise ValueError(
-                f"{path}, line {number}: expected an entry, a tab and its id, each id from 0 to "
-                f"{len(lines) - 1} once; found {line[:60]!r}."
-            )
-        entries[int(place)] = entry[0] if entry else _IDEOGRAPHIC_SPACE
-    return entries
+        parts = (line.strip().rpartition("\t") for line in lines)
+        entries = {int(place): entry or _IDEOGRAPHIC_SPACE for entry, _, place in parts}
+        return [entries[i] for i in range(len(lines))]
+    except (KeyError, ValueError):
+        raise ValueError(
+            f"{path}: expected on each line an entry, a tab and its id, each id from 0 to "
+            f"{len(lines) - 1} once. Download or copy it again."
+        ) from None

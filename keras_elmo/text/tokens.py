@@ -78,8 +78,9 @@ def tokens_of(sentence: Any) -> list[Any]:
         return split_tokens(sentence)
     is_array = isinstance(sentence, np.ndarray)
     tokens = checked_tokens(sentence.tolist() if is_array else sentence)
-    if is_array or len(tokens) == 1:  # a longer list of tokens was made on purpose
-        _warn_of_white_space(tokens)
+    # A longer list of tokens was made on purpose.
+    if (is_array or len(tokens) == 1) and any(len(token_bytes(x).split()) > 1 for x in tokens):
+        _warn("The strings contain white space")
     return tokens
 
 
@@ -149,11 +150,6 @@ def warn_of_columns(shape: tuple) -> None:
     """Warns if strings of a shape whose values are not known seem to be sentences in a column."""
     if len(shape) == 2 and shape[1] == 1:
         _warn(f"The strings have the shape {tuple(shape)}")
-
-
-def _warn_of_white_space(tokens):
-    if any(len(token_bytes(token).split()) > 1 for token in tokens):
-        _warn("The strings contain white space")
 
 
 def _warn(observation):

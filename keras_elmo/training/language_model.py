@@ -11,8 +11,8 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.backbone import Backbone
-from keras_elmo.layers.carried_state import CarriedState
 from keras_elmo.layers.configured import Configured
+from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.ops.gather import gather
 from keras_elmo.pretrained.hdf5 import write_model
 from keras_elmo.pretrained.weight_table import check_size
@@ -204,8 +204,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def zero_state(self, batch_size: int) -> tuple[Any, Any]:
         """The state (h, c) of LSTMs that have read nothing: zeros `(batch_size, D, L, ...)`."""
-        shapes = ((batch_size, *shape) for shape in self.backbone.state_shapes)
-        return tuple(ops.zeros(shape, self.backbone.state_dtype) for shape in shapes)
+        return self.backbone.zero_state(batch_size)
 
     def word_losses(
         self, inputs: dict[str, Any], tops: list[Any], sampled: bool = False

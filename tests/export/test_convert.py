@@ -85,7 +85,7 @@ def test_float16_of_a_model_of_bilm_tf(elmo, tmp_path):
 @pytest.mark.parametrize("name", ["half", "half.zip"])
 def test_a_weight_beyond_float16(name, tmp_path):
     elmo = ElmoLayer(MANY_LANGUAGES / "word_char")
-    table = elmo.token_encoder.word_embedding
+    table = elmo.token_encoder.words.embedding
     table.assign(to_numpy(table.value) * 0 - 70_000)
     with pytest.raises(
         ValueError, match=r"word_embed has a weight of 7e\+04, beyond the range of float16, 65,504"

@@ -4,21 +4,17 @@ import copy
 import json
 import os
 import pickle
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
-from helpers import assert_close, tensorflow_only, to_numpy
+from helpers import GOLDEN, TINY, assert_close, tensorflow_only, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
 from keras_elmo.layers import projected_lstm
 from layer_checks import check_layer
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
-TINY = GOLDEN / "default"
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
 IDS = encode_sentences(SENTENCES[:4])
 WIDE = {
@@ -55,19 +51,15 @@ def test_a_sentence_has_the_same_vectors_whatever_else_is_in_the_batch():
     for order in (np.arange(len(SENTENCES))[::-1], [3, 3, 0], [5]):
         for i, vectors in zip(order, to_numpy(elmo([SENTENCES[i] for i in order]))):
             num_tokens = len(SENTENCES[i])
-            np.testing.assert_allclose(
-                vectors[:, :num_tokens], together[i, :, :num_tokens], atol=1e-5, rtol=0
-            )
+            assert_close(vectors[:, :num_tokens], together[i, :, :num_tokens], 1e-5)
 
 
 def test_padding_changes_nothing():
     elmo = ElmoLayer(TINY)
-    padded = np.pad(IDS, ((0, 2), (0, 9), (0, 0)))
-    vectors = to_numpy(elmo(padded))
+    vectors = to_numpy(elmo(np.pad(IDS, ((0, 2), (0, 9), (0, 0)))))
     num_tokens = IDS.shape[1] - 2
-    np.testing.assert_allclose(vectors[:4, :num_tokens], to_numpy(elmo(IDS)), atol=1e-5, rtol=0)
-    assert not vectors[4:].any()
-    assert not vectors[:, num_tokens:].any()
+    assert_close(vectors[:4, :num_tokens], to_numpy(elmo(IDS)), 1e-5)
+    assert not vectors[4:].any() and not vectors[:, num_tokens:].any()
 
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch's own export")
@@ -90,50 +82,24 @@ def test_invalid_text_is_dropped_before_sentences_are_split():
     assert elmo([["a", "\udfff"]]).shape[1] == 2  # a token that was given remains one
 
 
-def words_layer():
-    return ElmoLayer(TINY, token_embeddings=np.ones((9, 12), "float32"))
-
-
 @pytest.mark.parametrize(
-    ("make", "shape", "largest"),
-    [(lambda: ElmoLayer(TINY), (1, 4, 50), 261), (words_layer, (1, 4), 9)],
+    ("options", "shape", "largest"),
+    [({}, (1, 4, 50), 261), ({"token_embeddings": np.ones((9, 12))}, (1, 4), 9)],
 )
 @pytest.mark.parametrize("wrong", [-1, 1])
-def test_ids_that_do_not_exist(make, shape, largest, wrong):
-    elmo, ids = make(), np.ones(shape, "int32")
+def test_ids_that_do_not_exist(options, shape, largest, wrong):
+    elmo, ids = ElmoLayer(TINY, **options), np.ones(shape, "int32")
     ids[0, 1:2] = bad = -1 if wrong < 0 else largest + 1
-    for inputs in (ids, keras.ops.convert_to_tensor(ids), ids.tolist()):
+    for inputs in (ids, ids.tolist()):
         with pytest.raises(ValueError, match=f"expects ids from 0 to {largest}; got .*{bad}"):
             elmo(inputs)
-    model = (
-        on_ids(elmo)
-        if len(shape) == 3
-        else keras.Sequential([keras.Input((None,), dtype="int32"), elmo])
-    )
-    try:  # a compiled model cannot check values
+    model = keras.Sequential([keras.Input((None, *shape[2:]), dtype="int32"), elmo])
+    try:  # a model cannot check values
         vectors = model.predict(ids, verbose=0)
-    except Exception as error:
-        # raised by TensorFlow; or, on PyTorch, which compiles nothing, as in a direct call
-        assert type(error).__name__ in ("InvalidArgumentError", "ValueError"), error
+    except Exception as error:  # of the backend
+        assert type(error).__name__ in ("InvalidArgumentError", "IndexError"), error
     else:
         assert np.isnan(vectors[0, 0]).all()
-
-
-def test_tables_are_refused_and_series_are_read():
-    elmo = ElmoLayer(TINY)
-
-    class Table:
-        columns = ("text",)
-        shape = (2, 1)
-
-    with pytest.raises(ValueError, match=r"got a Table\. Pass the column"):
-        elmo(Table())
-
-    class Series(list):
-        def to_numpy(self):
-            return np.array(self, dtype=object)
-
-    assert_close(to_numpy(elmo(Series(["a b", "c"]))), to_numpy(elmo(["a b", "c"])))
 
 
 @pytest.mark.parametrize("make", [list, np.array, lambda rows: tuple(map(tuple, rows))])
@@ -160,19 +126,17 @@ def test_the_bundled_model_loads_by_default():
     elmo = ElmoLayer()
     assert elmo.model == "default"
     assert elmo(["The cat sat on the mat .", "Hi"]).shape == (2, 7, 256)
-    assert sum(w.value.shape[0] > 0 for w in elmo.weights) == len(elmo.weights)
 
 
 def test_several_mixes_in_one_pass():
-    elmo = ElmoLayer(TINY, num_mixes=3)
+    elmo, single = ElmoLayer(TINY, num_mixes=3), ElmoLayer(TINY)
     for i, mix in enumerate(elmo.mixes):
         mix.layer_weights.assign([i, 1.0, -i])
     outputs = elmo(IDS)
     assert len(outputs) == 3
     for mix, output in zip(elmo.mixes, outputs):
-        alone = ElmoLayer(TINY)
-        alone.mixes[0].layer_weights.assign(mix.layer_weights)
-        np.testing.assert_allclose(to_numpy(output), to_numpy(alone(IDS)), atol=1e-6)
+        single.mixes[0].layer_weights.assign(mix.layer_weights)
+        assert_close(to_numpy(output), to_numpy(single(IDS)))
     assert not np.allclose(to_numpy(outputs[0]), to_numpy(outputs[2]), atol=1e-3)
     assert [output.shape for output in on_ids(elmo).predict(IDS, verbose=0)] == [(4, 24, 24)] * 3
 
@@ -186,23 +150,6 @@ def test_forward_language_model_alone():
     assert vectors.shape == (1, 3, 3, 4)
     # What comes later does not reach a forward model.
     np.testing.assert_allclose(vectors[:, :, :1], to_numpy(elmo([["a", "z"]]))[:, :, :1], atol=1e-6)
-
-
-def test_word_input():
-    config = ElmoConfig(filters=None, vocabulary_size=9, lstm_dim=8, projection_dim=4)
-    elmo = ElmoLayer(None, config=config)
-    assert elmo(np.array([[1, 5, 9, 2], [1, 2, 0, 0]])).shape == (2, 2, 8)
-    assert elmo.char_encoder is None
-
-
-def test_masks_reach_the_next_layer():
-    elmo = ElmoLayer(TINY, num_mixes=2)
-    inputs = keras.Input((None, 50), dtype="int32")
-    pooled = [keras.layers.GlobalAveragePooling1D()(x) for x in elmo(inputs)]
-    lengths = np.array([len(sentence) for sentence in SENTENCES[:4]])
-    expected = to_numpy(ElmoLayer(TINY)(IDS)).sum(1) / lengths[:, None]
-    for found in keras.Model(inputs, pooled).predict(IDS, verbose=0):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_every_part_is_built_at_once():
@@ -259,8 +206,10 @@ def test_state_has_room_for_max_batch_size_sentences():
         ElmoLayer(TINY).reset_states()
 
 
-@pytest.mark.parametrize("trainable", [False, True])
-@pytest.mark.parametrize(("trainable_bilm", "weights"), [(False, 2), (True, 37)])
+@pytest.mark.parametrize(
+    ("trainable_bilm", "weights", "trainable"),
+    [(False, 2, True), (True, 37, True), (True, 37, False)],
+)
 def test_freezing(tmp_path, trainable_bilm, weights, trainable):
     elmo = ElmoLayer(TINY, trainable_bilm=not trainable_bilm, trainable=trainable)
     elmo.trainable_bilm = trainable_bilm
@@ -365,17 +314,12 @@ def test_output_shape(arguments, shape, expected):
     assert ElmoLayer(TINY, **arguments).compute_output_shape(shape) == expected
 
 
-def without_token(config):
-    return {name: value for name, value in config.items() if name != "weights_of"}
-
-
 def test_a_layer_made_from_a_config_needs_no_files():
     elmo = ElmoLayer(TINY, num_mixes=2, l2=0.5, dropout=0.25, stateful=True, max_batch_size=7)
     config = elmo.get_config()
-    assert config["model"] is None
     again = ElmoLayer.from_config(json.loads(json.dumps(config)))
-    assert without_token(again.get_config()) == without_token(config)
-    assert again.config == elmo.config
+    assert again.get_config() == {**config, "weights_of": again.get_config()["weights_of"]}
+    assert config["model"] is None and again.config == elmo.config
 
 
 # --- models of any kind, copied, saved and loaded ---------------------------------------------
@@ -396,7 +340,7 @@ class Tagger(keras.Model):
 
 
 def assert_same(one, other, inputs=IDS):
-    np.testing.assert_allclose(to_numpy(one(inputs)), to_numpy(other(inputs)), atol=1e-6)
+    assert_close(to_numpy(one(inputs)), to_numpy(other(inputs)))
 
 
 @pytest.mark.parametrize("kind", ["ids", "sentences", "tokens"])
@@ -426,38 +370,31 @@ def test_copies(duplicate):
 
 def test_clones_have_the_bilm_and_a_config_alone_has_not():
     elmo = ElmoLayer(TINY)
-    inputs = keras.Input((None, elmo.config.max_characters_per_token), dtype="int32")
+    # Also one that was trained: what counts are the weights that it has now.
+    elmo.bilm.set_weights([2 * weight for weight in elmo.bilm.get_weights()])
+    inputs = keras.Input((None, 50), dtype="int32")
     nested = keras.Model(inputs, on_ids(elmo)(inputs))
     for model in (on_ids(elmo), nested, keras.Sequential([inputs, on_ids(elmo)])):
         assert_same(keras.models.clone_model(model), elmo)
         assert_same(type(model).from_config(model.get_config()), elmo)
-    config = elmo.get_config()
-    assert_same(ElmoLayer.from_config(config), elmo)
+    loaded = pickle.loads(pickle.dumps(elmo))
+    assert_same(keras.models.clone_model(on_ids(loaded)), elmo)
+    config = json.loads(json.dumps(elmo.get_config()))
     assert_same(ElmoLayer.from_config({**config, "name": "another"}), elmo)
-    layers = ElmoLayer.from_config({**config, "output": "layers"})
-    assert_same(ElmoLayer(TINY, output="layers"), layers)
-    assert_same(ElmoLayer.from_config(json.loads(json.dumps(config))), elmo)
-    # Also a model that was trained, or loaded: what counts is what it has now.
-    elmo.bilm.set_weights([2 * weight for weight in elmo.bilm.get_weights()])
-    again = pickle.loads(pickle.dumps(elmo))
-    assert_same(keras.models.clone_model(on_ids(again)), elmo)
-    config, weights = elmo.get_config(), elmo.get_weights()
     for changes in (
         {"weights_of": "of a different process"},
         {"config": {**config["config"], "x": 1}},
     ):
         fresh = ElmoLayer.from_config({**config, **changes})
-        assert not np.allclose(fresh.get_weights()[0], weights[0])
+        assert not np.allclose(fresh.get_weights()[0], elmo.get_weights()[0])
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"model": "small"},
         {"model": "https://example.org/elmo"},
         {"model": ["options.json", "weights.hdf5"]},
         {"token_embeddings": "words.hdf5"},
-        {"config": "options.json"},
         {"config": "pipe"},
         {"config": None},
         {"num_mixes": 10**9},
@@ -465,15 +402,8 @@ def test_clones_have_the_bilm_and_a_config_alone_has_not():
     ],
 )
 def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes):
-    on_ids(ElmoLayer(TINY)).save(tmp_path / "model.keras")
-    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    config = json.loads(files["config.json"])
-    config["config"]["layers"][1]["config"].update(changes)
-    files["config.json"] = json.dumps(config).encode()
-    with zipfile.ZipFile(tmp_path / "edited.keras", "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
+    config = json.loads(json.dumps(on_ids(ElmoLayer(TINY)).get_config()))
+    config["layers"][1]["config"].update(changes)
     monkeypatch.chdir(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe")  # who opens it waits for ever
@@ -482,7 +412,7 @@ def test_a_saved_model_opens_and_fetches_nothing(tmp_path, monkeypatch, changes)
         monkeypatch.setattr(opened + name, lambda *_: pytest.fail("looked at a file"))
     refused = "Do not load models|from 1 to 10,000|options as a dict|needs a config|137,.* numbers"
     with pytest.raises((ValueError, TypeError), match=refused):
-        keras.models.load_model("edited.keras")
+        keras.Model.from_config(config)
 
 
 def test_threads_share_a_layer():
@@ -501,12 +431,11 @@ def test_threads_share_a_layer():
     "inputs, message",
     [
         (np.zeros((2, 5, 40), "int32"), r"ids \(B, T \+ 2, 50\).*int32 and shape \(2, 5, 40\)"),
-        (np.zeros((2, 5, 50)), r"expects strings .*got dtype float64 and shape \(2, 5, 50\)"),
-        (np.zeros((2, 50), "int32"), r"got dtype int32 and shape \(2, 50\)"),
-        (np.zeros((2, 1, 50), "int32"), r"got dtype int32 and shape \(2, 1, 50\)"),
-        ([1, 2], r"got dtype int64 and shape \(2,\)"),
-        (np.full((2, 5, 50), 262), "ids from 0 to 261; got 262 to 262"),
-        (np.full((2, 5, 50), -1), "ids from 0 to 261; got -1 to -1"),
+        (np.zeros((2, 5, 50)), r"expects strings .* of dtype float64 and shape \(2, 5, 50\)"),
+        (np.zeros((2, 50), "int32"), r"of dtype int32 and shape \(2, 50\)"),
+        (np.zeros((2, 1, 50), "int32"), r"of dtype int32 and shape \(2, 1, 50\)"),
+        ([1, 2], r"of dtype int64 and shape \(2,\)"),
+        (object(), "got object of dtype None"),
         ("one sentence", "single string 'one sentence'"),
         ([], "at least one sentence"),
         ({"a": 1}, "got a dict"),
@@ -519,10 +448,9 @@ def test_bad_inputs_are_named(inputs, message):
 
 def test_bad_inputs_of_word_models_are_named():
     elmo = ElmoLayer(TINY, token_embeddings=TINY / "token_embeddings.hdf5")
-    with pytest.raises(ValueError, match="reads token ids .* not strings.*encode_token_ids"):
-        elmo(["a sentence"])
-    with pytest.raises(ValueError, match=r"expects token ids \(B, T \+ 2\).*shape \(2, 5, 50\)"):
-        elmo(np.zeros((2, 5, 50), "int32"))
+    for wrong in (["a sentence"], np.zeros((2, 5, 50), "int32")):
+        with pytest.raises(ValueError, match=r"expects integer token ids \(B, T \+ 2\), from"):
+            elmo(wrong)
     with pytest.raises(ValueError, match=r"array \(num_words, 12\); got shape \(5, 3\)"):
         ElmoLayer(TINY, token_embeddings=np.zeros((5, 3)))
 
@@ -555,18 +483,10 @@ def test_bad_arguments_are_named(arguments, message):
 def test_tensors_of_strings_on_every_backend():
     tf = pytest.importorskip("tensorflow")
     elmo = ElmoLayer(TINY)
-    vectors = to_numpy(elmo(tf.constant(["a b", "c"])))
-    np.testing.assert_allclose(vectors, to_numpy(elmo(["a b", "c"])), atol=1e-6)
-    tokens = tf.constant([["a", "b"], ["c", ""]])
-    np.testing.assert_allclose(to_numpy(elmo(tokens)), vectors, atol=1e-6)
-    ragged = tf.ragged.constant([["a", "b"], ["c"]])
-    np.testing.assert_allclose(to_numpy(elmo(ragged)), vectors, atol=1e-6)
-
-
-def test_a_model_of_tf_keras_is_named():
-    tensor = type("KerasTensor", (), {"__module__": "tf_keras.src.engine.keras_tensor"})
-    with pytest.raises(ValueError, match="is a Keras 3 layer .* TF_USE_LEGACY_KERAS unset"):
-        ElmoLayer(TINY)(tensor())
+    expected = to_numpy(elmo(["a b", "c"]))
+    tokens = tf.ragged.constant([["a", "b"], ["c"]])
+    for strings in (tf.constant(["a b", "c"]), tokens, tokens.to_tensor()):
+        assert_close(to_numpy(elmo(strings)), expected)
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow takes strings")
@@ -579,7 +499,7 @@ def test_strings_in_a_model_of_another_backend_are_refused():
 def test_strings_encode_each_distinct_word_once(monkeypatch):
     import tensorflow as tf
 
-    elmo = ElmoLayer(GOLDEN / "default", trainable_bilm=True)
+    elmo = ElmoLayer(TINY, trainable_bilm=True)
     sentences = [["the", "cat", "saw", "the", "cat"], ["extraordinarily", "the"]]
     tokens = tf.ragged.constant(sentences).to_tensor()
     seen = []

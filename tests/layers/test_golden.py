@@ -1,16 +1,15 @@
 """ElmoLayer against the outputs of bilm-tf itself."""
 
 import json
-from pathlib import Path
 
 import h5py
 import keras
 import numpy as np
 import pytest
 
+from helpers import GOLDEN
 from keras_elmo import ElmoLayer, encode_sentences, encode_token_ids
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
 VARIANTS = ["default", "no_lstm_projection", "noskip", "short_words", "three_layers"]
 WITH_MIXES = [variant for variant in VARIANTS if variant != "three_layers"]
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())

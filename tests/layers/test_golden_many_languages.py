@@ -130,8 +130,3 @@ def test_a_fresh_layer_needs_a_lexicon_of_its_size():
         ElmoLayer(None, config=config)
     with pytest.raises(ValueError, match="The lexicon belongs to a different model"):
         ElmoLayer(None, config=config, lexicon=small_lexicon(width=13))
-
-
-def test_ids_of_another_encoder_are_refused():
-    with pytest.raises(ValueError, match=r"\(B, T \+ 2, 51\) from its lexicon\.encode_sent"):
-        ElmoLayer(MANY_LANGUAGES / "word_char")(np.ones((1, 4, 50), "int32"))

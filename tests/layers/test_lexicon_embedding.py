@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from helpers import to_numpy
 from keras_elmo import LexiconEmbedding
 from layer_checks import check_layer
 from many_languages import small_lexicon
@@ -33,12 +32,6 @@ def test_words_alone():
         weights=1 + 2,
         output_mask=ids.any(-1),
     )
-
-
-def test_unsigned_ids():
-    layer = LexiconEmbedding(7, 3, projection_dim=8)
-    ids = np.array([[[2], [5], [0]]], "int32")
-    np.testing.assert_array_equal(to_numpy(layer(ids.astype("uint8"))), to_numpy(layer(ids)))
 
 
 def test_bad_arguments_and_inputs():

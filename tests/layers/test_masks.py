@@ -205,21 +205,6 @@ def test_a_subclassed_model(tmp_path):
     np.testing.assert_allclose(outputs_of(again, inputs, longer)[1]["x"], expected["x"], atol=1e-5)
 
 
-def test_time_distributed():
-    # On TensorFlow, Keras' layer needs a known number of positions.
-    _, _, inputs, longer = character_ids()
-    elmo, embedding = ElmoLayer(TINY), layers.Embedding(9, 8, mask_zero=True)
-    dense = layers.TimeDistributed(layers.Dense(4))
-    outputs = []
-    for ids, places in ((inputs, NUMBERS), (longer, pad(NUMBERS, 4))):
-        symbolic = keras.Input(ids.shape[1:], dtype="int32")
-        numbers = keras.Input(places.shape[1:], dtype="int32")
-        pooled = average(dense(both(elmo(symbolic), embedding(numbers))))
-        model = keras.Model([symbolic, numbers], pooled)
-        outputs.append(model.predict([ids, places], verbose=0))
-    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-5)
-
-
 def test_fit_reads_no_padding():
     _, symbolic, inputs, longer = character_ids()
     numbers = keras.Input((None,), dtype="int32")

@@ -28,15 +28,8 @@ any_text = st.text(st.characters(), max_size=30)
 
 def as_tensor(strings):
     """A string tensor of text that may hold surrogates, which TensorFlow itself would refuse."""
-    return tf.constant(
-        [
-            as_tensor(s).numpy().tolist()
-            if isinstance(s, list)
-            else s.encode("utf-8", "surrogatepass")
-            for s in strings
-        ],
-        dtype=tf.string,
-    )
+    encoded = tf.nest.map_structure(lambda s: s.encode("utf-8", "surrogatepass"), strings)
+    return tf.constant(encoded, tf.string)
 
 
 def padded(sentences):
@@ -93,13 +86,9 @@ def test_every_character_of_unicode_has_the_row_of_encode_sentences():
     "strings",
     [
         ["the cat", "sat"],
-        [b"the cat", b"sat"],
-        np.array(["the cat", "sat"]),
         np.array([b"the cat", b"sat"]),
         np.array(["the cat", "sat"], dtype=object),
         [["the", "cat"], ["sat"]],
-        [["the", "cat"], ["sat", ""]],
-        np.array([["the", "cat"], ["sat", ""]]),
     ],
     ids=lambda strings: f"{type(strings).__name__}-{getattr(strings, 'dtype', strings)}",
 )
@@ -110,24 +99,10 @@ def test_python_and_numpy_strings_on_every_backend(strings):
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(ids), expected)
 
 
-def test_arrays_of_tokens_keep_their_width():
-    tokens = np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
-    for strings in (tokens, tokens.astype(object), np.char.encode(tokens)):
-        ids = keras.ops.convert_to_numpy(UnicodeCharEncoder()(strings))
-        assert ids.shape == (2, 6, 50)
-        np.testing.assert_array_equal(ids[:, :4], encode_sentences([["the", "cat"], ["sat"]]))
-        assert not ids[:, 4:].any()
-
-
-@pytest.mark.parametrize("batched", [True, False])
-def test_in_a_data_pipeline_on_every_backend(batched):
-    dataset = tf.data.Dataset.from_tensor_slices(["the cat", "sat"]).batch(2 if batched else 1)
-    ids = list(dataset.map(UnicodeCharEncoder()))
-    expected = encode_sentences([["the", "cat"], ["sat"]])
-    if batched:
-        np.testing.assert_array_equal(ids[0], expected)
-    else:
-        np.testing.assert_array_equal(ids[1], expected[1:, :3])
+def test_in_a_data_pipeline_on_every_backend():
+    dataset = tf.data.Dataset.from_tensor_slices(["the cat", "sat"]).batch(2)
+    (ids,) = dataset.map(UnicodeCharEncoder())
+    np.testing.assert_array_equal(ids, encode_sentences([["the", "cat"], ["sat"]]))
 
 
 @tensorflow_only
@@ -149,20 +124,13 @@ def test_sentences_in_a_column_are_warned_of(layer):
 def test_in_a_functional_model_with_its_mask():
     inputs = keras.Input((), dtype="string")
     ids = UnicodeCharEncoder(8)(inputs)
-    assert ids.shape == (None, None, 8)
-    assert ids.dtype == "int32"
-    model = keras.Model(inputs, ids)
+    assert (ids.shape, ids.dtype) == ((None, None, 8), "int32")
+    assert UnicodeCharEncoder(8)(keras.Input((7,), dtype="string")).shape == (None, 9, 8)
     strings = tf.constant(["the cat", "", "sat"])
     expected = encode_sentences([["the", "cat"], [], ["sat"]], 8)
-    np.testing.assert_array_equal(model.predict(strings, verbose=0), expected)
+    np.testing.assert_array_equal(keras.Model(inputs, ids).predict(strings, verbose=0), expected)
     mask = UnicodeCharEncoder(8).compute_mask(strings)
     np.testing.assert_array_equal(mask, expected.any(-1))
-
-
-@tensorflow_only
-def test_keeps_what_is_known_of_the_shape():
-    ids = UnicodeCharEncoder(8)(keras.Input((7,), dtype="string"))
-    assert ids.shape == (None, 9, 8)
     mask = UnicodeCharEncoder(8).compute_mask(tf.constant([["a", "", "b", ""], [""] * 4]))
     np.testing.assert_array_equal(mask, [[1, 1, 1, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
 
@@ -177,31 +145,24 @@ def test_no_tokens_at_all():
 def test_config_round_trip():
     layer = UnicodeCharEncoder(12, name="characters")
     again = keras.layers.deserialize(keras.layers.serialize(layer))
-    assert (
-        again.get_config()
-        == layer.get_config()
-        == {
-            "name": "characters",
-            "trainable": True,
-            "max_characters_per_token": 12,
-        }
-    )
+    expected = {"name": "characters", "trainable": True, "max_characters_per_token": 12}
+    assert again.get_config() == layer.get_config() == expected
 
 
-def test_bad_input_is_named():
-    encoder = UnicodeCharEncoder()
-    with pytest.raises(ValueError, match=r"expects strings.*got dtype int32 and shape \(2,\)"):
-        encoder(tf.constant([1, 2]))
-    with pytest.raises(
-        ValueError, match=r"Expected tokens to be strings, found \['a'\]|found \[b'a'\]"
-    ):
-        encoder(tf.constant([[["a"]]]))
-    with pytest.raises(ValueError, match="single string 'the cat'"):
-        encoder("the cat")
-    with pytest.raises(ValueError, match="at least one sentence"):
-        encoder([])
-    with pytest.raises(ValueError, match="either sentences, a list of strings, or tokens"):
-        encoder([["a"], "b"])
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        (tf.constant([1, 2]), r"expects strings.* of dtype .*int32.* and shape \(2,\)"),
+        (tf.constant([[["a"]]]), r"Expected tokens to be strings, found \[b?'a'\]"),
+        ("the cat", "single string 'the cat'"),
+    ],
+)
+def test_bad_input_is_named(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        UnicodeCharEncoder()(inputs)
+
+
+def test_too_few_characters():
     with pytest.raises(ValueError, match="max_characters_per_token = 2: expected an integer"):
         UnicodeCharEncoder(2)
 

@@ -90,22 +90,10 @@ def gradients_of(layer, arrays, masked, factors, dtype, training):
     import jax
 
     def function(tensors, values):
-        def call():
-            (outputs, (h, c)), _ = layer.stateless_call(
-                values,
-                [],
-                tensors[0],
-                mask=ops.convert_to_tensor(MASK) if masked else None,
-                initial_state=tensors[1:],
-                return_state=True,
-                training=training,
-            )
-            parts = zip((outputs, h, c), factors)
-            return sum(ops.sum(part * ops.convert_to_tensor(f, dtype=dtype)) for part, f in parts)
+        with keras.StatelessScope(zip(layer.weights, values)):
+            return total(layer, tensors[0], tensors[1:], masked, factors, dtype, training)
 
-        return call()
-
-    values = [w.value for w in layer.trainable_variables]
+    values = [w.value for w in layer.weights]
     by_tensor, by_weight = jax.grad(function, argnums=(0, 1))(tensors, values)
     return [np.asarray(g) for g in (*by_tensor, *by_weight)]
 

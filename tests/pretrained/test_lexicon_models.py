@@ -200,13 +200,12 @@ WORDS = "<oov>\n<bos>\n<eos>\n<pad>"
         ({"max_characters_per_token": 1_000}, "The lexicon belongs to a different model"),
         ({"max_characters_per_token": -3}, "must be an integer of at least 7, got -3"),
         ({"max_characters_per_token": "9"}, "must be an integer of at least 7, got '9'"),
-        ({"words": 5}, "The words of a lexicon's dict must be one string"),
-        ({"words": ["<oov>"]}, "The words of a lexicon's dict must be one string"),
-        ({"characters": {}}, "The characters of a lexicon's dict must be one string"),
+        ({"words": 5}, "Expected a dict made by Lexicon.to_dict"),
+        ({"words": ["<oov>"]}, "Expected a dict made by Lexicon.to_dict"),
+        ({"characters": {}}, "Expected a dict made by Lexicon.to_dict"),
         ({"words": "a\tb"}, "Entry 0 of word.dic must be a string that does not begin"),
         ({"words": ""}, "Entry 0 of word.dic|word.dic does not list <oov>"),
         ({"words": ...}, "Expected a dict made by Lexicon.to_dict"),
-        ({"more": 1}, "Expected a dict made by Lexicon.to_dict"),
     ],
 )
 def test_edited_lexicons(changes, message):

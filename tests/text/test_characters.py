@@ -4,14 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helpers import GOLDEN
 from keras_elmo import encode_sentences
 from keras_elmo.text.characters import (
     ByteRules,
-    delimited_rows,
     distinct,
     pad_words,
     trim_characters,
@@ -39,26 +38,18 @@ def test_sentences_have_bilm_tf_rows(variant, width):
     np.testing.assert_array_equal(encode_sentences(sentences, width), expected)
 
 
-def test_row_of_a_word_and_of_the_boundaries():
-    ids = encode_sentences([["aé"]], max_characters_per_token=7)
-    begin = [BEGIN_WORD, 257, END_WORD, *[PADDING] * 4]
-    word = [BEGIN_WORD, ord("a") + 1, 0xC3 + 1, 0xA9 + 1, END_WORD, PADDING, PADDING]
-    end = [BEGIN_WORD, 258, END_WORD, *[PADDING] * 4]
-    np.testing.assert_array_equal(ids, [[begin, word, end]])
-    assert ids.dtype == np.int32
-
-
 @given(st.lists(st.lists(any_text, max_size=4), max_size=3), st.integers(3, 12))
+@example([["aé", "<S>"], []], 7)
 def test_every_text_gives_well_formed_rows(sentences, width):
     ids = encode_sentences(sentences, width)
     longest = max(map(len, sentences), default=0)
-    assert ids.shape == (len(sentences), longest + 2, width)
+    assert (ids.shape, ids.dtype) == ((len(sentences), longest + 2, width), np.int32)
     for row, sentence in zip(ids, sentences):
-        assert (row[len(sentence) + 2 :] == 0).all()
-        for token, word in zip(row[1:], sentence):
-            text = word.encode("utf-8", "ignore")[: width - 2]
-            padding = [PADDING] * (width - 2 - len(text))
-            assert token.tolist() == [BEGIN_WORD, *(b + 1 for b in text), END_WORD, *padding]
+        assert not row[len(sentence) + 2 :].any()
+        texts = [[b + 1 for b in word.encode("utf-8", "ignore")] for word in sentence]
+        for token, text in zip(row, [[257], *texts, [258]]):
+            expected = [BEGIN_WORD, *text[: width - 2], END_WORD]
+            assert token.tolist() == expected + [PADDING] * (width - len(expected))
 
 
 @given(st.lists(any_text, min_size=1, max_size=4))
@@ -90,19 +81,9 @@ def test_distinct_words_and_their_places():
     np.testing.assert_array_equal(small[:5], rows)
 
 
-def test_sequences_laid_out_as_rows():
-    rows = delimited_rows([2, 0], np.array([7, 8]), begin=1, end=2, padding=9, width=5)
-    assert rows.tolist() == [[1, 7, 8, 2, 9], [1, 2, 9, 9, 9]]
-
-
 def test_empty_sentences_and_no_sentences():
     np.testing.assert_array_equal(encode_sentences([[]])[0, :, 1], [257, 258])
     assert encode_sentences([]).shape == (0, 2, 50)
-
-
-def test_literal_boundary_marks_are_text():
-    ids = encode_sentences([["<S>"]], 8)
-    assert ids[0, 1].tolist() == [BEGIN_WORD, *(b + 1 for b in b"<S>"), END_WORD, *[PADDING] * 3]
 
 
 def test_splits_at_ascii_white_space_only():

@@ -47,18 +47,9 @@ def test_invalid_text_is_dropped_before_a_sentence_is_split():
     assert without_padding(["a", "\ud800", ""]) == ["a", "\ud800"]
 
 
-class Table:
-    """Like a DataFrame, it iterates over the names of its columns."""
-
-    columns = ("text", "label")
-
-    def __iter__(self):
-        return iter(self.columns)
-
-
-@pytest.mark.parametrize("table", [Table(), {"text": ["a b"]}])
+@pytest.mark.parametrize("table", [type("Table", (), {"columns": ("a",)})(), {"a": 1}])
 def test_a_table_is_refused_with_a_hint_at_its_column(table):
-    with pytest.raises(ValueError, match=r'got a (Table|dict)\. Pass the column .* data\["text"\]'):
+    with pytest.raises(ValueError, match=r'got a \w+\. Pass the column .* data\["text"\]'):
         check_batch(table)
 
 
