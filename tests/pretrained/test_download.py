@@ -24,6 +24,7 @@ from keras_elmo.pretrained.locate import find_downloaded, locate
 from many_languages import MANY_LANGUAGES
 
 WEIGHTS = (TINY / "weights.hdf5").read_bytes()
+FILES = ["tiny/options.json", "tiny/weights.hdf5"]
 REVISION = 40 * "a"
 
 
@@ -176,8 +177,7 @@ def test_a_model_is_downloaded_once(server, cache, place):
     register_model("my/tiny", f"{server.address}/{place}")
     assert find_downloaded(get_model("my/tiny")) is None
     same_as_tiny("my/tiny")
-    files = ["/tiny/options.json", "/tiny/weights.hdf5"] if place == "tiny/" else [f"/{place}"]
-    assert Handler.requests == files
+    assert Handler.requests == [f"/{x}" for x in (FILES if place == "tiny/" else [place])]
     folder = cached(cache, "my/tiny")
     assert sorted(os.listdir(folder)) == ["options.json", "weights.hdf5"]
     assert os.listdir(folder.parent) == [folder.name]
@@ -191,7 +191,7 @@ def test_a_name_used_for_a_different_model_is_a_different_download(server, monke
     same_as_tiny("tiny")
     monkeypatch.delitem(registry._MODELS, "tiny")  # as in another process
     register_model("tiny", f"{server.address}/other")
-    refused("tiny", f"{server.address}/other/options.json")
+    refused("tiny", f"{server.address}/other: ", "404")
 
 
 @pytest.mark.parametrize("place", ["tiny", "tiny.tar.gz"])
@@ -214,8 +214,12 @@ SHA256 = hashlib.sha256(WEIGHTS).hexdigest()
 @pytest.mark.parametrize(
     "content, known, message",
     [
-        (WEIGHTS[:-1] + b"x", {"weights_sha256": SHA256}, "does not match the known hash"),
-        (WEIGHTS + b"x", {"weights_bytes": len(WEIGHTS)}, "expected 110,552 bytes, got 110,553"),
+        (WEIGHTS[:-1] + b"x", {"weights_sha256": SHA256}, "expected the sha256"),
+        (
+            WEIGHTS + b"x",
+            {"weights_bytes": len(WEIGHTS)},
+            "expected at most 110,552 bytes, got more",
+        ),
         (b"<html>Sign in</html>", {}, "is not a complete hdf5 file"),
         (None, {}, "404"),
     ],
@@ -227,23 +231,23 @@ def test_a_wrong_file_is_refused_and_a_mirror_used(server, cache, content, known
     if content:
         (bad / "weights.hdf5").write_bytes(content)
     register_model("bad", f"{server.address}/bad", **known)
-    refused("bad", "Could not download weights.hdf5", message, "Without a network, fetch")
-    assert os.listdir(cached(cache, "bad")) == ["options.json"]
+    refused("bad", "Could not download the model 'bad'", message, "Without a network, fetch")
+    assert os.listdir(cache) == []
     register_model("good", f"{server.address}/bad", mirrors=[f"{server.address}/tiny"], **known)
     same_as_tiny("good")
-    assert Handler.requests[-2:] == ["/bad/weights.hdf5", "/tiny/weights.hdf5"]
+    assert Handler.requests[-3:] == [f"/{x}" for x in ("bad/weights.hdf5", *FILES)]
 
 
 @pytest.mark.parametrize(
     "file, known, message",
     [
-        ("page.zip", {}, "it is not a complete zip or tar.gz file"),
+        ("page.zip", {}, "cannot be unpacked: File is not a zip file"),
         ("empty.zip", {}, "must hold options.json"),
         ("half/tiny.tar.gz", {}, "bytes, got"),
         ("cut.tar.gz", {}, "cannot be unpacked: Compressed file ended"),
         ("text.zip", {}, "is not a complete hdf5 file"),
-        ("tiny.zip", {"weights_sha256": 64 * "0"}, "does not match the known hash"),
-        ("tiny.zip", {"weights_bytes": 7}, "expected 7 bytes, got"),
+        ("tiny.zip", {"weights_sha256": 64 * "0"}, "expected the sha256 0000"),
+        ("tiny.zip", {"weights_bytes": 7}, "expected at most 7 bytes, got more"),
         ("nowhere.zip", {}, "404"),
     ],
 )
@@ -259,7 +263,7 @@ def test_a_wrong_archive_is_refused_and_a_mirror_used(server, cache, file, known
     address = f"{server.address}/{file}"
     register_model("bad", address, **known)
     remedy = f"fetch {address} elsewhere and unpack it into {cached(cache, 'bad')}"
-    refused("bad", "Could not download the archive of the model 'bad'", address, message, remedy)
+    refused("bad", "Could not download the model 'bad'", address, message, remedy)
     assert os.listdir(cache) == []
     register_model("good", address, mirrors=[f"{server.address}/tiny.tar.gz"])
     same_as_tiny("good")
@@ -268,7 +272,7 @@ def test_a_wrong_archive_is_refused_and_a_mirror_used(server, cache, file, known
 def test_corrupted_options_are_refused(server):
     (server.folder / "tiny" / "options.json").write_text("<html>")
     register_model("tiny", f"{server.address}/tiny")
-    refused("tiny", "Could not download options.json", "not a JSON file")
+    refused("tiny", "Could not download the model", "not a JSON file")
 
 
 @pytest.mark.parametrize("fault", ["silent", "slow", "half"])
@@ -322,11 +326,10 @@ def test_no_network(cache):
     files = [
         f"http://127.0.0.1:9/{stem}/elmo_{stem}_{name}" for name in ("options.json", "weights.hdf5")
     ]
-    refused("small", "Could not download elmo", *files, str(cache / "small"), "KERAS_ELMO_MIRROR")
+    refused(
+        "small", "Could not download the model", *files, str(cache / "small"), "KERAS_ELMO_MIRROR"
+    )
     refused("nlpl/ru-195", "http://127.0.0.1:9/195.zip", "KERAS_ELMO_MIRROR")
-    register_model("mine", "http://127.0.0.1:9")
-    with pytest.raises(ConnectionError) as error:
-        ElmoLayer("mine")
     register_model("other", "http://127.0.0.1:7")
     with pytest.raises(ConnectionError) as error:
         ElmoLayer("other")
@@ -378,17 +381,17 @@ def test_a_name_wins_over_a_folder_of_that_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", ["tiny", "tiny.zip"])
 def test_two_downloads_at_once(server, cache, monkeypatch, place):
     register_model("tiny", f"{server.address}/{place}")
-    both_began, real_transfer, found = threading.Barrier(2), download._transfer, []
+    both_began, real_fetch, found = threading.Barrier(2), download._fetch, []
 
-    def transfer(*arguments):
-        real_transfer(*arguments)
+    def fetch(*arguments):
+        real_fetch(*arguments)
         both_began.wait(60)
 
     def load():
         with locate("tiny") as files:
             found.append(files.weights.read_bytes())
 
-    monkeypatch.setattr(download, "_transfer", transfer)
+    monkeypatch.setattr(download, "_fetch", fetch)
     threads = [threading.Thread(target=load) for _ in range(2)]
     for thread in threads:
         thread.start()
