@@ -43,7 +43,7 @@ def _unpack_zip(archive, folder):
         # Of other methods zipfile decompresses a whole block, however large, at once.
         if {info.compress_type for info in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise zipfile.BadZipFile("its compression is neither stored nor deflated")
-        packed.extractall(folder, [info for info in members if info.filename])
+        packed.extractall(folder)
 
 
 def _unpack_tar(archive, folder):

@@ -76,9 +76,13 @@ def read_float32(array: Any, named: str) -> np.ndarray:
     Raises ValueError if it is damaged, or holds NaN or numbers beyond float32.
     """
     try:
-        is_chunked = getattr(array, "chunks", None) is not None
+        is_chunked, is_view = (
+            getattr(array, "chunks", None) is not None,
+            isinstance(array, np.ndarray),
+        )
+        values = _chunked(array) if is_chunked else array[...]
         with np.errstate(over="ignore"):
-            values = (_chunked(array) if is_chunked else array[...]).astype("float32", order="C")
+            values = values.astype("float32", order="C", copy=is_view)
     except (OSError, RuntimeError, ValueError, zlib.error) as error:
         raise ValueError(
             f"{named} cannot be read: the file is damaged. Download or copy it again. ({error})"
