@@ -1,4 +1,4 @@
-"""The hdf5 files of bilm-tf: opening them safely, and those of a softmax and of token vectors."""
+"""The hdf5 files of bilm-tf, opened safely; softmax and token vectors."""
 
 import contextlib
 import hashlib
@@ -76,11 +76,8 @@ def read_float32(array: Any, named: str) -> np.ndarray:
     Raises ValueError if it is damaged, or holds NaN or numbers beyond float32.
     """
     try:
-        is_chunked, is_view = (
-            getattr(array, "chunks", None) is not None,
-            isinstance(array, np.ndarray),
-        )
-        values = _chunked(array) if is_chunked else array[...]
+        is_view = isinstance(array, np.ndarray)
+        values = array[...] if is_view or array.chunks is None else _chunked(array)
         with np.errstate(over="ignore"):
             values = values.astype("float32", order="C", copy=is_view)
     except (OSError, RuntimeError, ValueError, zlib.error) as error:

@@ -66,7 +66,7 @@ def load_weights(
 
 
 def _check_arrays(path, entries, found):
-    """Raises ValueError with a list of what is missing, unknown, misshapen or not of floats."""
+    """Raises ValueError that lists missing, unknown, misshapen and non-float arrays."""
     problems = []
     for entry in entries:
         array = found.get(entry.name)

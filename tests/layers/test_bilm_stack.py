@@ -134,7 +134,7 @@ def test_bad_input_is_named():
         stack(np.zeros((2, 4), "float32"))
     with pytest.raises(
         ValueError,
-        match=r"num_layers \(n_layers in options.json\) = 0: expected an integer from 1 to 64",
+        match=r"num_layers = 0: expected an integer from 1 to 64",
     ):
         BiLMStack(num_layers=0)
     tokens = np.zeros((2, 3, 4), "float32")
