@@ -27,7 +27,7 @@ MAX_OPTIONS_BYTES = 1 << 20
 
 _ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 _REQUIRED = object()
-# The fields of each section of options.json: their names here, and their defaults.
+# The fields of each section of options.json: their names here, and what null or nothing means.
 _LSTM = {
     "cell_clip": ("cell_clip", None),
     "dim": ("lstm_dim", _REQUIRED),
@@ -43,6 +43,7 @@ _CHAR_CNN = {
     "max_characters_per_token": ("max_characters_per_token", 50),
     "n_characters": ("num_characters", NUM_CHARACTERS),
     "n_highway": ("num_highway", 0),
+    "projection_after_highway": ("projection_after_highway", True),
 }
 _LEXICON = {
     "max_characters_per_token": ("max_characters_per_token", 50),
@@ -63,29 +64,7 @@ _RANGES = {
     "num_characters": (1, _MOST_WORDS),
     "word_dim": (0, _MOST_UNITS),
 }
-_OPTIONAL = ("vocabulary_size", "num_characters")
-# Fields of other programs' files, which have no `lstm`; the program, and what to pass instead.
-_OTHER_PROGRAMS = (
-    (
-        {"token_embedder", "config_path"},
-        "a model of ELMoForManyLangs",
-        "the model's folder, with config.json, encoder.pkl, token_embedder.pkl and the "
-        "dictionaries, or the pair of paths of its config.json and encoder.pkl",
-    ),
-    (
-        {"dataset_reader", "model"},
-        "a model of AllenNLP",
-        "the two files of the ELMo in it, which its options_file and weight_file name",
-    ),
-)
-_ARCHITECTURE_OPTIONS = {
-    "lstm", "char_cnn", "lexicon", "n_tokens_vocab", "bidirectional", "always_project",
-}  # fmt: skip
-_BILM_TF_NAMES = {
-    "num_highway": "n_highway",
-    "num_layers": "n_layers",
-    "vocabulary_size": "n_tokens_vocab",
-}
+_OPTIONAL = ("vocabulary_size", "num_characters")  # may be None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,8 +150,6 @@ class ElmoConfig:
                 _fail(field, getattr(self, field), "true or false")
         if not isinstance(self.training_options, dict):
             _fail("training_options", self.training_options, "a dict")
-        if known := _ARCHITECTURE_OPTIONS & self.training_options.keys():
-            _fail("training_options", sorted(known), "only options that have no field of their own")
         if (self.widest_filter or 0) > self.max_characters_per_token:
             allowed = f"widths of at most max_characters_per_token={self.max_characters_per_token}"
             _fail("filters", list(map(list, self.filters or ())), allowed)
@@ -223,7 +200,11 @@ class ElmoConfig:
             raise ValueError(f"Expected the options as a dict, got {options!r:.200}.")
         options = dict(options)
         if "lstm" not in options:
-            _fail_without_lstm(options)
+            found = ", ".join(map(str, options)) or "no fields"
+            raise ValueError(
+                f"Expected bilm-tf's options, with the field lstm; found {found:.200}. Pass the "
+                "options.json that belongs to the weights."
+            )
         fields = _read_section("lstm", options.pop("lstm"), _LSTM)
         char_cnn = options.pop("char_cnn", None)
         fields |= {"filters": None} if char_cnn is None else _character_fields(char_cnn)
@@ -242,24 +223,23 @@ class ElmoConfig:
     def to_dict(self) -> dict[str, Any]:
         """The options of bilm-tf as a dict, as an inference file has them (`n_characters` 262)."""
         options: dict[str, Any] = {} if self.bidirectional else {"bidirectional": False}
-        if self.always_project:
-            options["always_project"] = True
+        options |= {"always_project": True} if self.always_project else {}
         if self.filters is not None:
             options["char_cnn"] = {
-                **self._section(_CHAR_CNN),
+                "activation": self.activation,
                 "embedding": {"dim": self.char_embedding_dim},
                 "filters": list(map(list, self.filters)),
-                "n_characters": _NUM_CHARACTERS_WITH_PADDING,
+                "n_highway": self.num_highway,
             }
+            if not self.has_lexicon:
+                options["char_cnn"]["n_characters"] = _NUM_CHARACTERS_WITH_PADDING
+                options["char_cnn"]["max_characters_per_token"] = self.max_characters_per_token
         options["lstm"] = self._section(_LSTM)
         if self.has_lexicon:
             options["lexicon"] = self._section(_LEXICON)
-            if self.filters is not None:  # the lexicon's take their place
-                del options["char_cnn"]["max_characters_per_token"]
-                del options["char_cnn"]["n_characters"]
         elif self.vocabulary_size is not None:
             options["n_tokens_vocab"] = self.vocabulary_size
-        return {**options, **self.training_options}
+        return {**options, **self.training_options, **options}
 
     def _section(self, known):
         return {name: getattr(self, field) for name, (field, _) in known.items()}
@@ -341,19 +321,16 @@ class ElmoConfig:
 
 
 def _character_fields(char_cnn):
-    if isinstance(char_cnn, dict) and "projection_after_highway" in char_cnn:
-        char_cnn = dict(char_cnn)
-        if (value := char_cnn.pop("projection_after_highway")) is not True:
-            allowed = "true, which is what bilm-tf computes; no other order is implemented"
-            _fail("char_cnn.projection_after_highway", value, allowed)
     fields = _read_section("char_cnn", char_cnn, _CHAR_CNN)
     allowed = (NUM_CHARACTERS, _NUM_CHARACTERS_WITH_PADDING)
     if (num_characters := fields.pop("num_characters")) not in allowed:
         _fail("char_cnn.n_characters", num_characters, " or ".join(map(str, allowed)))
+    if not fields.pop("projection_after_highway"):
+        _fail("char_cnn.projection_after_highway", False, "true, which is what bilm-tf computes")
     embedding = fields["char_embedding_dim"]
     if not isinstance(embedding, dict):
         _fail("char_cnn.embedding", embedding, 'an object such as {"dim": 16}')
-    return {**fields, "char_embedding_dim": _value("char_cnn.embedding", embedding, "dim")}
+    return {**fields, "char_embedding_dim": embedding.get("dim")}
 
 
 def read_json(path: str | os.PathLike) -> dict[str, Any]:
@@ -381,34 +358,18 @@ def _read_section(section, values, known):
         _fail(section, values, f"an object with the fields {', '.join(known)}")
     if unknown := sorted(values.keys() - known.keys()):
         raise ValueError(
-            f"Unknown field {section}.{unknown[0]} = {values[unknown[0]]!r} in the options; known "
-            f"fields of {section}: {', '.join(known)}."
+            f"Unknown field {section}.{unknown[0]} = {values[unknown[0]]!r:.200} in the options; "
+            f"known fields of {section}: {', '.join(known)}."
         )
-    return {field: _value(section, values, name, absent) for name, (field, absent) in known.items()}
-
-
-def _fail_without_lstm(options: dict[str, Any]) -> NoReturn:
-    found = ", ".join(map(str, options)) or "no fields"
-    for fields, program, instead in _OTHER_PROGRAMS:
-        if fields & options.keys():
+    fields = {}
+    for name, (field, absent) in known.items():
+        value = values.get(name)
+        fields[field] = absent if value is None else value
+        if fields[field] is _REQUIRED:
             raise ValueError(
-                f"These are the options of {program}, not of bilm-tf: they have {found:.200}, but "
-                f"no lstm. Pass {instead}."
+                f"The options have no field {section}.{name}; found {section} = {values!s:.200}."
             )
-    raise ValueError(
-        f"Expected bilm-tf's options, with the field lstm; found {found:.200}. Pass the "
-        "options.json that belongs to the weights."
-    )
-
-
-def _value(section, values, name, absent=_REQUIRED):
-    if name not in values and absent is _REQUIRED:
-        raise ValueError(
-            f"The options have no field {section}.{name}; found {section} = {values!s:.200}."
-        )
-    value = values.get(name, absent)
-    # null stands for no highway layers and no skip connections.
-    return absent if value is None and absent in (0, False) else value
+    return fields
 
 
 def _checked_filters(filters):
@@ -430,5 +391,4 @@ def _is_integer(value, smallest, largest=_MOST_UNITS):
 
 
 def _fail(field: str, value: Any, allowed: str) -> NoReturn:
-    named = f" ({_BILM_TF_NAMES[field]} in options.json)" if field in _BILM_TF_NAMES else ""
-    raise ValueError(f"Invalid option {field}{named} = {value!r:.200}: expected {allowed}.")
+    raise ValueError(f"Invalid option {field} = {value!r:.200}: expected {allowed}.")

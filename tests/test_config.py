@@ -50,23 +50,22 @@ def test_fields_of_an_inference_file():
         (changed("char_cnn.n_characters", 261), "num_filters", 40),
         (changed("char_cnn.n_characters"), "num_filters", 40),
         (changed("char_cnn.activation", "tanh"), "activation", "tanh"),
-        (changed("char_cnn.n_highway", 0), "num_highway", 0),
         (changed("char_cnn.n_highway"), "num_highway", 0),
         (changed("char_cnn.n_highway", None), "num_highway", 0),
         (changed("char_cnn.filters", [[7, 3]]), "filters", ((7, 3),)),
         (changed("char_cnn.max_characters_per_token", 12), "max_characters_per_token", 12),
+        (changed("char_cnn.projection_after_highway", True), "training_options", {}),
         (changed("lstm.n_layers"), "num_layers", 1),
         (changed("lstm.n_layers", 4), "num_layers", 4),
         (changed("lstm.cell_clip"), "cell_clip", None),
-        (changed("lstm.cell_clip", None), "cell_clip", None),
-        (changed("lstm.proj_clip"), "proj_clip", None),
+        (changed("lstm.proj_clip", None), "proj_clip", None),
         (changed("lstm.proj_clip", 2.5), "proj_clip", 2.5),
         (changed("lstm.use_skip_connections"), "use_skip_connections", False),
-        (changed("lstm.dim", 12), "lstm_dim", 12),
         (changed("char_cnn"), "reads_characters", False),
         (changed("char_cnn", None), "reads_characters", False),
         ({**OPTIONS, "bidirectional": False}, "num_directions", 1),
         ({**OPTIONS, "n_tokens_vocab": 83}, "vocabulary_size", 83),
+        ({**OPTIONS, "dropout": 0.1}, "training_options", {"dropout": 0.1}),
     ],
 )
 def test_every_kind_of_options_is_read_and_written_again(options, field, expected):
@@ -75,22 +74,7 @@ def test_every_kind_of_options_is_read_and_written_again(options, field, expecte
     assert getattr(config, field) == expected
     assert options == given, "the dict that was passed must not change"
     assert ElmoConfig.from_json(config.to_dict()) == config
-
-
-def test_training_options_are_not_those_of_the_architecture():
-    with pytest.raises(ValueError, match=r"training_options = \['lstm'\]: expected only options"):
-        ElmoConfig(training_options={"lstm": {"dim": 7}})
-
-
-def test_training_options_are_kept():
-    options = {**OPTIONS, "dropout": 0.1, "unroll_steps": 20, "n_negative_samples_batch": 8192}
-    config = ElmoConfig.from_json(options)
-    assert config.training_options == {
-        "dropout": 0.1,
-        "unroll_steps": 20,
-        "n_negative_samples_batch": 8192,
-    }
-    assert config.to_dict() == options
+    assert config.to_dict().items() >= config.training_options.items()
 
 
 def test_written_options_are_those_of_an_inference_file(tmp_path):
@@ -98,16 +82,6 @@ def test_written_options_are_those_of_an_inference_file(tmp_path):
     config.to_json(tmp_path / "options.json")
     assert json.loads((tmp_path / "options.json").read_text()) == OPTIONS
     assert ElmoConfig.from_json(str(tmp_path / "options.json")) == config
-
-
-def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
-    path = tmp_path / "options.json"
-    path.write_text("old")
-    config = ElmoConfig(training_options={"cannot be JSON": object()})
-    with pytest.raises(TypeError):
-        config.to_json(path)
-    assert [file.name for file in tmp_path.iterdir()] == ["options.json"]
-    assert path.read_text() == "old"
 
 
 def test_word_input_from_a_character_model():
@@ -120,6 +94,8 @@ def test_word_input_from_a_character_model():
     "options, message",
     [
         (changed("lstm"), "with the field lstm; found char_cnn"),
+        ({"dataset_reader": {}, "model": {}}, "found dataset_reader, model. Pass the options.json"),
+        (changed("char_cnn.filters", None), r"no field char_cnn\.filters"),
         ({}, "with the field lstm; found no fields"),
         (changed("lstm", None), "lstm = None: expected an object with the fields cell_clip, dim"),
         (
@@ -127,59 +103,30 @@ def test_word_input_from_a_character_model():
             r"char_cnn\.projection_after_highway = False: expected true",
         ),
         (changed("lstm.dim"), r"no field lstm\.dim; found lstm = "),
-        (changed("lstm.projection_dim"), r"no field lstm\.projection_dim"),
+        (changed("char_cnn.filters"), r"no field char_cnn\.filters"),
         (changed("lstm.dim", "4096"), "lstm_dim = '4096': expected an integer from 1 to 65,536"),
         (changed("lstm.dim", True), "lstm_dim = True: expected an integer"),
-        (
-            changed("lstm.n_layers", 0),
-            r"num_layers \(n_layers in options.json\) = 0: expected an integer",
-        ),
+        (changed("lstm.n_layers", 0), "num_layers = 0: expected an integer"),
         (changed("lstm.cell_clip", 0), "cell_clip = 0: expected a positive number, or null"),
         (changed("lstm.cell_clip", 10**400), "cell_clip = 1000"),
         (changed("lstm.proj_clip", float("nan")), "proj_clip = nan: expected a positive number"),
-        (
-            changed("lstm.use_skip_connections", "yes"),
-            "use_skip_connections = 'yes': expected true",
-        ),
-        (
-            changed("lstm.dimension", 3),
-            r"Unknown field lstm\.dimension = 3 .* known fields of lstm",
-        ),
+        (changed("lstm.use_skip_connections", "yes"), "connections = 'yes': expected true"),
+        (changed("lstm.dimension", 3), r"Unknown field lstm\.dimension = 3 .* fields of lstm"),
         (changed("char_cnn.activation", "elu"), "activation = 'elu': expected 'relu' or 'tanh'"),
-        (
-            changed("char_cnn.n_characters", 260),
-            r"char_cnn\.n_characters = 260: expected 261 or 262",
-        ),
-        (
-            changed("char_cnn.filters", []),
-            r"filters = \[\]: expected a list of at most 64 \[width, number\]",
-        ),
+        (changed("char_cnn.n_characters", 260), r"n_characters = 260: expected 261 or 262"),
+        (changed("char_cnn.filters", []), r"filters = \[\]: expected a list of at most 64 \[width"),
         (changed("char_cnn.filters", [[1, 0]]), r"filters = \[\[1, 0\]\]: expected a list of"),
         (changed("char_cnn.filters", 32), "filters = 32: expected a list of"),
-        (changed("char_cnn.filters"), r"no field char_cnn\.filters"),
-        (
-            changed("char_cnn.embedding", 16),
-            r"char_cnn\.embedding = 16: expected an object such as",
-        ),
-        (
-            changed("char_cnn.n_highway", -1),
-            r"num_highway \(n_highway in options.json\) = -1: expected an integer from 0 to 64",
-        ),
+        (changed("char_cnn.embedding", 16), r"embedding = 16: expected an object such as"),
+        (changed("char_cnn.embedding.dim"), "char_embedding_dim = None: expected an integer"),
         (changed("char_cnn.max_characters_per_token", 2), "max_characters_per_token = 2: expected"),
-        (
-            changed("char_cnn.max_characters_per_token", 3),
-            r"filters = .*\[4, 16\]\]: expected widths of at most max_characters_per_token=3",
-        ),
-        (
-            {**OPTIONS, "n_tokens_vocab": 0},
-            r"vocabulary_size \(n_tokens_vocab in options.json\) = 0: expected an integer",
-        ),
+        (changed("char_cnn.max_characters_per_token", 3), r"16\]\]: expected widths of at most"),
+        ({**OPTIONS, "n_tokens_vocab": 0}, "vocabulary_size = 0: expected an integer"),
         ({**OPTIONS, "bidirectional": 1}, "bidirectional = 1: expected true or false"),
+        # far too large
         (changed("lstm.n_layers", 10**6), "= 1000000: expected an integer from 1 to 64"),
-        (changed("lstm.dim", 10**6), "lstm_dim = 1000000: expected"),
         (changed("lstm.projection_dim", 10**6), "projection_dim = 1000000: expected"),
         (changed("char_cnn.n_highway", 10**6), "= 1000000: expected an integer from 0 to 64"),
-        (changed("char_cnn.embedding.dim", 10**6), "char_embedding_dim = 1000000: expected"),
         (changed("char_cnn.max_characters_per_token", 10**9), "= 1000000000: expected"),
         (changed("char_cnn.filters", [[1, 10**6]]), r"filters = \[\[1, 1000000\]\]: expected"),
         (changed("char_cnn.filters", [[1, 1]] * 65), "expected a list of at most 64"),
@@ -189,40 +136,6 @@ def test_word_input_from_a_character_model():
 def test_bad_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         ElmoConfig.from_json(options)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (
-            {"encoder": {"name": "elmo", "dim": 4096}, "token_embedder": {"name": "cnn"}},
-            r"a model of ELMoForManyLangs, .* have encoder, token_embedder, .*"
-            r"config\.json, encoder\.pkl, token_embedder\.pkl",
-        ),
-        (
-            {"seed": 1, "config_path": "cnn_50_100_512_4096_sample.json", "model": "xx.model"},
-            "a model of ELMoForManyLangs, .* have seed, config_path, model",
-        ),
-        (
-            {"dataset_reader": {"type": "sst_tokens"}, "model": {"type": "lstm_classifier"}},
-            "a model of AllenNLP, .* options_file and weight_file",
-        ),
-        ({"model": {"type": "language_model"}, "trainer": {}}, "a model of AllenNLP"),
-        ({"encoder": {"lstm": {"dim": 8}}}, "with the field lstm; found encoder"),
-    ],
-)
-def test_options_of_other_programs_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        ElmoConfig.from_json(options)
-
-
-def test_the_order_of_highway_and_projection_may_be_stated():
-    options = {**changed("char_cnn.projection_after_highway", True), "reverse": False}
-    given = copy.deepcopy(options)
-    config = ElmoConfig.from_json(options)
-    assert options == given, "the dict that was passed must not change"
-    assert config.training_options == {"reverse": False}
-    assert config.to_dict() == {**OPTIONS, "reverse": False}
 
 
 def test_a_dict_may_be_required():
@@ -236,27 +149,26 @@ def test_files_that_may_never_end_are_refused(tmp_path):
     for path in (tmp_path / "fifo", tmp_path, "/dev/zero"):
         with pytest.raises(ValueError, match="is not a regular file"):
             ElmoConfig.from_json(path)
-    path = tmp_path / "options.json"
-    path.write_text("[" * 100_000)
-    with pytest.raises(ValueError, match=r"options\.json is not a JSON file"):
-        ElmoConfig.from_json(path)
-    path.write_text(" " * (1 << 20) + "{}")
-    with pytest.raises(ValueError, match="too large for an options.json: over 1048576 bytes"):
-        ElmoConfig.from_json(path)
-    path.write_text(json.dumps(OPTIONS), "utf-8-sig")
-    assert ElmoConfig.from_json(path) == ElmoConfig.from_json(OPTIONS)
 
 
-def test_bad_files_are_named(tmp_path):
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("{", "is not a JSON file: "),
+        ("[" * 100_000, "is not a JSON file"),
+        ("[1]", "must hold a JSON object, found list"),
+        (" " * (1 << 20) + "{}", "too large for an options.json: over 1048576 bytes"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, content, message):
     path = tmp_path / "options.json"
     with pytest.raises(FileNotFoundError, match=r"options\.json"):
         ElmoConfig.from_json(path)
-    path.write_text("{")
-    with pytest.raises(ValueError, match=r"options\.json is not a JSON file: "):
+    path.write_text(content)
+    with pytest.raises(ValueError, match=rf"options\.json.* {message}"):
         ElmoConfig.from_json(path)
-    path.write_text("[1]")
-    with pytest.raises(ValueError, match=r"options\.json must hold a JSON object, found list"):
-        ElmoConfig.from_json(path)
+    path.write_text(json.dumps(OPTIONS), "utf-8-sig")
+    assert ElmoConfig.from_json(path) == ElmoConfig.from_json(OPTIONS)
 
 
 LEXICON = {"word_dim": 5, "vocabulary_size": 9, "num_characters": 30, "always_project": True}
@@ -282,7 +194,7 @@ def test_options_of_a_lexicon_come_back(fields):
     "lexicon, message",
     [
         ({}, "lexicon = {}: expected n_characters, word_dim or both"),
-        ({"word_dim": 5}, "vocabulary_size .* = None: expected the number of words"),
+        ({"word_dim": 5}, "vocabulary_size = None: expected the number of words"),
         ({"n_words": 9, "word_dim": 5}, "num_characters = None: expected the number of code"),
         ({"n_characters": 9, "max_characters_per_token": 6}, "at least 7 where code points"),
         ({"n_characters": -1}, "num_characters = -1"),

@@ -12,8 +12,8 @@ from keras_elmo import (
     LanguageModelCorpus,
     Vocabulary,
 )
-from keras_elmo.pretrained.hdf5 import array_of
 from keras_elmo.pretrained.weight_table import weight_table
+from keras_elmo.pretrained.weights import array_of
 
 DATA = Path(__file__).parent / "golden" / "training" / "train_tiny_data"
 CONFIG = ElmoConfig(

@@ -16,8 +16,8 @@ from keras_elmo.export.checks import (
 )
 from keras_elmo.files import PARTIAL, atomic_folder, atomic_write, check_free
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.pretrained.hdf5 import write_model
 from keras_elmo.pretrained.locate import ModelSource
+from keras_elmo.pretrained.weights import write_model
 
 _TOLERANCES = {"float32": TOLERANCE, "float16": HALF_PRECISION_TOLERANCE}
 

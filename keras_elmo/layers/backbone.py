@@ -44,7 +44,7 @@ class Backbone(Recurrent, keras.layers.Layer):
         bilm: The `BiLMStack`.
 
     Raises:
-        ValueError: if an argument is invalid, or the model would have more than 2**30 parameters.
+        ValueError: if an argument is invalid, or the model would have more than 2**29 parameters.
 
     Example:
 

@@ -22,9 +22,9 @@ from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, check_str
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
-from keras_elmo.pretrained.formats import load_weights
-from keras_elmo.pretrained.hdf5 import read_token_embeddings, write_model
+from keras_elmo.pretrained.hdf5 import read_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
+from keras_elmo.pretrained.weights import load_weights, write_model
 from keras_elmo.text.characters import pad_words
 from keras_elmo.text.lexicon import Lexicon
 from keras_elmo.text.tokens import is_strings, plain_batch

@@ -4,12 +4,10 @@ import gzip
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 from keras_elmo.pretrained.weight_table import most_content_bytes
 
 _MOST_MEMBERS = 10_000
-_BAD_NAMES = FileExistsError, IsADirectoryError, NotADirectoryError
 
 
 def is_archive(path: Path) -> bool:
@@ -20,27 +18,16 @@ def is_archive(path: Path) -> bool:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpacks a zip or tar.gz file into a folder, and nothing outside of it.
 
-    Raises ValueError if the archive is damaged, holds links that lead outside or devices, or has
-    too many or too large files.
+    Raises ValueError if the archive is damaged, holds links or devices, has too many or too large
+    files, or the folder cannot be written.
     """
     try:
-        if _is_gzip(archive):
-            _unpack_tar(archive, folder)
-        else:
-            _unpack_zip(archive, folder)
-    except (gzip.BadGzipFile, *_BAD_NAMES) as error:
-        raise _unpack_error(archive, error) from None
-    except OSError:  # of the disk
-        raise
+        (_unpack_tar if _is_gzip(archive) else _unpack_zip)(archive, folder)
     except Exception as error:  # damage shows as errors of many types
-        raise _unpack_error(archive, error) from None
-
-
-def _unpack_error(archive, error):
-    return ValueError(
-        f"{archive} cannot be unpacked: {str(error)[:300]}. Expected a tar.gz file, or a zip file "
-        "without a password; pack or copy it again, or pass a folder."
-    )
+        raise ValueError(
+            f"{archive} cannot be unpacked: {str(error)[:300]}. Expected a tar.gz file, or a zip "
+            "file without a password; pack or copy it again, or pass a folder."
+        ) from None
 
 
 def _is_gzip(path):
@@ -56,13 +43,13 @@ def _unpack_zip(archive, folder):
         # Of other methods zipfile decompresses a whole block, however large, at once.
         if {info.compress_type for info in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise zipfile.BadZipFile("its compression is neither stored nor deflated")
-        packed.extractall(folder, [info for info in members if info.filename])
+        packed.extractall(folder)
 
 
 def _unpack_tar(archive, folder):
     most_bytes = most_content_bytes(archive)
-    with gzip.open(archive) as unzipped:
-        stream: Any = _LimitedStream(unzipped, most_bytes)
+    with _LimitedStream(archive) as stream:
+        stream.most_bytes = most_bytes
         with tarfile.open(fileobj=stream, mode="r|") as packed:
             for number, info in enumerate(packed):
                 _check_limits(number, info.size, most_bytes)
@@ -73,16 +60,15 @@ def _unpack_tar(archive, folder):
             pass  # up to the checksum at the end
 
 
-class _LimitedStream:
-    """A stream that may decompress to much more than an archive's files, read up to a limit."""
+class _LimitedStream(gzip.GzipFile):
+    """A gzip file that is read up to a limit: it may unpack to much more than the tar's files."""
 
-    def __init__(self, stream, most_bytes):
-        self._stream, self._most_bytes, self._num_bytes = stream, most_bytes, 0
+    most_bytes, num_bytes = 0, 0
 
-    def read(self, size):
-        block = self._stream.read(size)
-        self._num_bytes += len(block)
-        _check_limits(0, self._num_bytes, self._most_bytes)
+    def read(self, size=-1):
+        block = super().read(size)
+        self.num_bytes += len(block)
+        _check_limits(0, self.num_bytes, self.most_bytes)
         return block
 
 

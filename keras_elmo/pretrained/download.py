@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.archive import is_archive, unpack
+from keras_elmo.pretrained.archive import unpack
 from keras_elmo.pretrained.folder import find_model, is_of_many_languages
 from keras_elmo.pretrained.registry import CATALOG, PUBLISHED, PretrainedModel
 from keras_elmo.progress import progress_bar
@@ -33,89 +33,64 @@ def files_of(model: PretrainedModel) -> tuple[Path, Path]:
     pair = folder / model.options_file, folder / model.weights_file
     for path, kind in zip(pair, ("options", "weights")):
         if not path.is_file():
-            raise FileNotFoundError(f"The {kind} file {path} does not exist.")
+            raise FileNotFoundError(
+                f"The {kind} file {path} does not exist: put it there, or delete a downloaded "
+                "folder to download it again."
+            )
     return pair
 
 
 def download(model: PretrainedModel) -> None:
-    """Downloads a model, unless its files are there. Each file appears complete and checked.
+    """Downloads a model, unless its folder is there. That appears complete and checked.
 
-    Raises ConnectionError if no address has them.
+    Raises ConnectionError if no address has the model.
     """
-    folder, first = _folder_of(model), model.locations[0]
-    if model.is_archive:
-        if not folder.is_dir():
-            remedy = f"fetch {first} elsewhere and unpack it into {folder}, or pass its path"
-            _fetch(model, "the archive", _locations(model), folder, _install_archive, remedy)
+    folder, problems = _folder_of(model), []
+    if folder.is_dir():
         return
-    files = model.options_file, model.weights_file
-    remedy = f"fetch {first}/{files[0]} and {first}/{files[1]} elsewhere and put both into {folder}"
-    for name, install in zip(files, (_install_options, _install_weights)):
-        if not (folder / name).is_file():
-            addresses = [f"{location}/{name}" for location in _locations(model)]
-            _fetch(model, name, addresses, folder / name, install, remedy)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for address in _locations(model):
+        try:
+            with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder.parent) as partial:
+                _install(model, address, Path(partial), folder)
+            return
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            problems.append(f"{address}: {error or type(error).__name__}")
+    first = model.locations[0]
+    remedy = f"fetch {first} elsewhere and unpack it into {folder}, or pass its path"
+    if not model.is_archive:
+        files = f"{first}/{model.options_file} and {first}/{model.weights_file}"
+        remedy = f"fetch {files} elsewhere and put both into {folder}"
+    mirror = f", or set {MIRROR_VARIABLE} to a mirror's address" if _published_at(model) else ""
+    raise ConnectionError(
+        f"Could not download the model {model.name!r}: {'; '.join(problems)}. Without a network, "
+        f"{remedy}{mirror}."
+    )
 
 
-def _install_options(path, target):
-    ElmoConfig.from_json(path)
-    os.replace(path, target)
-
-
-def _install_weights(path, target):
-    _check_hdf5(path)
-    os.replace(path, target)
-
-
-def _install_archive(path, target):
-    if not is_archive(path):
-        raise ValueError("it is not a complete zip or tar.gz file")
-    folder = path.with_name("unpacked")
+def _install(model, address, partial, target):
+    """Downloads, checks and unpacks the files of a model, and moves them to their folder."""
+    folder = partial / "model"
     folder.mkdir()
-    unpack(path, folder)
-    options, weights = find_model(folder)
+    if model.is_archive:
+        _fetch(address, partial / "archive", model.weights_bytes, model.weights_sha256)
+        unpack(partial / "archive", folder)
+        options, weights = find_model(folder)
+    else:
+        options, weights = folder / model.options_file, folder / model.weights_file
+        _fetch(f"{address}/{options.name}", options)
+        _fetch(f"{address}/{weights.name}", weights, model.weights_bytes, model.weights_sha256)
     if not is_of_many_languages(weights):
+        from keras_elmo.pretrained.hdf5 import open_arrays  # imports NumPy, slow for `info`
+
         ElmoConfig.from_json(options)
-        _check_hdf5(weights)
+        with open_arrays(weights):
+            pass  # raises ValueError: a server may answer with a page of text
     try:
         os.rename(folder, target)
     except OSError:
         if not target.is_dir():  # else a different process was faster
             raise
-
-
-def _check_hdf5(path):
-    from keras_elmo.pretrained.hdf5 import open_arrays  # imports NumPy, which `info` does without
-
-    with open_arrays(path):
-        pass  # raises ValueError: a server may answer with a page of text
-
-
-def _fetch(model, name, addresses, target, install, remedy):
-    """Downloads a file from one address after another, until `install` accepts it."""
-    import pooch
-
-    pooch.get_logger().setLevel("WARNING")  # it would print each address
-    is_checked = name != model.options_file  # the known size and hash are of the other file
-    sha256 = f"sha256:{model.weights_sha256}" if is_checked and model.weights_sha256 else None
-    problems = []
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for address in addresses:
-        try:
-            with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as partial:
-                cache = pooch.Pooch(partial, "", registry={"file": sha256}, urls={"file": address})
-                path = Path(cache.fetch("file", downloader=_transfer))
-                size, expected = path.stat().st_size, model.weights_bytes
-                if is_checked and expected not in (None, size):
-                    raise ValueError(f"expected {expected:,} bytes, got {size:,}")
-                install(path, target)
-            return
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            problems.append(f"{address}: {error or type(error).__name__}")
-    mirror = f", or set {MIRROR_VARIABLE} to a mirror's address" if _published_at(model) else ""
-    raise ConnectionError(
-        f"Could not download {name} of the model {model.name!r}: {'; '.join(problems)}. Without a "
-        f"network, {remedy}{mirror}."
-    )
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
@@ -127,23 +102,29 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _transfer(address, path, _):
-    """A downloader of pooch, whose own waits for ever for a server that sends single bytes."""
-    opener, num_bytes, start = urllib.request.build_opener(_SafeRedirects), 0, time.monotonic()
+def _fetch(address, path, num_bytes=None, sha256=None):
+    """Downloads a file. Raises ValueError if it does not have the known size or hash."""
+    received, digest, start = 0, hashlib.sha256(), time.monotonic()
+    opener = urllib.request.build_opener(_SafeRedirects)
     with opener.open(address, timeout=TIMEOUT_SECONDS) as response, open(path, "wb") as file:
-        expected = int(response.headers.get("Content-Length", 0))
-        with progress_bar("downloading", expected or None, unit="bytes") as bar:
+        announced = response.headers.get("Content-Length")
+        expected = num_bytes or (int(announced) if announced else None)
+        most = min(expected or _MOST_BYTES, _MOST_BYTES)
+        with progress_bar("downloading", expected, unit="bytes") as bar:
             while block := response.read1(1 << 18):
                 file.write(block)
+                digest.update(block)
                 bar.update(len(block))
-                num_bytes += len(block)
+                received += len(block)
                 seconds = time.monotonic() - start
-                if seconds > SLOW_SECONDS and num_bytes < _LEAST_RATE * seconds:
-                    raise TimeoutError(f"it sent only {num_bytes:,} bytes in {seconds:.0f} seconds")
-                if num_bytes > _MOST_BYTES:
-                    raise ValueError(f"expected at most {_MOST_BYTES:,} bytes, got more")
-    if expected not in (0, num_bytes):
-        raise ValueError(f"expected {expected:,} bytes, got {num_bytes:,}")
+                if seconds > SLOW_SECONDS and received < _LEAST_RATE * seconds:
+                    raise TimeoutError(f"it sent only {received:,} bytes in {seconds:.0f} seconds")
+                if received > most:
+                    raise ValueError(f"expected at most {most:,} bytes, got more")
+    if expected not in (None, received):
+        raise ValueError(f"expected {expected:,} bytes, got {received:,}")
+    if sha256 and sha256.lower() != digest.hexdigest():
+        raise ValueError(f"expected the sha256 {sha256}, got {digest.hexdigest()}")
 
 
 def _folder_of(model):

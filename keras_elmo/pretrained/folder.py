@@ -4,12 +4,8 @@ import os
 import re
 from pathlib import Path
 
-OPTIONS, WEIGHTS, SOFTMAX, VOCABULARY = (
-    "options.json",
-    "weights.hdf5",
-    "softmax.hdf5",
-    "vocabulary.txt",
-)
+OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
+SOFTMAX, VOCABULARY = "softmax.hdf5", "vocabulary.txt"
 PICKLED_OPTIONS, PICKLED_ENCODER = "config.json", "encoder.pkl"  # of ELMoForManyLangs
 PICKLED_EMBEDDER, ARCHITECTURE = "token_embedder.pkl", "architecture.json"
 DICTIONARIES = ("word.dic", "char.dic")
@@ -20,9 +16,14 @@ HUB_FILES = (
 )
 """Names of a model's files in a repository of the Hugging Face Hub."""
 
-# From the most to the least certain name: the first that fits a file decides.
-_OPTIONS_NAMES = (r"options\.json", r".*options(262)?\.json")
-_WEIGHTS_NAMES = (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".*\.(hdf5|h5)")
+# The names of options and weights in each format. The first that fits a file decides.
+_FORMATS = (
+    (
+        (r"options\.json", r".*options(262)?\.json"),
+        (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".*\.(hdf5|h5)"),
+    ),
+    ((re.escape(PICKLED_OPTIONS),), (re.escape(PICKLED_ENCODER),)),
+)
 
 
 def files_of_model(model: object) -> list[Path]:
@@ -58,20 +59,23 @@ def find_model(folder: Path, place: Path | None = None) -> tuple[Path, Path]:
     if not folder.is_dir():
         raise FileNotFoundError(f"The folder {folder} does not exist.")
     paths = _files(folder, "*")
-    try:
-        return _find(paths, folder, place or folder)
-    except FileNotFoundError as error:
-        try:
-            return _find(paths + _files(folder, "*/*"), folder, place or folder)
-        except FileNotFoundError:
-            raise error from None
+    for candidates in (paths, paths + _files(folder, "*/*")):
+        for names in _FORMATS:
+            found = [_fitting(candidates, patterns) for patterns in names]
+            if all(found):
+                return _the_one(found[0], folder, place), _the_one(found[1], folder, place)
+    raise FileNotFoundError(
+        f"{place or folder} must hold {OPTIONS} and {WEIGHTS}, or files whose names end in these, "
+        f"or .hdf5 or .h5; or {PICKLED_OPTIONS} and {PICKLED_ENCODER} of ELMoForManyLangs. Found "
+        f"{_listing(paths, folder)}. Pass the pair (options, weights) of their paths instead."
+    )
 
 
 def _finished_model(folder):
     """The folder of the model of a training run, which has none before its end."""
     if (folder / "model").is_dir():
         return folder / "model"
-    if _fitting(_files(folder, "*"), _WEIGHTS_NAMES):
+    if _fitting(_files(folder, "*"), _FORMATS[0][1]):
         return folder  # not a run, only its neighbor
     raise FileNotFoundError(
         f"{folder} holds an unfinished training run: finish it, or export its last checkpoint with "
@@ -88,40 +92,6 @@ def _files(folder, pattern):
     ]
 
 
-def _find(paths, folder, place):
-    options, weights = (_fitting(paths, names) for names in (_OPTIONS_NAMES, _WEIGHTS_NAMES))
-    if not (options and weights) and _is_pickled({path.name for path in paths}):
-        return _pickled_model(paths, folder, place)
-    return (
-        _the_one(options, paths, folder, place, OPTIONS, OPTIONS),
-        _the_one(weights, paths, folder, place, WEIGHTS, ".hdf5 or .h5"),
-    )
-
-
-def _is_pickled(names):
-    """Whether files of these names are of ELMoForManyLangs."""
-    has_dictionary = PICKLED_OPTIONS in names and not names.isdisjoint(DICTIONARIES)
-    return has_dictionary or not names.isdisjoint((PICKLED_ENCODER, PICKLED_EMBEDDER))
-
-
-def _pickled_model(paths, folder, place):
-    encoders = [path for path in paths if path.name == PICKLED_ENCODER]
-    if len(encoders) > 1:
-        raise ValueError(
-            f"{place} must hold one model; found {_listing(encoders, folder)}. Pass the folder of "
-            "one of them instead."
-        )
-    parent = encoders[0].parent if encoders else folder
-    needed = (PICKLED_OPTIONS, PICKLED_ENCODER, PICKLED_EMBEDDER)
-    if missing := [name for name in needed if parent / name not in paths]:
-        raise FileNotFoundError(
-            f"{place} holds a model of ELMoForManyLangs without {' and '.join(missing)}; found "
-            f"{_listing(paths, folder)}. Expected {', '.join(needed)} and the dictionaries in one "
-            "folder."
-        )
-    return parent / PICKLED_OPTIONS, parent / PICKLED_ENCODER
-
-
 def _fitting(paths, patterns):
     """The files whose names fit the first pattern that any fits; except for a softmax."""
     paths = [path for path in paths if path.name != SOFTMAX]
@@ -131,15 +101,13 @@ def _fitting(paths, patterns):
     return []
 
 
-def _the_one(matches, paths, folder, place, name, endings):
-    if len(matches) == 1:
-        return matches[0]
-    error = ValueError if matches else FileNotFoundError
-    raise error(
-        f"{place} must hold {name}, or one file whose name ends in {endings}; found "
-        f"{_listing(matches or paths, folder)}. Pass the pair (options, weights) of their paths "
-        "instead."
-    )
+def _the_one(paths, folder, place):
+    if len(paths) > 1:
+        raise ValueError(
+            f"{place or folder} must hold one model; found {_listing(paths, folder)}. Pass the "
+            "pair (options, weights) of its paths instead."
+        )
+    return paths[0]
 
 
 def _listing(paths, folder):

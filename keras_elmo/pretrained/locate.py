@@ -93,17 +93,7 @@ def locate(model: ModelSource) -> Iterator[ModelFiles]:
     128 weights.hdf5
     """
     with contextlib.ExitStack() as stack:
-        name = name_at(model) if isinstance(model, (tuple, list)) else model
-        if isinstance(name, str) and not name.startswith(HUB) and _is_name(name):
-            known = get_model(name)
-            if known.local_path is None:
-                download(known)
-            if known.local_path is not None and known.is_archive:
-                yield read_files(*_at(known.local_path, stack))
-            else:
-                yield _checked_architecture(known, read_files(*files_of(known)))
-        else:
-            yield read_files(*_paths(model, stack))
+        yield _read(model, stack)
 
 
 def find_downloaded(model: PretrainedModel) -> ModelFiles | None:
@@ -134,6 +124,30 @@ def read_files(options: Path, weights: Path) -> ModelFiles:
     return ModelFiles(config, options, weights, lexicon)
 
 
+def _read(model, stack):
+    """The files of a model; an archive is unpacked until `stack` is closed."""
+    if isinstance(model, (tuple, list)):
+        name = name_at(model)
+        if name is None:
+            return read_files(*_checked_pair(model))
+        model = name
+    if not isinstance(model, (str, os.PathLike)):
+        raise ValueError(
+            "Expected a model name, a folder, zip or tar.gz file, a pair (options, weights) of "
+            f"paths, or hf://user/repo; got {model!r}."
+        )
+    if isinstance(model, str) and model.startswith(HUB):
+        return read_files(*find_model(_hub_folder(model)))
+    if isinstance(model, str) and _is_name(model):
+        known = get_model(model)
+        if known.local_path is None or not known.is_archive:
+            if known.local_path is None:
+                download(known)
+            return _checked_architecture(known, read_files(*files_of(known)))
+        model = known.local_path
+    return read_files(*_at(model, stack))
+
+
 def _is_name(model):
     is_path = os.sep in model or model.startswith((".", "~")) or os.path.exists(model)
     return model in list_models() or not (is_path or model.endswith(_FILE_ENDINGS))
@@ -148,23 +162,9 @@ def _checked_architecture(known, files):
     return files
 
 
-def _paths(model, stack):
-    if isinstance(model, (tuple, list)):
-        return _checked_pair(model)
-    if not isinstance(model, (str, os.PathLike)):
-        raise ValueError(
-            "Expected a model name, a folder, zip or tar.gz file, a pair (options, weights) of "
-            f"paths, or hf://user/repo; got {model!r}."
-        )
-    if isinstance(model, str) and model.startswith(HUB):
-        return find_model(_hub_folder(model))
-    return _at(model, stack)
-
-
 def _at(place, stack):
     """The pair in a folder, or in an archive, which is unpacked until `stack` is closed."""
-    _check_is_no_address(place)
-    path = Path(place).expanduser()
+    path = _checked_path(place)
     if path.is_dir():
         return find_model(path)
     if path.is_file() and is_archive(path):
@@ -185,23 +185,23 @@ def _at(place, stack):
 def _checked_pair(pair):
     if len(pair) != 2:
         raise ValueError(f"Expected a pair of paths (options, weights), got {len(pair)} items.")
-    for path in pair:
-        _check_is_no_address(path)
-    paths = [Path(path).expanduser() for path in pair]
-    for path, kind in zip(paths, ("options", "weights")):
+    paths = [_checked_path(path) for path in pair]
+    for path in paths:
         if not path.is_file():
-            raise FileNotFoundError(f"The {kind} file {path} does not exist.")
-    return tuple(paths)
+            raise FileNotFoundError(
+                f"The file {path} of the pair (options, weights) does not exist."
+            )
+    return paths
 
 
-def _check_is_no_address(place):
+def _checked_path(place):
     if "://" in str(place):
         raise FileNotFoundError(
-            f"{place} is an address: pass a published model by its name, such as 'original', or a "
-            "repository of the Hugging Face Hub as hf://user/repo; name the address of a "
-            "different model's folder with register_model(name, address), which takes http:// and "
-            "https://; or download the files and pass their paths."
+            f"{place} is an address: pass a published model by its name, a repository of the "
+            "Hugging Face Hub as hf://user/repo, or downloaded files. register_model(name, "
+            "address) names the http(s) address of a different model."
         )
+    return Path(place).expanduser()
 
 
 def _hub_folder(model):

@@ -1,37 +1,42 @@
 """The model files of ELMoForManyLangs (Che et al. 2018): reading them."""
 
-import contextlib
 import os
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from keras_elmo.config import ElmoConfig, read_json
-from keras_elmo.pretrained.folder import PICKLED_EMBEDDER, PICKLED_ENCODER, PICKLED_OPTIONS
-from keras_elmo.pretrained.hdf5 import check_arrays, variables_and_values
-from keras_elmo.pretrained.torch_files import open_state_dict
+from keras_elmo.pretrained.folder import PICKLED_OPTIONS
 from keras_elmo.pretrained.weight_table import WeightEntry
-from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
+from keras_elmo.text.lexicon import Lexicon
 
-_WORD_TABLE = "word_emb_layer.embedding.weight"
-_CHARACTER_TABLE = "char_emb_layer.embedding.weight"
-# What the files name each field of an `ElmoConfig`.
-_ENCODER = {
-    "projection_dim": "projection_dim",
-    "dim": "lstm_dim",
-    "n_layers": "num_layers",
-    "cell_clip": "cell_clip",
-    "proj_clip": "proj_clip",
-}
-_TOKEN_EMBEDDER = {
-    "activation": "activation",
-    "filters": "filters",
-    "n_highway": "num_highway",
-    "word_dim": "word_dim",
-    "char_dim": "char_embedding_dim",
-    "max_characters_per_token": "max_characters_per_token",
-}
+# Sections of an architecture, the kind that is read, and the fields of an `ElmoConfig` in each.
+_SECTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    (
+        "encoder",
+        "elmo",
+        {
+            "projection_dim": "projection_dim",
+            "dim": "lstm_dim",
+            "n_layers": "num_layers",
+            "cell_clip": "cell_clip",
+            "proj_clip": "proj_clip",
+        },
+    ),
+    (
+        "token_embedder",
+        "cnn",
+        {
+            "activation": "activation",
+            "filters": "filters",
+            "n_highway": "num_highway",
+            "word_dim": "word_dim",
+            "char_dim": "char_embedding_dim",
+            "max_characters_per_token": "max_characters_per_token",
+        },
+    ),
+)
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _PUBLISHED = {
     "encoder": {"name": "elmo"}
@@ -40,10 +45,6 @@ _PUBLISHED = {
     | {"n_highway": 2, "word_dim": 100, "char_dim": 50, "max_characters_per_token": 50}
     | {"filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]},
 }
-_OTHER_MODEL = (
-    "Check that word.dic, char.dic, both .pkl files and the architecture belong to the same model "
-    "(without an architecture file, the published one is used), or download the model again."
-)
 
 
 def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
@@ -70,45 +71,13 @@ def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
     return ElmoConfig(**fields, **sizes, always_project=True), lexicon
 
 
-def load_weights(
-    backbone: Any, encoder: str | os.PathLike, without_token_encoder: bool = False
-) -> None:
-    """Loads a model's weights, as `keras_elmo.pretrained.hdf5.load_weights` does.
-
-    Raises FileNotFoundError if a file is missing, and ValueError if an array is missing, unknown or
-    misshapen, or a file is damaged or unsafe.
-    """
-    _check_is_encoder(encoder)
-    encoder, config = Path(encoder), backbone.config
-    tables = {encoder: _encoder_table(config)}
-    if not without_token_encoder:
-        tables[encoder.with_name(PICKLED_EMBEDDER)] = _embedder_table(config)
-    with contextlib.ExitStack() as stack:
-        found = {path: stack.enter_context(open_state_dict(path)) for path in tables}
-        for path, entries in tables.items():
-            _check_rows(path, entries, found[path])
-            check_arrays(path, entries, found[path], _OTHER_MODEL)
-        for path, entries in tables.items():
-            for entry in entries:
-                array = found[path][entry.name].read()
-                for variable, value in variables_and_values(backbone, entry, array):
-                    variable.assign(value)
-
-
-def _check_is_encoder(path):
-    if Path(path).name == PICKLED_EMBEDDER:
-        raise ValueError(
-            f"{path} has no LSTMs: the pair of a model of ELMoForManyLangs is {PICKLED_OPTIONS} "
-            f"and {PICKLED_ENCODER}; {PICKLED_EMBEDDER} is read from the same folder."
-        )
-
-
-def _embedder_table(config):
+def embedder_table(config: ElmoConfig) -> list[WeightEntry]:
     """The arrays of token_embedder.pkl."""
     characters, layers, entries = "token_encoder", [], []
     if config.word_dim:
-        shape = (config.vocabulary_size, config.word_dim)
-        entries.append(WeightEntry(_WORD_TABLE, shape, ("token_encoder.words.embedding",)))
+        shape: Any = (config.vocabulary_size, config.word_dim)
+        path = "token_encoder.words.embedding"
+        entries.append(WeightEntry("word_emb_layer.embedding.weight", shape, (path,)))
         layers.append("token_encoder.word_projection")
         characters += ".characters"
     if config.reads_characters:
@@ -130,15 +99,11 @@ def _embedder_table(config):
 
 def _character_entries(config, encoder):
     dim, num_filters = config.char_embedding_dim, config.num_filters
-    yield WeightEntry(
-        _CHARACTER_TABLE, (config.num_characters, dim), (f"{encoder}.char_embedding",)
-    )
+    name, shape = "char_emb_layer.embedding.weight", (config.num_characters, dim)
+    yield WeightEntry(name, shape, (f"{encoder}.char_embedding",))
     for i, (width, number) in enumerate(config.filters):
-        name, layer, shape = (
-            f"convolutions.{i}",
-            f"{encoder}.convolutions.{i}",
-            (number, dim, width),
-        )
+        name, shape = f"convolutions.{i}", (number, dim, width)
+        layer = f"{encoder}.{name}"
         yield WeightEntry(f"{name}.weight", shape, (f"{layer}.kernel",), _transposed)
         yield WeightEntry(f"{name}.bias", (number,), (f"{layer}.bias",))
     for i in range(config.num_highway):
@@ -151,7 +116,7 @@ def _character_entries(config, encoder):
             yield WeightEntry(f"{name}.{theirs}", shape, variables, _split_highway)
 
 
-def _encoder_table(config):
+def encoder_table(config: ElmoConfig) -> list[WeightEntry]:
     """The arrays of encoder.pkl."""
     units, dim = config.lstm_dim, config.projection_dim
     entries = []
@@ -190,18 +155,6 @@ def _split_highway(array):
     return [transform.T, -gate.T]
 
 
-def _check_rows(path, entries, found):
-    """Raises ValueError if a table has another number of rows than its file of the lexicon."""
-    for entry in entries:
-        file = {_WORD_TABLE: WORDS_FILE, _CHARACTER_TABLE: CHARACTERS_FILE}.get(entry.name)
-        rows = found[entry.name].shape[:1] if entry.name in found else ()
-        if file and rows not in ((), entry.shape[:1]):
-            raise ValueError(
-                f"{file} in {path.parent} lists {entry.shape[0]:,} entries, but the table in "
-                f"{path.name} has {rows[0]:,} rows: they belong to different models. {_OTHER_MODEL}"
-            )
-
-
 def _architecture(folder, config_path):
     """The content of the architecture's file."""
     if not isinstance(config_path, str) or not config_path:
@@ -221,28 +174,20 @@ def _architecture(folder, config_path):
 
 def _fields(architecture):
     """The fields of an `ElmoConfig`, except for the sizes of the lexicon."""
-    encoder = _section(architecture, "encoder", "elmo", _ENCODER)
-    embedder = _section(architecture, "token_embedder", "cnn", _TOKEN_EMBEDDER)
+    fields = {}
+    for section, kind, known in _SECTIONS:
+        values = architecture.get(section)
+        if not isinstance(values, dict) or str(values.get("name")).lower() != kind:
+            raise ValueError(
+                f"Expected the {section} of the architecture to be an object with the name "
+                f"{kind!r}, the only one of published models; got {values!r:.200}."
+            )
+        if missing := known.keys() - values.keys():
+            raise ValueError(f"The architecture has no {section}.{min(missing)}: add it.")
+        fields |= {field: values[name] for name, field in known.items()}
     for clip in ("cell_clip", "proj_clip"):
-        encoder[clip] = encoder[clip] or None  # 0 means no clipping, too
-    if embedder["char_embedding_dim"] == 0:
-        del embedder["char_embedding_dim"], embedder["num_highway"]
-        embedder["filters"] = None
-    return {**encoder, **embedder}
-
-
-def _section(architecture, section, kind, known):
-    """The fields of an `ElmoConfig` in a section of the architecture, which must be of a kind."""
-    values = architecture.get(section)
-    if not isinstance(values, dict):
-        _fail(section, values, "an object, as ELMoForManyLangs has it")
-    for name in ("name", *known):
-        if name not in values:
-            _fail(f"{section}.{name}", None, "a value: ELMoForManyLangs needs the field")
-    if str(values["name"]).lower() != kind:
-        _fail(f"{section}.name", values["name"], f"{kind!r}, the only one of published models")
-    return {field: values[name] for name, field in known.items()}
-
-
-def _fail(field: str, value: Any, expected: str) -> NoReturn:
-    raise ValueError(f"The architecture has {field} = {value!r:.200}: expected {expected}.")
+        fields[clip] = fields[clip] or None  # 0 means no clipping, too
+    if fields["char_embedding_dim"] == 0:
+        del fields["char_embedding_dim"], fields["num_highway"]
+        fields["filters"] = None
+    return fields

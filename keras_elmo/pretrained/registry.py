@@ -29,7 +29,6 @@ PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS, EMBEDDIA)
 
 _ADDRESS = re.compile("https?://", re.IGNORECASE)
 _ARCHIVE = re.compile(r"\.(zip|tar\.gz|tgz)(\?.*)?\Z", re.IGNORECASE)
-_PLAIN = r"\w[\w.+-]*"
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -55,30 +54,23 @@ class PretrainedModel:
     architecture: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        for value, pattern in (
-            (self.name, f"{_PLAIN}(/{_PLAIN})?"),
-            (self.options_file, _PLAIN),
-            (self.weights_file, _PLAIN),
-        ):
-            if not re.fullmatch(pattern, value):
+        for part in (*self.name.split("/", 1), self.options_file, self.weights_file):
+            if not re.fullmatch(r"\w[\w.+-]*", part):
                 raise ValueError(
                     "Expected letters, digits, - + _ and dots, and in a model's name at most one / "
-                    f"between them, got {value!r}, which becomes part of a path."
+                    f"between them, got {self.name!r}, {self.options_file!r} and "
+                    f"{self.weights_file!r}, which become parts of paths."
                 )
+        addresses = [bool(_ADDRESS.match(place)) for place in self.locations]
+        if not all(addresses) and (len(addresses) > 1 or "://" in self.locations[0]):
+            raise ValueError(
+                "Expected a local path, or URLs that begin with http:// or https://, got "
+                f"{', '.join(self.locations)}."
+            )
         if len({bool(_ARCHIVE.search(place)) for place in self.locations}) > 1:
             raise ValueError(
                 f"Expected the locations of {self.name!r} to be all folders or all archives, got "
                 f"{', '.join(self.locations)}."
-            )
-        for place in self.locations:
-            if "://" in place and not _ADDRESS.match(place):
-                raise ValueError(
-                    "Expected the location of a model to be a local path or a URL that begins with "
-                    f"http:// or https://, got {place}."
-                )
-        if len(self.locations) > 1 and not all(map(_ADDRESS.match, self.locations)):
-            raise ValueError(
-                f"Mirrors require http:// or https:// URLs, got {', '.join(self.locations)}."
             )
 
     @property
@@ -89,8 +81,8 @@ class PretrainedModel:
     @property
     def local_path(self) -> Path | None:
         """The folder or archive on this machine; `None` if there is something to download."""
-        local = (place for place in self.locations if not _ADDRESS.match(place))
-        return next((Path(place).expanduser() for place in local), None)
+        place = self.locations[0]
+        return None if _ADDRESS.match(place) else Path(place).expanduser()
 
 
 def register_model(
@@ -223,25 +215,21 @@ def get_model(name: str) -> PretrainedModel:
 def name_at(pair: Sequence) -> str | None:
     """The name of the model whose options and weights have these two addresses, or `None`."""
     for model in list(_MODELS.values()):
-        names = (model.options_file, model.weights_file)
-        addresses = [[f"{place}/{name}" for place in model.locations] for name in names]
-        if len(pair) == 2 and all(x in known for x, known in zip(pair, addresses)):
-            return model.name
+        for place in model.locations:
+            if tuple(pair) == (f"{place}/{model.options_file}", f"{place}/{model.weights_file}"):
+                return model.name
     return None
 
 
 def hint_at_models(name: str) -> str:
     """The end of an error message on an unknown name: similar names, and all names."""
-    collection, slash, end = name.rpartition("/")
-    names = list(_MODELS)
-    alike = [known for known in names if known.startswith(collection + slash)]
-    by_end = {known.rpartition("/")[2]: known for known in alike}
-    close = _of_language(end)[:3] if alike else []
-    close = close or [by_end[match] for match in difflib.get_close_matches(end, by_end)]
+    close = _of_language(name)[:3] or difflib.get_close_matches(name, list(_MODELS))
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    short = [known for known in names if "/" not in known]
-    more = f"and {len(names) - len(short)} more: see list_models() or `keras-elmo models`"
-    return f"{hint} Known models: {', '.join(short)}, {more}."
+    short = [known for known in list(_MODELS) if "/" not in known]
+    return (
+        f"{hint} Known models: {', '.join(short)}, and {len(_MODELS) - len(short)} more: see "
+        "list_models() or `keras-elmo models`."
+    )
 
 
 def _allennlp(name, folder, description, stem=None, weights="weights", **known):

@@ -14,8 +14,8 @@ from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.ops.gather import gather
-from keras_elmo.pretrained.hdf5 import write_model
 from keras_elmo.pretrained.weight_table import check_size
+from keras_elmo.pretrained.weights import write_model
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES
 from keras_elmo.training.corpus import LanguageModelCorpus

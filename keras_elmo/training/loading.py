@@ -13,12 +13,12 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_folder
-from keras_elmo.pretrained.formats import load_weights
-from keras_elmo.pretrained.hdf5 import read_softmax, variables_and_values
+from keras_elmo.pretrained.hdf5 import read_softmax
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint, read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
+from keras_elmo.pretrained.weights import load_weights, variables_and_values
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import latest_checkpoint, load_checkpoint, read_checkpoint_state
 from keras_elmo.training.language_model import (

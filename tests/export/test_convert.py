@@ -9,7 +9,7 @@ from export_checks import TINY
 from helpers import to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, convert
 from keras_elmo.export import checks
-from keras_elmo.pretrained import hdf5
+from keras_elmo.pretrained import hdf5, weights
 from many_languages import MANY_LANGUAGES, WORD_CHAR_FIRST, golden, small_lexicon
 
 
@@ -122,7 +122,7 @@ def test_an_interruption_leaves_what_was_there(name, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hdf5, "array_of", interrupted)
+    monkeypatch.setattr(weights, "array_of", interrupted)
     for overwrite, output in ((False, f"b{name}"), (True, name)):
         with pytest.raises(KeyboardInterrupt):
             convert(MANY_LANGUAGES / "word_only", tmp_path / output, overwrite=overwrite)

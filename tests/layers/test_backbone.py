@@ -6,7 +6,7 @@ import pytest
 
 from helpers import TINY, assert_close, to_numpy
 from keras_elmo import Backbone, ElmoConfig, ElmoLayer, encode_sentences
-from keras_elmo.pretrained.hdf5 import load_weights, write_model
+from keras_elmo.pretrained.weights import load_weights, write_model
 from layer_checks import check_layer
 
 IDS = encode_sentences([["the", "cat", "sat"], ["on"]])
@@ -78,7 +78,7 @@ def test_dropout_is_applied_in_training_only():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lstm_dim": 2**16, "projection_dim": 2**16}, "137,.* numbers; at most 1,073,741,824"),
+        ({"lstm_dim": 2**16, "projection_dim": 2**16}, "137,.* numbers; at most 536,870,912"),
         ({"filters": None}, "no n_tokens_vocab"),
     ],
 )

@@ -4,27 +4,24 @@ import functools
 import hashlib
 import http.client
 import http.server
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 import urllib.request
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from helpers import TINY, to_numpy
+from helpers import TINY
 from keras_elmo import ElmoConfig, ElmoLayer, get_model, list_models, register_model
 from keras_elmo.pretrained import download, registry
 from keras_elmo.pretrained.locate import find_downloaded, locate
 from many_languages import MANY_LANGUAGES
 
 WEIGHTS = (TINY / "weights.hdf5").read_bytes()
-REVISION = 40 * "a"
+FILES = ["tiny/options.json", "tiny/weights.hdf5"]
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -60,57 +57,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """Says nothing."""
 
 
-class HubHandler(http.server.SimpleHTTPRequestHandler):
-    """The part of the Hub's interface that a download of a repository uses."""
-
-    def do_HEAD(self):
-        self.do_GET()
-
-    def do_GET(self):
-        api, file = "/api/models/user/repo", f"/user/repo/resolve/{REVISION}/"
-        names = os.listdir(self.directory)
-        if self.path in (f"{api}/revision/main", f"{api}/revision/v1"):
-            siblings = [{"rfilename": name} for name in names]
-            body = json.dumps({"id": "user/repo", "sha": REVISION, "siblings": siblings}).encode()
-        elif self.path.startswith(f"{api}/tree/{REVISION}"):
-            files = [{"type": "file", "path": name, "size": 1, "oid": "0"} for name in names]
-            body = json.dumps(files).encode()
-        elif self.path.startswith(file):
-            body = Path(self.directory, self.path.removeprefix(file)).read_bytes()
-        else:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Type", "application/json")
-        self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
-        self.send_header("X-Repo-Commit", REVISION)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_):
-        """Says nothing."""
-
-
 @pytest.fixture
-def serve(request):
-    """Starts servers, each of a handler and a folder."""
-
-    def start(handler, folder):
-        handler = functools.partial(handler, directory=str(folder))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        for end in (server.server_close, thread.join, server.shutdown):
-            request.addfinalizer(end)
-        return server
-
-    return start
-
-
-@pytest.fixture
-def server(tmp_path, monkeypatch, serve):
+def server(tmp_path, monkeypatch):
     """A server of the tiny model as a folder, zip and tar.gz file."""
     folder = tmp_path / "served"
     (folder / "tiny").mkdir(parents=True)
@@ -120,10 +68,16 @@ def server(tmp_path, monkeypatch, serve):
         shutil.make_archive(folder / "tiny", kind, folder / "tiny")
     monkeypatch.setattr(Handler, "requests", [], raising=False)
     monkeypatch.setattr(Handler, "done", threading.Event(), raising=False)
-    running = serve(Handler, folder)
+    handler = functools.partial(Handler, directory=str(folder))
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
     running.folder, running.address = folder, f"http://127.0.0.1:{running.server_port}"
     yield running
     Handler.done.set()
+    running.shutdown()
+    thread.join()
+    running.server_close()
 
 
 @pytest.fixture(autouse=True)
@@ -147,9 +101,9 @@ def cache(tmp_path):
 
 
 def same_as_tiny(model):
-    np.testing.assert_array_equal(
-        to_numpy(ElmoLayer(model)([["a"]])), to_numpy(ElmoLayer(TINY)([["a"]]))
-    )
+    with locate(model) as files:
+        assert files.config == ElmoConfig.from_json(TINY / "options.json")
+        assert files.weights.read_bytes() == WEIGHTS
 
 
 def cached(cache, name):
@@ -159,8 +113,8 @@ def cached(cache, name):
 
 
 def refused(model, *messages):
-    with pytest.raises(ConnectionError) as error:
-        ElmoLayer(model)
+    with pytest.raises(ConnectionError) as error, locate(model):
+        pass
     for message in messages:
         assert message in str(error.value)
     assert len(str(error.value).splitlines()) == 1
@@ -176,8 +130,7 @@ def test_a_model_is_downloaded_once(server, cache, place):
     register_model("my/tiny", f"{server.address}/{place}")
     assert find_downloaded(get_model("my/tiny")) is None
     same_as_tiny("my/tiny")
-    files = ["/tiny/options.json", "/tiny/weights.hdf5"] if place == "tiny/" else [f"/{place}"]
-    assert Handler.requests == files
+    assert Handler.requests == [f"/{x}" for x in (FILES if place == "tiny/" else [place])]
     folder = cached(cache, "my/tiny")
     assert sorted(os.listdir(folder)) == ["options.json", "weights.hdf5"]
     assert os.listdir(folder.parent) == [folder.name]
@@ -191,7 +144,7 @@ def test_a_name_used_for_a_different_model_is_a_different_download(server, monke
     same_as_tiny("tiny")
     monkeypatch.delitem(registry._MODELS, "tiny")  # as in another process
     register_model("tiny", f"{server.address}/other")
-    refused("tiny", f"{server.address}/other/options.json")
+    refused("tiny", f"{server.address}/other: ", "404")
 
 
 @pytest.mark.parametrize("place", ["tiny", "tiny.tar.gz"])
@@ -212,63 +165,49 @@ SHA256 = hashlib.sha256(WEIGHTS).hexdigest()
 
 
 @pytest.mark.parametrize(
-    "content, known, message",
+    "place, known, message",
     [
-        (WEIGHTS[:-1] + b"x", {"weights_sha256": SHA256}, "does not match the known hash"),
-        (WEIGHTS + b"x", {"weights_bytes": len(WEIGHTS)}, "expected 110,552 bytes, got 110,553"),
-        (b"<html>Sign in</html>", {}, "is not a complete hdf5 file"),
-        (None, {}, "404"),
-    ],
-    ids=["sha256", "size", "page", "missing"],
-)
-def test_a_wrong_file_is_refused_and_a_mirror_used(server, cache, content, known, message):
-    bad = Path(shutil.copytree(server.folder / "tiny", server.folder / "bad"))
-    (bad / "weights.hdf5").unlink()
-    if content:
-        (bad / "weights.hdf5").write_bytes(content)
-    register_model("bad", f"{server.address}/bad", **known)
-    refused("bad", "Could not download weights.hdf5", message, "Without a network, fetch")
-    assert os.listdir(cached(cache, "bad")) == ["options.json"]
-    register_model("good", f"{server.address}/bad", mirrors=[f"{server.address}/tiny"], **known)
-    same_as_tiny("good")
-    assert Handler.requests[-2:] == ["/bad/weights.hdf5", "/tiny/weights.hdf5"]
-
-
-@pytest.mark.parametrize(
-    "file, known, message",
-    [
-        ("page.zip", {}, "it is not a complete zip or tar.gz file"),
+        ("bad", {"weights_sha256": SHA256}, "expected the sha256"),
+        ("bad", {"weights_bytes": len(WEIGHTS) - 1}, "at most 110,551 bytes, got more"),
+        ("bad", {"weights_bytes": len(WEIGHTS) + 1}, "expected 110,553 bytes, got 110,552"),
+        ("page", {}, "is not a complete hdf5 file"),
+        ("options", {}, "not a JSON file"),
+        ("nowhere", {}, "404"),
+        ("page.zip", {}, "is not a complete hdf5 file"),
+        ("text.zip", {}, "cannot be unpacked: File is not a zip file"),
         ("empty.zip", {}, "must hold options.json"),
         ("half/tiny.tar.gz", {}, "bytes, got"),
         ("cut.tar.gz", {}, "cannot be unpacked: Compressed file ended"),
-        ("text.zip", {}, "is not a complete hdf5 file"),
-        ("tiny.zip", {"weights_sha256": 64 * "0"}, "does not match the known hash"),
-        ("tiny.zip", {"weights_bytes": 7}, "expected 7 bytes, got"),
+        ("tiny.zip", {"weights_sha256": 64 * "0"}, "expected the sha256 0000"),
+        ("tiny.zip", {"weights_bytes": 7}, "expected at most 7 bytes, got more"),
         ("nowhere.zip", {}, "404"),
     ],
 )
-def test_a_wrong_archive_is_refused_and_a_mirror_used(server, cache, file, known, message):
-    (server.folder / "page.zip").write_text("<html>Sign in</html>")
+def test_wrong_files_are_refused_and_a_mirror_used(server, cache, place, known, message):
+    page, tiny = b"<html>Sign in</html>", server.folder / "tiny"
+    for name, file, content in (
+        ("bad", "weights.hdf5", WEIGHTS[:-1] + b"x"),
+        ("page", "weights.hdf5", page),
+        ("options", "options.json", page),
+    ):
+        shutil.copytree(tiny, server.folder / name)
+        (server.folder / name / file).write_bytes(content)
     (server.folder / "empty").mkdir()
-    text = Path(shutil.copytree(server.folder / "tiny", server.folder / "text"))
-    (text / "weights.hdf5").write_bytes(b"text")
-    for folder in ("empty", "text"):
-        shutil.make_archive(server.folder / folder, "zip", server.folder / folder)
+    for name in ("page", "empty"):
+        shutil.make_archive(server.folder / name, "zip", server.folder / name)
+    (server.folder / "text.zip").write_bytes(page)
     content = (server.folder / "tiny.tar.gz").read_bytes()
     (server.folder / "cut.tar.gz").write_bytes(content[: len(content) // 2])
-    address = f"{server.address}/{file}"
-    register_model("bad", address, **known)
-    remedy = f"fetch {address} elsewhere and unpack it into {cached(cache, 'bad')}"
-    refused("bad", "Could not download the archive of the model 'bad'", address, message, remedy)
+    address = f"{server.address}/{place}"
+    register_model("wrong", address, **known)
+    remedy = f"Without a network, fetch {address}", str(cached(cache, "wrong"))
+    refused("wrong", "Could not download the model 'wrong'", f"{address}: ", message, *remedy)
     assert os.listdir(cache) == []
-    register_model("good", address, mirrors=[f"{server.address}/tiny.tar.gz"])
-    same_as_tiny("good")
-
-
-def test_corrupted_options_are_refused(server):
-    (server.folder / "tiny" / "options.json").write_text("<html>")
-    register_model("tiny", f"{server.address}/tiny")
-    refused("tiny", "Could not download options.json", "not a JSON file")
+    mirror = "tiny.tar.gz" if "." in place else "tiny"
+    register_model("good", address, mirrors=[f"{server.address}/{mirror}"])
+    if place != "bad" and "tiny.zip" not in place:
+        same_as_tiny("good")
+        assert Handler.requests[-1].startswith("/tiny")
 
 
 @pytest.mark.parametrize("fault", ["silent", "slow", "half"])
@@ -319,14 +258,12 @@ def test_an_interrupted_download_leaves_nothing(server, cache, monkeypatch):
 
 def test_no_network(cache):
     stem = "2x1024_128_2048cnn_1xhighway"
-    files = [
-        f"http://127.0.0.1:9/{stem}/elmo_{stem}_{name}" for name in ("options.json", "weights.hdf5")
-    ]
-    refused("small", "Could not download elmo", *files, str(cache / "small"), "KERAS_ELMO_MIRROR")
+    base = f"http://127.0.0.1:9/{stem}/elmo_{stem}"
+    files = [f"{base}_{name}" for name in ("options.json", "weights.hdf5")]
+    refused(
+        "small", "Could not download the model", *files, str(cache / "small"), "KERAS_ELMO_MIRROR"
+    )
     refused("nlpl/ru-195", "http://127.0.0.1:9/195.zip", "KERAS_ELMO_MIRROR")
-    register_model("mine", "http://127.0.0.1:9")
-    with pytest.raises(ConnectionError) as error:
-        ElmoLayer("mine")
     register_model("other", "http://127.0.0.1:7")
     with pytest.raises(ConnectionError) as error:
         ElmoLayer("other")
@@ -378,17 +315,17 @@ def test_a_name_wins_over_a_folder_of_that_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize("place", ["tiny", "tiny.zip"])
 def test_two_downloads_at_once(server, cache, monkeypatch, place):
     register_model("tiny", f"{server.address}/{place}")
-    both_began, real_transfer, found = threading.Barrier(2), download._transfer, []
+    both_began, real_fetch, found = threading.Barrier(2), download._fetch, []
 
-    def transfer(*arguments):
-        real_transfer(*arguments)
+    def fetch(*arguments):
+        real_fetch(*arguments)
         both_began.wait(60)
 
     def load():
         with locate("tiny") as files:
             found.append(files.weights.read_bytes())
 
-    monkeypatch.setattr(download, "_transfer", transfer)
+    monkeypatch.setattr(download, "_fetch", fetch)
     threads = [threading.Thread(target=load) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -398,38 +335,21 @@ def test_two_downloads_at_once(server, cache, monkeypatch, place):
     assert sorted(os.listdir(cached(cache, "tiny"))) == ["options.json", "weights.hdf5"]
 
 
-# --- the Hugging Face Hub -----------------------------------------------------------------------
+def test_a_repository_of_the_hub(monkeypatch):
+    hub, calls = pytest.importorskip("huggingface_hub"), []
 
-LOCATE = """
-import sys
-from keras_elmo.pretrained.locate import locate
-for model in sys.argv[1:]:
-    with locate(model) as files:
-        print(files.weights.stat().st_size, sorted(path.name for path in files.folder.iterdir()))
-"""
+    def snapshot_download(repo, revision, allow_patterns):
+        if repo != "user/repo":
+            raise OSError("404: no such\nrepository")
+        assert {"options.json", "weights.hdf5", "encoder.pkl"} <= set(allow_patterns)
+        calls.append(revision)
+        return str(TINY)
 
-
-def located(models, address, tmp_path):
-    """What a process of its own finds: huggingface_hub reads its environment when imported."""
-    environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hub")}
-    command = [sys.executable, "-c", LOCATE, *models]
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-
-def test_a_repository_of_the_hub(tmp_path, serve):
-    pytest.importorskip("huggingface_hub")
-    folder = shutil.copytree(TINY, tmp_path / "repo")
-    (folder / "README.md").write_text("not a file of the model")
-    server = serve(HubHandler, folder)
-    address = f"http://127.0.0.1:{server.server_port}"
-    found = located(["hf://user/repo", "hf://user/repo@v1"], address, tmp_path)
-    line = f"{len(WEIGHTS)} ['options.json', 'weights.hdf5']"
-    assert found.stdout.splitlines() == [line, line], found.stderr
-    found = located(["hf://user/none"], address, tmp_path)
-    assert "ConnectionError: Could not download hf://user/none: " in found.stderr.splitlines()[-1]
-    server.shutdown()
-    server.server_close()
-    assert located(["hf://user/repo"], address, tmp_path).stdout.splitlines() == [line]
+    monkeypatch.setattr(hub, "snapshot_download", snapshot_download)
+    same_as_tiny("hf://user/repo")
+    same_as_tiny("hf://user/repo@v1")
+    assert calls == [None, "v1"]
+    refused("hf://user/none", "Could not download hf://user/none: 404: no such repository")
 
 
 @pytest.mark.parametrize("model", ["hf://", "hf://repo", "hf://a/b/c", "hf://a/b@", "hf:///a/b"])

@@ -12,6 +12,7 @@ import pytest
 from helpers import assert_close, tensorflow_only, to_numpy
 from keras_elmo import (
     BidirectionalLanguageModel,
+    ElmoConfig,
     ElmoLayer,
     Embedder,
     LexiconEncoder,
@@ -20,7 +21,7 @@ from keras_elmo import (
     load_language_model,
     train,
 )
-from many_languages import MANY_LANGUAGES, VARIANTS, golden, small_lexicon
+from many_languages import MANY_LANGUAGES, golden, small_lexicon
 
 MODEL = MANY_LANGUAGES / "word_char"
 SENTENCES = golden("word_char")[0]["sentences"]
@@ -31,22 +32,15 @@ def embedder():
     return Embedder(MODEL)
 
 
-def same_arrays(found, expected, tolerance=0):
-    assert len(found) == len(expected)
-    for array, other in zip(found, expected):
-        np.testing.assert_allclose(array, other, rtol=0, atol=tolerance)
-
-
 # --- Embedder ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_pickled(variant):
-    embedder = Embedder(MANY_LANGUAGES / variant)
+def test_pickled(embedder):
     expected = embedder.embed(SENTENCES)
     again = pickle.loads(pickle.dumps(embedder))
     assert again.layer.lexicon == embedder.layer.lexicon
-    same_arrays(again.embed(SENTENCES), expected, 1e-6)
+    for array, other in zip(again.embed(SENTENCES), expected, strict=True):
+        assert_close(array, other)
 
 
 @pytest.mark.parametrize(
@@ -219,20 +213,17 @@ def test_edited_lexicons(changes, message):
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("lexicon", ["a", 5, ["a"], {}])
+@pytest.mark.parametrize("lexicon", ["a", 5, {}])
 def test_what_is_no_lexicon(lexicon):
-    config = ElmoLayer(MODEL).get_config()
-    for make in (
-        lambda: LexiconEncoder(lexicon),
-        lambda: ElmoLayer.from_config({**config, "output": "mix", "lexicon": lexicon}),
-    ):
+    config = {**ElmoLayer(MODEL).get_config(), "output": "mix", "lexicon": lexicon}
+    for make in (lambda: LexiconEncoder(lexicon), lambda: ElmoLayer.from_config(config)):
         with pytest.raises(ValueError, match="Expected a dict made by Lexicon.to_dict"):
             make()
 
 
 def test_a_lexicon_where_there_is_none_to_give():
     lexicon = small_lexicon()
-    for config in (ElmoLayer().config, ElmoLayer().config.with_word_input(9)):
+    for config in (ElmoConfig(), ElmoConfig().with_word_input(9)):
         with pytest.raises(ValueError, match="got a lexicon, but its config reads none"):
             ElmoLayer(None, config=config, lexicon=lexicon)
     with pytest.raises(ValueError, match="got both model=.*, and a lexicon: leave it out"):

@@ -111,15 +111,6 @@ def test_files_beside_the_weights(kind, tmp_path):
         assert (found.softmax, found.vocabulary) == (None, None)
 
 
-def test_the_options_are_read_once(tmp_path, monkeypatch):
-    read, real = [], ElmoConfig.from_json
-    monkeypatch.setattr(ElmoConfig, "from_json", lambda path: (read.append(path), real(path))[1])
-    ElmoLayer(packed("zip", tmp_path / "model", MODEL))
-    assert len(read) == 1
-    ElmoLayer("default")
-    assert len(read) == 2
-
-
 def test_a_model_of_words_in_an_archive_brings_its_vocabulary(tmp_path):
     config = ElmoConfig(None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
     ElmoLayer(None, config=config).export_hdf5(tmp_path / "words")
@@ -147,11 +138,8 @@ def test_a_training_run(folder, tmp_path):
     packed("folder", run / "model", MODEL)
     packed("folder", run, {"vectors.h5": b"of the user"})
     assert content_of(run) == (OPTIONS, WEIGHTS)
-
-
-def test_a_model_beside_checkpoints(tmp_path):
-    files = {"checkpoints/x.npz": b"", "my_options.json": OPTIONS, "my_weights.h5": WEIGHTS}
-    assert content_of(packed("folder", tmp_path, files)) == (OPTIONS, WEIGHTS)
+    files = {**folder, "my_options.json": OPTIONS, "my_weights.h5": WEIGHTS}
+    assert content_of(packed("folder", tmp_path / "beside", files)) == (OPTIONS, WEIGHTS)
 
 
 def test_places_without_a_model_are_named(tmp_path):
@@ -160,7 +148,7 @@ def test_places_without_a_model_are_named(tmp_path):
             content_of(model)
 
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", r"empty must hold options\.json.*found nothing")
+    refused(tmp_path / "empty", r"empty must hold options\.json.*Found nothing")
     refused("nowhere/at/all", r"archive nowhere/at/all does not exist\. Known")
     os.mkfifo(tmp_path / "fifo")
     for path in (TINY / "weights.hdf5", tmp_path / "fifo", "/dev/zero"):
@@ -169,19 +157,18 @@ def test_places_without_a_model_are_named(tmp_path):
     for address in ("HTTP://example.org/elmo", "file:///elmo", "https://example.org/elmo"):
         refused(address, "is an address: pass a published")
         refused((f"{address}/options.json", f"{address}/weights.hdf5"), "is an address: pass")
-    refused((TINY / "options.json", tmp_path / "w.hdf5"), "The weights file .* does not exist")
+    refused((TINY / "options.json", tmp_path / "w.hdf5"), r"w\.hdf5 of the pair .* does not exist")
     refused([TINY], r"a pair of paths \(options, weights\), got 1 items", ValueError)
     refused(3, "a pair .* of paths, or hf://user/repo; got 3", ValueError)
 
 
 @every_kind
-@pytest.mark.parametrize("missing", ["encoder.pkl", "token_embedder.pkl", "config.json"])
+@pytest.mark.parametrize("missing", ["encoder.pkl", "config.json"])
 def test_missing_files_of_elmo_for_many_langs_are_named(kind, missing, tmp_path):
     files = {name: data for name, data in PICKLED.items() if name != missing}
     path = packed(kind, tmp_path / "it", files)
-    with pytest.raises(
-        FileNotFoundError, match=rf"ELMoForManyLangs without .*{missing}.*; found .*char\.dic"
-    ):
+    message = rf"it.* must hold options\.json.* {missing}.* Found char\.dic"
+    with pytest.raises(FileNotFoundError, match=message):
         content_of(path)
 
 
@@ -198,11 +185,11 @@ def test_hdf5_with_options_decides(tmp_path):
 def test_several_candidates_are_listed(kind, tmp_path):
     files = {"a/options.json": OPTIONS, "a/model.hdf5": WEIGHTS, "b/model.hdf5": WEIGHTS}
     path = packed(kind, tmp_path / "model", files)
-    message = rf"{path} must hold weights\.hdf5.*found a/model\.hdf5, b/model\.hdf5\. Pass the pair"
+    message = rf"{path} must hold one model; found a/model\.hdf5, b/model\.hdf5\. Pass the pair"
     with pytest.raises(ValueError, match=message):
         content_of(path)
     path = packed(kind, tmp_path / "two", {f"{x}/{n}": d for x in "ab" for n, d in PICKLED.items()})
-    with pytest.raises(ValueError, match="must hold one model; found a/encoder.pkl, b/encoder.pkl"):
+    with pytest.raises(ValueError, match="one model; found a/config.json, b/config.json"):
         content_of(path)
 
 
@@ -211,7 +198,7 @@ def test_a_folder_inside_a_folder_counts_only_where_the_outer_one_has_no_model(t
     packed("folder", tmp_path / "x", {"options.json": b"{}", "weights.hdf5": b""})
     assert content_of(tmp_path) == (OPTIONS, WEIGHTS)
     packed("folder", tmp_path / "y" / ".partial-1", MODEL)
-    with pytest.raises(FileNotFoundError, match="must hold options.json.*found nothing"):
+    with pytest.raises(FileNotFoundError, match="must hold options.json.*Found nothing"):
         content_of(tmp_path / "y")
 
 
@@ -239,18 +226,9 @@ def refused(path, message):
     "name, header, message",
     [
         ("../../escape", {}, "'../../escape' would be extracted to .* outside the destination"),
-        (
-            "x",
-            {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
-            "x is neither a file nor a folder",
-        ),
-        ("x", {"type": tarfile.SYMTYPE, "linkname": "../../x"}, "x is neither a file nor a folder"),
+        ("x", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, "x is neither a file nor a"),
         ("x", {"type": tarfile.LNKTYPE, "linkname": "../../x"}, "x is neither a file nor a folder"),
-        (
-            "x",
-            {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5},
-            "x is neither a file nor a folder",
-        ),
+        ("x", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5}, "x is neither a file nor a"),
         ("x", {"type": tarfile.FIFOTYPE}, "x is neither a file nor a folder"),
     ],
 )
@@ -301,9 +279,8 @@ def pax(body):
         (tar_header("x", 1 << 40, b"L") + bytes(70_000_000), "it has over"),  # a long name
         (tar_header("x", 1 << 40, b"x") + bytes(70_000_000), "it has over"),
         (pax(b"9" * 20 + b" size=1\n") + tar_header("a", 0) + bytes(1024), ""),
-        (pax((b"1" * 300 + b" ") * 200) * 40 + bytes(1024), ""),
     ],
-    ids=["member", "name", "header", "overflow", "quadratic"],
+    ids=["member", "name", "header", "overflow"],
 )
 def test_tar_files_that_lie_about_sizes_are_refused(content, message, tmp_path):
     (tmp_path / "bad.tgz").write_bytes(gzip.compress(content, 1))
@@ -356,29 +333,6 @@ def test_compressions_of_large_blocks_are_refused(tmp_path, compression):
     refused(tmp_path / "model.zip", "its compression is neither stored nor deflated")
 
 
-@pytest.mark.parametrize("name", ["/", "a\0b", "x" * 200])
-def test_odd_names_in_a_zip_file_do_no_harm(name, tmp_path):
-    path = packed("zip", tmp_path / "model", {**MODEL, name: b""})
-    assert content_of(path) == (OPTIONS, WEIGHTS)
-
-
 @pytest.mark.parametrize("names", [[".."], ["a", "a/b"], ["a/b", "a"]])
 def test_names_that_cannot_be_are_refused(names, tmp_path):
     refused(packed("zip", tmp_path / "model", dict.fromkeys(names, b"x")), ".*pack or copy")
-
-
-@pytest.mark.parametrize("place", ["header", "directory", "both"])
-def test_a_zip_file_without_a_name(place, tmp_path):
-    path = packed("zip", tmp_path / "model", {"a": b"x"})
-    content = path.read_bytes()
-    lengths = {
-        "header": content.index(b"PK\x03\x04") + 26,
-        "directory": content.index(b"PK\x01\x02") + 28,
-    }
-    for name, offset in lengths.items():
-        if place in (name, "both"):
-            content = content[:offset] + b"\0" + content[offset + 1 :]
-    path.write_bytes(content)
-    with pytest.raises((ValueError, FileNotFoundError)) as error:
-        content_of(path)
-    assert len(str(error.value).splitlines()) == 1

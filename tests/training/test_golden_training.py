@@ -10,9 +10,9 @@ from keras import ops
 
 from helpers import tensorflow_only, to_numpy
 from keras_elmo import BidirectionalLanguageModel, ElmoLayer, Vocabulary, encode_sentences
-from keras_elmo.pretrained.hdf5 import variable_at
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
+from keras_elmo.pretrained.weights import variable_at
 from keras_elmo.training.evaluation import bilm_tf_perplexity
 from keras_elmo.training.loading import load_tf1_checkpoint
 
