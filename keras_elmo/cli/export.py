@@ -3,11 +3,11 @@
 from keras_elmo.cli.common import (
     A_MODEL,
     add_overwrite,
-    check_exists,
     check_model,
     print_differences,
 )
 from keras_elmo.files import check_free
+from keras_elmo.pretrained.language_models import find_language_model
 
 
 def add_command(commands, common):
@@ -60,7 +60,7 @@ def _check(arguments, parser):
         parser.error("--vocab is the vocabulary of a CHECKPOINT: leave it out")
     check_free(arguments.output, arguments.overwrite)
     if arguments.checkpoint is not None:
-        check_exists(arguments.checkpoint)
+        find_language_model(arguments.checkpoint, needs_softmax=True)
     else:
         check_model(arguments.model)
 

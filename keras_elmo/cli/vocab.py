@@ -1,9 +1,6 @@
 """The command `keras-elmo vocab`."""
 
-import os
-
 from keras_elmo.cli.common import add_number, add_overwrite, check_output
-from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import find_files
 
 
@@ -32,9 +29,7 @@ def _vocab(arguments):
     from keras_elmo.text.reader import counted
     from keras_elmo.text.vocabulary import Vocabulary, count_words
 
-    files = find_files(arguments.files)
-    with progress_bar("counting", total=sum(map(os.path.getsize, files))) as bar:
-        words = count_words(files, lambda path: bar.advance(os.path.getsize(path)))
+    words = count_words(arguments.files, show_progress=None)
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )
