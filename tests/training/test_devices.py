@@ -91,7 +91,6 @@ def test_two_devices_are_one(tmp_path):
     one, two = result_of(one), result_of(two)
     assert (one["rows"], two["rows"]) == ([4], [2])
     np.testing.assert_allclose(two["perplexity"], one["perplexity"], rtol=1e-5)
-    assert one["perplexity"][1] < one["perplexity"][0]
     assert two["last"] == pytest.approx(one["last"], rel=1e-5)
     clip["steps"] = 8
     resumed = result_of(start(output=str(tmp_path / "two"), devices=2, **clip))
