@@ -13,6 +13,34 @@ import pytest
 
 HERE = Path(__file__).parents[1]
 
+PROGRAM = """
+import json, os, sys
+num_devices, negatives, dropout, clip, process = json.loads(sys.argv[1])
+if process is None:
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={num_devices}"
+import keras
+index, count = 0, 1
+if process is not None:
+    index, count, addresses = process
+    keras.distribution.initialize(addresses, count, index)
+if num_devices * count > 1:
+    parallel = keras.distribution.DataParallel(auto_shard_dataset=False)
+    keras.distribution.set_distribution(parallel)
+from keras_elmo import bilm_tf_optimizer
+from training_models import tiny_corpus, tiny_model
+model = tiny_model(num_negative_samples=negatives, dropout=dropout)
+model.compile(bilm_tf_optimizer(8, clip_norm=clip))
+corpus = tiny_corpus(
+    batch_size=4 // count, distinct_words=False, widest_filter=None, shard=(index, count)
+)
+losses = []
+class Losses(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        losses.append(float(logs["loss"]))
+model.fit(corpus, epochs=6, steps_per_epoch=4, verbose=0, callbacks=[Losses()])
+print("LOSSES", json.dumps(losses))
+"""
+
 TRAIN = """
 import hashlib, json, os, sys
 settings = json.loads(sys.argv[1])
@@ -35,8 +63,8 @@ def spy(self, inputs):
 BidirectionalLanguageModel.token_vectors = spy
 result = train(TrainingSettings(
     files=str(DATA / "train.txt"), vocabulary=DATA / "vocab.txt", held_out=DATA / "heldout.txt",
-    options=CONFIG.to_dict(), batch_size=4, unroll_steps=8,
-    **{"checkpoint_every": 3, "dropout": 0.0, "negatives": 0, **settings},
+    options=CONFIG.to_dict(), batch_size=4, unroll_steps=8, dropout=0.0, negatives=0,
+    **{"checkpoint_every": 3, **settings},
 ))
 assert keras.distribution.distribution() is None
 weights = [keras.ops.convert_to_numpy(v.value) for v in result.model.trainable_variables]
@@ -54,14 +82,18 @@ pytestmark = [
 ]
 
 
-def start(**settings):
+def start(num_devices, negatives=None, dropout=0.0, clip=1.0, process=None):
+    return start_program(PROGRAM, [num_devices, negatives, dropout, clip, process])
+
+
+def start_program(program, arguments):
     environment = {
         **os.environ,
         "KERAS_BACKEND": keras.backend.backend(),
         "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}",
     }
     return subprocess.Popen(
-        [sys.executable, "-c", TRAIN, json.dumps(settings)],
+        [sys.executable, "-c", program, json.dumps(arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -69,11 +101,34 @@ def start(**settings):
     )
 
 
-def result_of(process):
+def losses_of(process):
+    return result_of(process, "LOSSES ")
+
+
+def result_of(process, mark="RESULT "):
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err[-3000:]
-    line = next(line for line in out.splitlines() if line.startswith("RESULT "))
-    return json.loads(line.removeprefix("RESULT "))
+    return json.loads(next(line[len(mark) :] for line in out.splitlines() if line.startswith(mark)))
+
+
+def test_two_devices_are_one():
+    # The bound on the gradient's norm is low, so that clipping happens and must be joint.
+    one, two = start(1), start(2)
+    expected = losses_of(one)
+    np.testing.assert_allclose(losses_of(two), expected, rtol=1e-5)
+    assert expected[-1] < expected[0]
+
+
+def test_two_devices_sample_and_drop():
+    losses = losses_of(start(2, negatives=40, dropout=0.1))
+    assert losses[-1] < losses[0]
+
+
+def test_two_processes_read_their_own_shards():
+    hosts = two_hosts()
+    running = [start(1, process=(i, 2, hosts)) for i in range(2)]
+    first, second = map(losses_of, running)
+    assert first == second and first[-1] < first[0]
 
 
 def two_hosts():
@@ -83,28 +138,28 @@ def two_hosts():
         return ",".join(f"127.0.0.1:{s.getsockname()[1]}" for s in (one, other))
 
 
-def test_two_devices_are_one(tmp_path):
-    # The bound on the gradient's norm is low, so that clipping happens and must be joint.
-    clip = {"clip_norm": 1.0, "steps": 6}
-    one = start(output=str(tmp_path / "one"), **clip)
-    two = start(output=str(tmp_path / "two"), devices=2, **clip)
+def test_train_splits_its_batches(tmp_path):
+    one = start_program(TRAIN, {"output": str(tmp_path / "one"), "steps": 6})
+    two = start_program(TRAIN, {"output": str(tmp_path / "two"), "steps": 6, "devices": 2})
     one, two = result_of(one), result_of(two)
     assert (one["rows"], two["rows"]) == ([4], [2])
     np.testing.assert_allclose(two["perplexity"], one["perplexity"], rtol=1e-5)
     assert two["last"] == pytest.approx(one["last"], rel=1e-5)
-    clip["steps"] = 8
-    resumed = result_of(start(output=str(tmp_path / "two"), devices=2, **clip))
-    assert resumed["perplexity"][: len(two["perplexity"])] == two["perplexity"]
+    resumed = start_program(TRAIN, {"output": str(tmp_path / "two"), "steps": 8, "devices": 2})
+    assert result_of(resumed)["perplexity"][: len(two["perplexity"])] == two["perplexity"]
 
 
 def test_processes_train_together_in_one_folder(tmp_path):
     def train(steps, *outputs):
-        settings = {"hosts": two_hosts(), "steps": steps, "checkpoint_every": 1}
-        settings |= {"negatives": 40, "dropout": 0.1}
+        hosts = two_hosts()
         return [
-            start(output=str(tmp_path / output), process=f"{i}/2", **settings)
+            start_program(
+                TRAIN,
+                {"output": str(tmp_path / output), "steps": steps, "hosts": hosts,
+                 "process": f"{i}/2", "checkpoint_every": 1},
+            )
             for i, output in enumerate(outputs)
-        ]
+        ]  # fmt: skip
 
     whole = list(map(result_of, train(7, "whole", "whole")))
     assert whole[0] == whole[1] and whole[0]["rows"] == [2]
