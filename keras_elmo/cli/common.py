@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from keras_elmo.files import check_folder, check_free, check_is_file, check_is_no_input
-from keras_elmo.pretrained.registry import language_model_path
-from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 
 if TYPE_CHECKING:
     from rich.columns import Columns
@@ -109,13 +107,3 @@ def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: boo
     check_folder(path)
     check_is_no_input(path, sources)
     check_free(path, overwrite)
-
-
-def check_exists(model: str) -> None:
-    """Raises FileNotFoundError if the file or folder of the language model does not exist."""
-    path = language_model_path(model)
-    if not path.exists() and find_tf1_checkpoint(path) is None:
-        raise FileNotFoundError(
-            f"{model} does not exist: expected a training folder, a checkpoint, or a folder with "
-            "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."
-        )

@@ -4,9 +4,10 @@ import contextlib
 import json
 import math
 
-from keras_elmo.cli.common import add_number, add_overwrite, check_exists, check_output
+from keras_elmo.cli.common import add_number, add_overwrite, check_output
 from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.folder import files_of_model
+from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 
@@ -51,7 +52,7 @@ def add_command(commands, common):
 def _check(arguments, parser):
     if arguments.bilm_tf and arguments.per_sentence:
         parser.error("--bilm-tf gives one figure for the whole text: leave out --per-sentence")
-    check_exists(arguments.model)
+    find_language_model(arguments.model, needs_softmax=True)
     files = find_files(arguments.files)
     if arguments.per_sentence:
         sources = [*files, arguments.vocab, *files_of_model(arguments.model)]

@@ -1,6 +1,7 @@
 """The command `keras-elmo export`."""
 
-from keras_elmo.cli.common import A_MODEL, add_overwrite, check_exists, print_differences
+from keras_elmo.cli.common import A_MODEL, add_overwrite, print_differences
+from keras_elmo.pretrained.language_models import find_language_model
 
 
 def add_command(commands, common):
@@ -53,7 +54,7 @@ def _check(arguments, parser):
             "a CHECKPOINT can only be exported as hdf5: export it first, then pass the resulting "
             "folder as --model"
         )
-    check_exists(arguments.checkpoint)
+    find_language_model(arguments.checkpoint, needs_softmax=True)
 
 
 def _export(arguments):

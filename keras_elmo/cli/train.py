@@ -50,7 +50,7 @@ def _add_argument(parser, field):
     if field.type is bool:
         parser.add_argument(_option(name), action="store_true", help=text)
         return
-    is_required, choices = default is dataclasses.MISSING, field.metadata["choices"]
+    is_required, choices = default is dataclasses.MISSING, field.metadata.get("choices")
     if not is_required and default is not None:
         text += " (default: %(default)s)"
     kinds = typing.get_args(field.type) or (field.type,)
@@ -78,7 +78,7 @@ def _check(arguments, parser):
 
 
 def _train(arguments):
-    from keras_elmo.training.checkpoint import latest_step
+    from keras_elmo.pretrained.language_models import latest_step
     from keras_elmo.training.train import train
 
     try:

@@ -1,9 +1,6 @@
 """The command `keras-elmo vocab`."""
 
-import os
-
 from keras_elmo.cli.common import add_number, add_overwrite, check_output
-from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted, find_files
 
 
@@ -27,10 +24,8 @@ def add_command(commands, common):
 def _vocab(arguments):
     from keras_elmo.text.vocabulary import Vocabulary, count_words
 
-    files = find_files(arguments.files)
-    check_output(arguments.output, files, arguments.overwrite)
-    with progress_bar("counting", total=sum(map(os.path.getsize, files))) as bar:
-        words = count_words(files, lambda path: bar.update(os.path.getsize(path)))
+    check_output(arguments.output, find_files(arguments.files), arguments.overwrite)
+    words = count_words(arguments.files, show_progress=None)
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )

@@ -181,23 +181,6 @@ def _of_language(code):
     ]
 
 
-def language_model_path(model: str | os.PathLike) -> Path:
-    """The path of a language model, which may be one on this machine that is known by name.
-
-    A name comes before a folder in the working directory, as everywhere. Raises FileNotFoundError
-    if it names a model to be downloaded: those have no softmax.
-    """
-    if model not in list_models():
-        return Path(model).expanduser()
-    path = get_model(os.fspath(model)).local_path
-    if path is None:
-        raise FileNotFoundError(
-            f"The model {model} does not include a softmax, which predicts words: pass default, or "
-            f"a training folder (if its name is {model}, as ./{model})."
-        )
-    return path
-
-
 def get_model(name: str) -> PretrainedModel:
     """Returns the properties of a model in `list_models()`, as a `PretrainedModel`.
 

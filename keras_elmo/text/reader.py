@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
+from keras_elmo.progress import progress_bar
 from keras_elmo.text.tokens import split_tokens
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -31,6 +32,7 @@ _MAGIC = {
     b"\x89HDF": "HDF5",
 }
 _MAX_LINE_BYTES = 2**28
+_BLOCK_BYTES = 2**21
 
 
 def counted(number: int, noun: str) -> str:
@@ -71,30 +73,70 @@ class TextReport:
         return [f"{counted(number, noun)} {oddity}" for number, noun, oddity in found if number]
 
 
-def read_sentences(
-    path: str | os.PathLike[str], report: TextReport | None = None
-) -> Iterator[list[bytes]]:
-    """Streams the sentences of a plain, .gz or .xz file as non-empty lists of tokens, valid UTF-8.
+def read_blocks(
+    files: Sequence[str | os.PathLike[str]],
+    report: TextReport,
+    *,
+    max_sentences: int | None = None,
+    show_progress: bool | None = False,
+) -> Iterator[tuple[bytes, list[list[bytes]]]]:
+    """Streams files in parts of about two megabytes: the text, and its sentences.
 
-    Tokens are separated by ASCII white space. The report counts what is read. Raises ValueError as
-    `open_text` does.
+    A sentence is a non-empty list of tokens in valid UTF-8, separated by ASCII white space. The
+    report counts what is read. Raises ValueError as `open_text` does.
+
+    Args:
+        files: Paths of plain, .gz or .xz files.
+        report: A new `TextReport`.
+        max_sentences: Read only this many sentences; `None` for all.
+        show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
     """
-    report = TextReport() if report is None else report
-    report.files += 1
-    sentences_before = report.sentences
-    with open_text(path) as (_, lines):
-        for line in lines:
-            valid = valid_utf8(line)
-            report.invalid_lines += valid is not line
-            tokens = valid.split()
-            if not tokens:
-                report.blank_lines += 1
-                continue
-            report.sentences += 1
-            report.tokens += len(tokens)
-            yield tokens
-    if report.sentences == sentences_before:
-        report.empty_files.append(os.path.basename(path))
+    total = sum(map(os.path.getsize, files))
+    with progress_bar("reading", total=total, unit="bytes", shown=show_progress) as bar:
+        for path in files:
+            before, position = report.sentences, 0
+            report.files += 1
+            with open_text(path) as (raw, lines):
+                if max_sentences is not None:
+                    lines = itertools.islice(filter(bytes.split, lines), max_sentences - before)
+                while block := list(_block(lines)):
+                    yield b"".join(block), _sentences(block, report)
+                    if raw.seekable():
+                        bar.update(raw.tell() - position)
+                        position = raw.tell()
+            if report.sentences == before:
+                report.empty_files.append(os.path.basename(path))
+            if report.sentences == max_sentences:
+                return
+
+
+def _block(lines):
+    size = 0
+    for line in lines:
+        yield line
+        size += len(line)
+        if size >= _BLOCK_BYTES:
+            return
+
+
+def _sentences(lines, report):
+    try:
+        b"".join(lines).decode()
+    except UnicodeDecodeError:
+        valid = list(map(valid_utf8, lines))
+        report.invalid_lines += sum(one is not line for one, line in zip(valid, lines))
+        lines = valid
+    sentences = [tokens for line in lines if (tokens := line.split())]
+    report.blank_lines += len(lines) - len(sentences)
+    report.sentences += len(sentences)
+    report.tokens += sum(map(len, sentences))
+    return sentences
+
+
+def read_sentences(files: Files) -> Iterator[list[bytes]]:
+    """Streams the sentences of text files, see `read_blocks`."""
+    for _, sentences in read_blocks(find_files(files), TextReport()):
+        yield from sentences
 
 
 def valid_utf8(line: bytes) -> bytes:

@@ -2,9 +2,10 @@
 
 import collections
 import dataclasses
+import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from keras_elmo.text.characters import (
     TokenRules,
     delimited_rows,
 )
-from keras_elmo.text.reader import Files, TextReport, find_files, open_text, read_sentences
+from keras_elmo.text.reader import Files, TextReport, counted, find_files, open_text, read_blocks
 from keras_elmo.text.tokens import checked_tokens, token_bytes
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -59,7 +60,7 @@ class Vocabulary:
 
     def __init__(self, words: Iterable[str]):
         self.words = [str(word) for word in words]
-        _check_lines(self.words)
+        _check_lines(self.words, "The vocabulary")
         self._ids = id_table(self.words, needed=SPECIALS)
         self.begin_id, self.end_id = self._ids[BEGIN], self._ids[END]
         self.unknown_id = self._ids[UNKNOWN_KEY]
@@ -77,9 +78,6 @@ class Vocabulary:
             FileNotFoundError: if it does not exist.
             ValueError: if it is not UTF-8, or as for `Vocabulary`.
 
-        Warns:
-            UserWarning: if the specials are not first, or the words are in alphabetical order.
-
         Example:
 
         >>> len(Vocabulary.from_file("vocab.txt"))
@@ -88,22 +86,7 @@ class Vocabulary:
         words = read_words(path)
         while words and not words[-1] and len(words) > (size or 0):
             words.pop()
-        try:
-            vocabulary = cls(words)
-        except ValueError as error:
-            raise ValueError(f"The vocabulary {path} cannot be used. {error}") from None
-        if set(words[:3]) != set(SPECIALS):
-            _warn(
-                f"The vocabulary {path} does not begin with {', '.join(SPECIALS)}. Sampled softmax "
-                "takes a word's line as its rank by count: put the three first."
-            )
-        ordinary = [word for word in words if word not in SPECIALS]
-        if len(ordinary) > 10 and ordinary == sorted(ordinary):
-            _warn(
-                f"The vocabulary {path} is in alphabetical order. Sampled softmax needs it sorted "
-                "by descending count: make it with `keras-elmo vocab`."
-            )
-        return vocabulary
+        return cls(words)
 
     @classmethod
     def from_counts(
@@ -191,9 +174,10 @@ class Vocabulary:
             return
         ranks = np.log(np.arange(1, len(ordinary) + 1))
         if np.corrcoef(ranks, np.log(ordinary + 1.0))[0, 1] > -0.5:
-            _warn(
+            warnings.warn(
                 "The vocabulary is not sorted by descending count in this corpus. Sampled softmax "
-                "draws negatives by rank and will learn badly: make it with `keras-elmo vocab`."
+                "draws negatives by rank and will learn badly: make it with `keras-elmo vocab`.",
+                stacklevel=2,
             )
 
 
@@ -205,12 +189,12 @@ class WordCounts:
     report: TextReport
 
 
-def count_words(files: Files, progress: Callable[[str], None] | None = None) -> WordCounts:
+def count_words(files: Files, *, show_progress: bool | None = False) -> WordCounts:
     """Counts the words of a corpus, which is read as a stream.
 
     Args:
         files: A path, a glob pattern or a list of these; plain, .gz or .xz.
-        progress: Called with each path when it has been read.
+        show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
     Returns:
         A `WordCounts`: its `counts` by word in `bytes`, and a `report` of the text.
@@ -226,11 +210,8 @@ def count_words(files: Files, progress: Callable[[str], None] | None = None) -> 
     """
     counts: collections.Counter[bytes] = collections.Counter()
     report = TextReport()
-    for path in find_files(files):
-        for tokens in read_sentences(path, report):
-            counts.update(tokens)
-        if progress is not None:
-            progress(path)
+    for _, sentences in read_blocks(find_files(files), report, show_progress=show_progress):
+        counts.update(itertools.chain.from_iterable(sentences))
     return WordCounts(counts, report)
 
 
@@ -320,19 +301,6 @@ def word_places(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> 
     return [ids[key] for key in keys]
 
 
-def unused_lines(words: Sequence[str]) -> str:
-    """The lines to remove from a new model's vocabulary, which no text can use; "" if none.
-
-    A model that was trained with such lines has rows for them, and keeps them.
-    """
-    if empty := [i for i, word in enumerate(words, start=1) if not word.encode().split()]:
-        return f"Blank lines: {_listing(empty)}. Remove them."
-    counts = collections.Counter(words)
-    if repeated := [word for word, count in counts.items() if count > 1]:
-        return f"Words that occur twice: {_listing(repeated)}. Remove the later ones."
-    return ""
-
-
 def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
     """The words of a vocabulary: of a UTF-8 file with one word per line, or of a sequence."""
     if not isinstance(vocabulary, (str, os.PathLike)):
@@ -341,31 +309,19 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
         try:
             # Other white space, such as the no-break space, is part of words.
             words = [line.decode().strip(" \t\r\n") for line in lines]
-            words = [word for word in words if word != _NO_WORD]
         except UnicodeDecodeError as error:
             message = f"The vocabulary {vocabulary} is not UTF-8 ({error}). Save it as UTF-8."
             raise ValueError(message) from None
-    try:
-        _check_lines(words)
-    except ValueError as error:
-        raise ValueError(f"The vocabulary {vocabulary} cannot be used. {error}") from None
+    words = [word for word in words if word != _NO_WORD]
+    _check_lines(words, f"The vocabulary {vocabulary}")
     return words
 
 
-def _check_lines(words):
+def _check_lines(words, name):
     if not any(words):
-        raise ValueError("It is empty: expected a word on each line.")
+        raise ValueError(f"{name} is empty: expected a word on each line.")
     if spaced := [i for i, word in enumerate(words, start=1) if len(word.encode().split()) > 1]:
         raise ValueError(
-            f"More than one word on the lines {_listing(spaced)}: expected one per line, and no "
-            "counts."
+            f"{name} has more than one word on {counted(len(spaced), 'line')}, of which the first "
+            f"is line {spaced[0]}: expected one per line, and no counts."
         )
-
-
-def _listing(items):
-    more = f" and {len(items) - 5} more" if len(items) > 5 else ""
-    return ", ".join(map(str, items[:5])) + more
-
-
-def _warn(message):
-    warnings.warn(message, UserWarning, stacklevel=3)

@@ -4,7 +4,6 @@ import dataclasses
 import io
 import json
 import os
-import re
 import warnings
 import zipfile
 from pathlib import Path
@@ -15,12 +14,12 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
+from keras_elmo.pretrained.language_models import checkpoints, latest_checkpoint, latest_step
 from keras_elmo.training.devices import check_same_everywhere, is_first_process
 
-_FORMAT = 2
 _STATE = "state.json"
-_ZIP_ERRORS = zipfile.BadZipFile, RuntimeError  # the latter for features that no file here uses
-_NAME = re.compile(r"step-(\d+)\.ckpt")
+# Of damaged zip files, JSON and arrays; RuntimeError for features of zip that no file here uses.
+_ERRORS = ValueError, LookupError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile
 
 
 class DamagedCheckpointError(ValueError):
@@ -131,24 +130,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.folder.mkdir(parents=True, exist_ok=True)
         state = {"step": self.step, "history": self.history, "corpus": self._corpus}
         save_checkpoint(self.folder / f"step-{self.step:08d}.ckpt", self.model, state)
-        for _, old in sorted(_checkpoints(self.folder))[: -self.keep]:
+        for _, old in checkpoints(self.folder)[: -self.keep]:
             old.unlink(missing_ok=True)
-
-
-def latest_checkpoint(folder: str | os.PathLike) -> Path | None:
-    """The path of the latest checkpoint in a folder, or `None`."""
-    return max(_checkpoints(folder), default=(0, None))[1]
-
-
-def latest_step(folder: str | os.PathLike) -> int:
-    """The step of that checkpoint, 0 if there is none."""
-    return max(_checkpoints(folder), default=(0, None))[0]
-
-
-def _checkpoints(folder):
-    """Pairs of step and path."""
-    matches = ((_NAME.fullmatch(path.name), path) for path in Path(folder).glob("step-*.ckpt"))
-    return [(int(match[1]), path) for match, path in matches if match]
 
 
 def save_checkpoint(
@@ -160,7 +143,6 @@ def save_checkpoint(
     `state`. Raises ValueError if a weight is not finite.
     """
     state = {
-        "format": _FORMAT,
         "model": model.get_config(),
         "optimizer": type(model.optimizer).__name__,
         **(state or {}),
@@ -247,15 +229,12 @@ def _read(path, names=()):
                 state = json.loads(file.read(_STATE))
                 found = set(file.namelist())
                 arrays = {name: _array(file.read(name)) for name in names if name in found}
-                is_newer = state["format"] > _FORMAT
                 _ = state["model"], state["optimizer"]
-        except (ValueError, LookupError, TypeError, EOFError, *_ZIP_ERRORS) as error:
+        except _ERRORS as error:
             raise DamagedCheckpointError(
                 f"{path} is not a valid checkpoint of keras_elmo: it is damaged, truncated or of a "
                 f"different kind ({error})."
             ) from None
-    if is_newer:
-        raise ValueError(f"{path} was written by a newer keras_elmo. Update keras_elmo.")
     return state, arrays
 
 

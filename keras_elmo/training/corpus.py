@@ -122,10 +122,9 @@ class LanguageModelCorpus(TextBatches):
     def identity(self) -> dict[str, Any]:
         """The properties that determine the batches, JSON-serializable: equal for equal streams."""
         words = "\n".join(self.vocabulary.words).encode()
-        text = [digest for _, digest in self.index.hashes]  # whatever the names of the files
         settings = ("batch_size", "unroll_steps", "shuffle", "seed")
         return {
-            "text": hashlib.blake2b(" ".join(text).encode(), digest_size=16).hexdigest(),
+            "text": self.index.text_hash,
             "words": hashlib.blake2b(words, digest_size=16).hexdigest(),
             "num_shards": self.shard[1],
             **{name: getattr(self, name) for name in settings},

@@ -14,6 +14,7 @@ from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.ops.gather import gather
+from keras_elmo.pretrained.language_models import check_no_lexicon
 from keras_elmo.pretrained.weight_table import check_size
 from keras_elmo.pretrained.weights import write_model
 from keras_elmo.text.vocabulary import Vocabulary
@@ -22,19 +23,8 @@ from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
-from keras_elmo.training.settings import BFLOAT16_ADAM, LEARNING_RATES, from_options
+from keras_elmo.training.settings import LEARNING_RATES, from_options
 from keras_elmo.training.word_softmax import WordSoftmax
-
-NO_LEXICON = (
-    "A model with a lexicon, such as an ELMoForManyLangs model, cannot be trained or evaluated as "
-    "a language model: fine-tune it with ElmoLayer(..., trainable_bilm=True) instead."
-)
-
-
-def check_no_lexicon(config: ElmoConfig) -> None:
-    """Raises ValueError if tokens of a model are looked up in a lexicon."""
-    if config.has_lexicon:
-        raise ValueError(NO_LEXICON)
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -263,7 +253,10 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             jit_compile = bool(tf.config.list_physical_devices("GPU"))
         optimizer = keras.optimizers.get(optimizer)
         if self.variable_dtype == "bfloat16" and getattr(optimizer, "beta_2", 0) > 1 - 2**-9:
-            raise ValueError(BFLOAT16_ADAM)
+            raise ValueError(
+                "In bfloat16 Adam's beta_2 is 1, and every step 0: use Adagrad, or "
+                "dtype='mixed_bfloat16'."
+            )
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
 
     def compile_from_config(self, config):
@@ -288,12 +281,9 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             A `keras.callbacks.History`.
 
         Raises:
-            ValueError: if the corpus is too small, is an `EvaluationCorpus` or does not fit the
-                model.
+            ValueError: if the corpus is too small or does not fit the model.
         """
         kwargs["validation_data"] = self._for_evaluation(kwargs.get("validation_data"))
-        if isinstance(x, EvaluationCorpus):
-            raise ValueError("Training needs a LanguageModelCorpus, got an EvaluationCorpus.")
         if isinstance(x, LanguageModelCorpus):
             x.check_model(self)
             steps = kwargs.get("steps_per_epoch") or x.batches_per_epoch
@@ -310,19 +300,11 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         """The loss and perplexities of a text, or a dataset of batches, by the full softmax.
 
         Takes an `EvaluationCorpus`, or what `keras.Model.evaluate` takes.
-
-        Raises:
-            ValueError: if `x` is a `LanguageModelCorpus`, whose stream does not end.
         """
         return super().evaluate(self._for_evaluation(x), *args, **kwargs)
 
     def _for_evaluation(self, x):
         """An `EvaluationCorpus` as Keras takes it; other data unchanged."""
-        if isinstance(x, LanguageModelCorpus):
-            raise ValueError(
-                "A LanguageModelCorpus is an endless stream for training: evaluate on an "
-                "EvaluationCorpus of the same text."
-            )
         if not isinstance(x, EvaluationCorpus):
             return x
         x.check_model(self)

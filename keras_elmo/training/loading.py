@@ -1,11 +1,12 @@
 """Language models from files: to evaluate, to export, to start a training run from."""
 
+import contextlib
 import dataclasses
+import functools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -14,18 +15,14 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_folder
 from keras_elmo.pretrained.hdf5 import read_softmax
+from keras_elmo.pretrained.language_models import check_no_lexicon, find_language_model
 from keras_elmo.pretrained.locate import ModelSource, locate
-from keras_elmo.pretrained.registry import get_model, list_models
-from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint, read_tf1_checkpoint
+from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.pretrained.weights import load_weights, variables_and_values
 from keras_elmo.text.vocabulary import Vocabulary
-from keras_elmo.training.checkpoint import latest_checkpoint, load_checkpoint, read_checkpoint_state
-from keras_elmo.training.language_model import (
-    NO_LEXICON,
-    BidirectionalLanguageModel,
-    check_no_lexicon,
-)
+from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
+from keras_elmo.training.language_model import BidirectionalLanguageModel
 
 _log = logging.getLogger(__name__)
 
@@ -56,39 +53,73 @@ def load_language_model(
     >>> perplexity(model, "heldout.txt", vocabulary).perplexity
     118.3
     """
-    if (checkpoint := _checkpoint_at(model)) is not None:
-        state = read_checkpoint_state(checkpoint)["model"]
-        folder = checkpoint.resolve().parent.parent
-        words = _vocabulary(vocabulary, folder / "vocabulary.txt", state["vocabulary_size"])
-        language_model = BidirectionalLanguageModel.from_config(state)
-        load_checkpoint(checkpoint, language_model, optimizer=False)
-        return language_model, words
-    if (prefix := _tf1_checkpoint_at(model)) is not None:
-        folder = Path(prefix).parent
-        config = ElmoConfig.from_json(folder / "options.json")
-        words = _vocabulary(vocabulary, folder / "vocabulary.txt", config.vocabulary_size)
-        language_model = _plain_model(config, len(words))
-        load_tf1_checkpoint(language_model, prefix)
-        return language_model, words
-    _check_published(model, needs_softmax=True)
-    with locate(model) as files:
-        check_no_lexicon(files.config)
-        if files.softmax is None:
-            raise FileNotFoundError(
-                f"{files.folder} has no softmax.hdf5, which a model needs to predict words. "
-                "Use the training run, or export it with `keras-elmo export`."
-            )
-        words = _vocabulary(vocabulary, files.vocabulary, files.config.vocabulary_size)
-        language_model = _plain_model(files.config, len(words))
-        kernel, bias = read_softmax(files.softmax)
-        if len(bias) != len(words):
-            raise ValueError(
-                f"{files.softmax} predicts {len(bias):,} words, the vocabulary has {len(words):,}."
-            )
-        load_weights(language_model.backbone, files.weights)
-        language_model.softmax_kernel.assign(kernel)
-        language_model.softmax.bias.assign(bias)
+    with _saved(model, needs_softmax=True) as saved:
+        words = _vocabulary(vocabulary, saved.vocabulary, saved.vocabulary_size)
+        language_model = saved.load(words)
+    language_model.check_vocabulary(words)
     return language_model, words
+
+
+@dataclasses.dataclass
+class _Saved:
+    """A saved model: its architecture, vocabulary file and size, and how to load it."""
+
+    config: ElmoConfig
+    vocabulary: Path | None
+    vocabulary_size: int | None
+    load: Callable[[Vocabulary], BidirectionalLanguageModel]
+    weights: Path | None = None  # of a model without a softmax
+
+
+@contextlib.contextmanager
+def _saved(model, *, needs_softmax=False):
+    kind, place = find_language_model(model, needs_softmax=needs_softmax)
+    if kind == "checkpoint":
+        state = read_checkpoint_state(place)["model"]
+        config, size = ElmoConfig.from_dict(state["config"]), state["vocabulary_size"]
+        load = functools.partial(_load_checkpoint, place, state)
+        yield _Saved(config, place.resolve().parent.parent / "vocabulary.txt", size, load)
+    elif kind == "tf1":
+        folder = Path(place).parent
+        config = ElmoConfig.from_json(folder / "options.json")
+        load = functools.partial(_load_tf1, place, config)
+        yield _Saved(config, folder / "vocabulary.txt", config.vocabulary_size, load)
+    else:
+        with locate(place) as files:
+            check_no_lexicon(files.config)
+            if needs_softmax and files.softmax is None:
+                raise FileNotFoundError(
+                    f"{files.folder} has no softmax.hdf5, which a model needs to predict words. "
+                    "Use the training run, or export it with `keras-elmo export`."
+                )
+            size, load = files.config.vocabulary_size, functools.partial(_load_files, files)
+            weights = files.weights if files.softmax is None else None
+            yield _Saved(files.config, files.vocabulary, size, load, weights)
+
+
+def _load_checkpoint(path, state, vocabulary):
+    language_model = BidirectionalLanguageModel.from_config(state)
+    load_checkpoint(path, language_model, optimizer=False)
+    return language_model
+
+
+def _load_tf1(prefix, config, vocabulary):
+    language_model = BidirectionalLanguageModel(config, len(vocabulary), carry_state=False)
+    load_tf1_checkpoint(language_model, prefix)
+    return language_model
+
+
+def _load_files(files, vocabulary):
+    language_model = BidirectionalLanguageModel(files.config, len(vocabulary), carry_state=False)
+    kernel, bias = read_softmax(files.softmax)
+    if len(bias) != len(vocabulary):
+        raise ValueError(
+            f"{files.softmax} predicts {len(bias):,} words, the vocabulary has {len(vocabulary):,}."
+        )
+    load_weights(language_model.backbone, files.weights)
+    language_model.softmax_kernel.assign(kernel)
+    language_model.softmax.bias.assign(bias)
+    return language_model
 
 
 def export_language_model(
@@ -151,13 +182,8 @@ def _by_variable(model, arrays):
 
 def config_of(model: ModelSource) -> ElmoConfig:
     """The architecture of a model that `start_from` takes."""
-    if (checkpoint := _checkpoint_at(model)) is not None:
-        return ElmoConfig.from_dict(read_checkpoint_state(checkpoint)["model"]["config"])
-    if (prefix := _tf1_checkpoint_at(model)) is not None:
-        return ElmoConfig.from_json(Path(prefix).parent / "options.json")
-    _check_published(model)
-    with locate(model) as files:
-        return files.config
+    with _saved(model) as saved:
+        return saved.config
 
 
 def start_from(
@@ -170,14 +196,13 @@ def start_from(
 
     The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
-    if _checkpoint_at(source) is None and _tf1_checkpoint_at(source) is None:
-        with locate(source) as files:
-            if files.softmax is None:
-                load_weights(model.backbone, files.weights)
-                _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
-                return
-    other, other_vocabulary = load_language_model(source, source_vocabulary)
-    shared = take_over(model, other, vocabulary, other_vocabulary)
+    with _saved(source) as saved:
+        if saved.weights is not None:
+            load_weights(model.backbone, saved.weights)
+            _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
+            return
+        words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
+        shared = take_over(model, saved.load(words), vocabulary, words)
     _log.info(
         f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
     )
@@ -232,40 +257,6 @@ def take_over(
     return len(rows)
 
 
-def _checkpoint_at(model: Any) -> Path | None:
-    """A checkpoint of this package by its path or that of its training run, if there is one."""
-    path = _path(model)
-    if path is not None and path.is_dir():
-        # The folder of a run that has ended holds its model in `model/`.
-        return latest_checkpoint(path / "checkpoints")
-    return path if path is not None and path.suffix == ".ckpt" and path.is_file() else None
-
-
-def _tf1_checkpoint_at(model):
-    path = _path(model)
-    return None if path is None else find_tf1_checkpoint(path)
-
-
-def _path(model):
-    """The path that a model is given by, unless it is the name of a known one."""
-    is_path = isinstance(model, (str, os.PathLike)) and model not in list_models()
-    return Path(model).expanduser() if is_path else None
-
-
-def _check_published(model, needs_softmax=False):
-    """Raises an error for an unsuitable published model before it is downloaded."""
-    if not isinstance(model, (str, os.PathLike)) or model not in list_models():
-        return
-    known = get_model(os.fspath(model))
-    if known.architecture:
-        raise ValueError(NO_LEXICON)
-    if needs_softmax and known.local_path is None:
-        raise FileNotFoundError(
-            f"The model {model} does not include a softmax, which predicts words: pass 'default', "
-            f"or a training run (if its name is {model}, as ./{model})."
-        )
-
-
 def _vocabulary(given, beside, size):
     path = given or beside
     if path is None or not Path(path).is_file():
@@ -273,15 +264,4 @@ def _vocabulary(given, beside, size):
             f"The vocabulary {path or 'vocabulary.txt'} does not exist: pass the model's with "
             "vocabulary=FILE, or start_vocabulary=FILE for a model to start from."
         )
-    words = Vocabulary.from_file(path, size)
-    if size is not None and len(words) != size:
-        raise ValueError(
-            f"The vocabulary {path} has {len(words):,} words, the model predicts {size:,}: pass "
-            "the one that the model was trained with."
-        )
-    return words
-
-
-def _plain_model(config, vocabulary_size):
-    """A language model to be loaded, not trained."""
-    return BidirectionalLanguageModel(config, vocabulary_size, carry_state=False)
+    return Vocabulary.from_file(path, size)

@@ -1,7 +1,6 @@
 """The settings of a training run. Imports no Keras: the command line shows them."""
 
 import dataclasses
-import glob
 import math
 import numbers
 import os
@@ -10,7 +9,8 @@ import textwrap
 from typing import Any, NamedTuple
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained.registry import get_model, list_models
+from keras_elmo.pretrained.language_models import find_language_model
+from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.reader import Files, find_files
 
 PRESETS: dict[str, ElmoConfig] = {
@@ -27,10 +27,6 @@ PRESETS: dict[str, ElmoConfig] = {
     },
 }
 """`tiny` trains in a few hours on a CPU; the others are the published architectures."""
-
-BFLOAT16_ADAM = (
-    "In bfloat16 Adam's beta_2 is 1, and every step 0: use Adagrad, or dtype='mixed_bfloat16'."
-)
 
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 """Optimizers by name, with their usual learning rate."""
@@ -57,35 +53,17 @@ _BOUND = _Number(numbers.Real, lambda x: 0 <= x < math.inf, "0 or a positive num
 _FRACTION = _Number(numbers.Real, lambda x: 0 <= x < 1, "from 0 to below 1")
 
 
-def _setting(
-    text: str,
-    default: Any = None,
-    *,
-    number: _Number | None = None,
-    choices: tuple[str, ...] | None = None,
-    option: str | None = None,
-    otherwise: Any = None,
-    may_change: bool = False,
-) -> Any:
+def _setting(text: str, default: Any = None, **metadata: Any) -> Any:
     """A field of `TrainingSettings`.
 
     Args:
         text: Its description.
         default: Its value if it is not given.
-        number, choices: Its valid values.
-        option: Its name in bilm-tf's options.json, from which it is taken if it is `None`.
-        otherwise: Its value if it is not there either.
-        may_change: Whether it may be different when a training run is resumed.
+        **metadata: `number` or `choices`, its valid values; `option`, its name in bilm-tf's
+            options.json, from which it is taken if it is `None`; `otherwise`, its value if it is
+            not there either; `may_change`, whether it may be different when a run is resumed.
     """
-    metadata = {
-        "text": text,
-        "number": number,
-        "choices": choices,
-        "option": option,
-        "otherwise": otherwise,
-        "may_change": may_change,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata={"text": text, **metadata})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -230,16 +208,14 @@ class TrainingSettings:
 
     def __post_init__(self):
         for field in SETTINGS.values():
-            value, (number, choices) = getattr(self, field.name), _kind(field)
+            value, choices = getattr(self, field.name), field.metadata.get("choices")
             if value is None or value == field.default:
                 continue
-            if number is not None:
+            if number := field.metadata.get("number"):
                 object.__setattr__(self, field.name, number.checked(value, field.name))
-            if choices is not None and value not in choices:
+            if choices and value not in choices:
                 names = ", ".join(choices)
                 raise ValueError(f"{field.name} must be one of {names}, got {value!r}.")
-        if self.dtype == "bfloat16" and self.optimizer == "adam":
-            raise ValueError(BFLOAT16_ADAM)
         for one, other in (("epochs", "steps"), ("preset", "options")):
             if getattr(self, one) and getattr(self, other):
                 raise ValueError(f"Pass {one} or {other}, not both.")
@@ -261,12 +237,7 @@ class TrainingSettings:
                 raise ValueError(f"process must be I/N, such as 0/2 or 1/2, got {self.process!r}.")
 
     def check_files(self) -> None:
-        """Raises FileNotFoundError if an input file does not exist.
-
-        NotADirectoryError if `output` is a file.
-        """
-        if os.path.exists(self.output) and not os.path.isdir(self.output):
-            raise NotADirectoryError(f"{self.output} is a file: the output must be a folder.")
+        """Raises FileNotFoundError if an input file does not exist."""
         find_files(self.files)
         if self.held_out:
             find_files(self.held_out)
@@ -274,15 +245,12 @@ class TrainingSettings:
         for name in (self.vocabulary, options, self.start_vocabulary):
             if name and not os.path.isfile(name):
                 raise FileNotFoundError(f"The file {os.fspath(name)} does not exist.")
-        if self.start_from and self.start_from not in list_models():
-            path = os.path.expanduser(self.start_from)
-            # The name of a TensorFlow 1 checkpoint is a prefix of the names of its files.
-            if not path.startswith("hf://") and not glob.glob(f"{glob.escape(path)}*"):
-                raise FileNotFoundError(f"The model {path} to start from does not exist.")
+        if self.start_from:
+            find_language_model(self.start_from)
 
     def resolved(self, config: ElmoConfig) -> "TrainingSettings":
         """The settings with missing values filled in from the config's options or the defaults."""
-        names = [name for name, field in SETTINGS.items() if field.metadata["option"]]
+        names = [name for name, field in SETTINGS.items() if "option" in field.metadata]
         values = from_options(config, **{name: getattr(self, name) for name in names})
         if self.steps:
             values["epochs"] = None
@@ -291,7 +259,7 @@ class TrainingSettings:
 
     def fixed(self) -> dict[str, Any]:
         """The settings that may not change when a run is resumed, JSON-serializable."""
-        names = [name for name, field in SETTINGS.items() if not field.metadata["may_change"]]
+        names = [name for name, field in SETTINGS.items() if "may_change" not in field.metadata]
         values = {name: getattr(self, name) for name in names}
         if self.start_from is not None:
             values["start_from"] = os.fspath(self.start_from)
@@ -314,20 +282,15 @@ def from_options(config: ElmoConfig, **given: Any) -> dict[str, Any]:
         options["n_negative_samples_batch"] = 0
     values = {}
     for name, value in given.items():
-        option, label = SETTINGS[name].metadata["option"], name
+        metadata, label = SETTINGS[name].metadata, name
         if value is None:
-            value, label = options.get(option), f"{option} in the options"
-        number, _ = _kind(SETTINGS[name])
+            value, label = options.get(metadata["option"]), f"{metadata['option']} in the options"
         if value is None:
-            value = SETTINGS[name].metadata["otherwise"]
-        elif number is not None:
+            value = metadata.get("otherwise")
+        elif number := metadata.get("number"):
             value = number.checked(value, label)
         values[name] = value
     return values
-
-
-def _kind(field):
-    return field.metadata["number"], field.metadata["choices"]
 
 
 def _documentation():

@@ -4,46 +4,35 @@ import csv
 import dataclasses
 import json
 import logging
-import os
 import time
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import keras
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
 from keras_elmo.locks import locked
+from keras_elmo.pretrained.language_models import check_no_lexicon
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import counted, find_files
-from keras_elmo.text.vocabulary import Vocabulary, unused_lines
-from keras_elmo.training.checkpoint import TrainingCheckpoint, latest_step
+from keras_elmo.text.reader import counted
+from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.devices import is_first_process, split_batches
 from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.index import CorpusIndex
-from keras_elmo.training.language_model import BidirectionalLanguageModel, check_no_lexicon
+from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.loading import config_of, start_from
-from keras_elmo.training.optimizer import SLOTS, TrapezoidSchedule, bilm_tf_optimizer
+from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import PRESETS, TrainingSettings
 
 _log = logging.getLogger(__name__)
 
 _SETTINGS_FILE = "training.json"
-# What a training run writes into its folder.
-_OUTPUTS = {
-    _SETTINGS_FILE,
-    "vocabulary.txt",
-    "log.csv",
-    "index",
-    "model",
-    "checkpoints",
-    "tensorboard",
-}
 _VOCABULARY_SIZE = 50_000
 
 
@@ -132,13 +121,12 @@ def _architecture(settings):
 
 
 def _train(folder, settings, config, shard, callbacks, show_progress):
-    before = _settings_before(folder, settings, config)
-    files = _texts(settings.files, folder)
-    index = CorpusIndex.build(files, folder / "index", show_progress=show_progress)
+    fixed = _check_settings(folder, settings, config)
+    index = CorpusIndex.build(settings.files, folder / "index", show_progress=show_progress)
     for line in index.report.lines():
         _log.info(line)
     words = index.word_counts
-    vocabulary = _vocabulary(settings, folder, words)
+    vocabulary = _vocabulary(settings, words)
     batch_words = settings.batch_size * settings.unroll_steps
     steps_per_pass = index.report.predictions // batch_words
     if not steps_per_pass:
@@ -148,33 +136,38 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
             f"{settings.unroll_steps} words: make one of them smaller."
         )
     num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_pass))
-    _check_learning_rate(folder, settings, num_steps, before)
     keras.utils.set_random_seed(settings.seed)
     model = _model(settings, config, vocabulary, words)
-    model.compile(_optimizer(settings, num_steps))
-    model.optimizer.build(model.trainable_variables)
-    corpus = _corpus(settings, config, vocabulary, index, shard)
-    held_out = _held_out(settings, config, vocabulary, shard)
+    rate = _learning_rate(settings, num_steps)
+    model.compile(_optimizer(settings, rate))
+    corpus = _corpus(
+        LanguageModelCorpus, index, vocabulary, settings, config, shard[1],
+        unroll_steps=settings.unroll_steps, seed=settings.seed, shard=shard,
+    )  # fmt: skip
+    held_out = None
+    if settings.held_out:
+        held_out = _corpus(
+            EvaluationCorpus, settings.held_out, vocabulary, settings, config, shard[1],
+            max_sentences=settings.evaluate_sentences,
+        )  # fmt: skip
     _log_plan(model, settings, num_steps, steps_per_pass)
+    checkpoint = TrainingCheckpoint(folder / "checkpoints", keep=settings.keep)
+    step = checkpoint.restore(model, corpus)
+    if step:
+        _check_learning_rate(rate, checkpoint)
+    elif settings.start_from:
+        start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
+    callbacks = list(callbacks)
     if is_first_process():
-        state = {
-            "fixed": _fixed(settings, config),
-            "num_steps": num_steps,
-            "cooldown_steps": settings.cooldown_steps,
-        }
         vocabulary.write(folder / "vocabulary.txt")
         with atomic_write(folder / _SETTINGS_FILE) as partial:
-            Path(partial).write_text(json.dumps(state, indent=1), encoding="utf-8")
-    checkpoint = TrainingCheckpoint(folder / "checkpoints", keep=settings.keep)
-    callbacks = list(callbacks)
-    if settings.tensorboard and is_first_process():
-        callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
-    step = checkpoint.restore(model, corpus)
-    if settings.start_from and not step:
-        start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
+            Path(partial).write_text(json.dumps(fixed, indent=1), encoding="utf-8")
+        if settings.tensorboard:
+            callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     with progress_bar("training", total=num_steps, shown=show_progress) as bar:
-        sizes = num_steps, steps_per_pass, batch_words
-        report = _Report(folder / "log.csv", checkpoint, *sizes, bar)
+        report = _Report(
+            folder / "log.csv", checkpoint, num_steps, steps_per_pass, batch_words, rate, bar
+        )
         if step < num_steps:
             every, first_epoch = settings.checkpoint_every, len(checkpoint.history)
             model.fit(
@@ -197,38 +190,19 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
 
 
-def _texts(files, folder):
-    """The paths of the text; a pattern may match the files of the training run itself as well."""
-    root, found = os.path.realpath(folder), find_files(files)
-    real = (Path(os.path.realpath(path)) for path in found)
-    is_own = [p.is_relative_to(root) and p.relative_to(root).parts[0] in _OUTPUTS for p in real]
-    texts = [path for path, own in zip(found, is_own) if not own]
-    if not texts:
-        raise ValueError(
-            "Expected text files, got only files that a training run wrote: "
-            f"{', '.join(found):.200}"
-        )
-    return texts
-
-
-def _fixed(settings, config):
-    """The settings that may not change when a run is resumed, as read from JSON."""
-    return json.loads(json.dumps({**settings.fixed(), "options": config.to_dict()}))
-
-
-def _settings_before(folder, settings, config):
-    """The state of the run in the folder, or `None`; raises ValueError if it has other settings."""
+def _check_settings(folder, settings, config):
+    """The settings that may not change, after checking that a run in the folder has the same."""
+    # JSON turns tuples into lists.
+    now = json.loads(json.dumps({**settings.fixed(), "options": config.to_dict()}))
     path = folder / _SETTINGS_FILE
     if not path.exists():
-        return None
+        return now
     try:
-        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        before, _ = state["fixed"], (state["num_steps"], state["cooldown_steps"])
-    except (ValueError, KeyError, TypeError) as error:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"{path} is damaged ({error!r}): restore it, or choose a different output."
         ) from None
-    now = _fixed(settings, config)
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if changed:
         listing = (f"{x} was {before.get(x)!r:.80}, now {now.get(x)!r:.80}" for x in changed)
@@ -236,31 +210,29 @@ def _settings_before(folder, settings, config):
             f"{folder} holds a training run with other settings: {', '.join(listing)}. Pass the "
             "same settings to resume it, or choose a different output."
         )
-    return state
+    return now
 
 
-def _vocabulary(settings, folder, words):
-    """The given vocabulary, else the vocabulary of the run to resume, else one from the text."""
-    own = folder / "vocabulary.txt"
-    is_resumed = latest_step(folder / "checkpoints") > 0
-    if settings.vocabulary is not None:
-        vocabulary = Vocabulary.from_file(settings.vocabulary)
-        if is_resumed and Vocabulary.from_file(own) != vocabulary:
-            raise ValueError(
-                f"The training run in {folder} has a different vocabulary than "
-                f"{settings.vocabulary}: leave it out to resume, or choose a different output."
-            )
-        problem = unused_lines(vocabulary.words)
-        if problem and not is_resumed and not settings.start_from:
-            raise ValueError(
-                f"The vocabulary {settings.vocabulary} cannot be used for a new model. {problem}"
-            )
-    elif is_resumed:
-        vocabulary = Vocabulary.from_file(own)
-    else:
+def _check_learning_rate(rate, checkpoint):
+    """Raises ValueError if the last step had a different learning rate than it would have now."""
+    if not callable(rate):
+        return
+    was, now = checkpoint.history[-1]["learning_rate"], float(rate(checkpoint.step - 1))
+    if was != now:
+        raise ValueError(
+            f"The learning rate of step {checkpoint.step:,}, the last one of the training run, was "
+            f"{was:g}; with the new length it would have been {now:g}. Pass the same length to "
+            "resume. The length can change only before the learning rate starts to fall."
+        )
+
+
+def _vocabulary(settings, words):
+    """The given vocabulary, else one of the words of the text."""
+    if settings.vocabulary is None:
         vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
-    # A model to start from may have the order of a different corpus.
-    if not is_resumed and not settings.start_from:
+    else:
+        vocabulary = Vocabulary.from_file(settings.vocabulary)
+    if not settings.start_from:  # whose model may have the order of a different corpus
         vocabulary.check_order(words)
     counts = vocabulary.counts(words)
     known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
@@ -288,7 +260,7 @@ def _model(settings, config, vocabulary, words):
     return model
 
 
-def _learning_rate(settings, num_steps, cooldown_steps):
+def _learning_rate(settings, num_steps):
     """The learning rate, or its schedule."""
     rate, warmup_steps = settings.learning_rate, settings.warmup_steps
     if settings.schedule == "cosine":
@@ -299,27 +271,11 @@ def _learning_rate(settings, num_steps, cooldown_steps):
             warmup_steps=warmup_steps,
         )
     if settings.schedule == "trapezoid":
-        return TrapezoidSchedule(rate, num_steps, warmup_steps, cooldown_steps)
+        return TrapezoidSchedule(rate, num_steps, warmup_steps, settings.cooldown_steps)
     return rate
 
 
-def _check_learning_rate(folder, settings, num_steps, before):
-    """Raises ValueError if the steps done so far had other learning rates than they would now."""
-    done = latest_step(folder / "checkpoints")
-    if not done or before is None or settings.schedule == "constant":
-        return
-    lengths = (before["num_steps"], before["cooldown_steps"]), (num_steps, settings.cooldown_steps)
-    was, now = (float(_learning_rate(settings, *length)(done - 1)) for length in lengths)
-    if was != now:
-        raise ValueError(
-            f"The learning rate of step {done:,}, the last one of the training run in {folder}, "
-            f"was {was:g}; with the new length it would have been {now:g}. Pass the same length to "
-            "resume. The length can change only before the learning rate starts to fall."
-        )
-
-
-def _optimizer(settings, num_steps):
-    rate = _learning_rate(settings, num_steps, settings.cooldown_steps)
+def _optimizer(settings, rate):
     clip_norm = settings.clip_norm or None
     if settings.optimizer == "adagrad":
         return bilm_tf_optimizer(settings.unroll_steps, rate, clip_norm)
@@ -327,49 +283,25 @@ def _optimizer(settings, num_steps):
     return keras.optimizers.Adam(rate, global_clipnorm=norm)
 
 
-def _batches(settings, config, shard):
-    """The arguments that a corpus takes from the settings."""
-    # A batch split over devices has its words place by place, in one shape for all.
-    is_split = settings.devices > 1 or shard[1] > 1
-    return {
-        "batch_size": settings.batch_size // shard[1],
-        "max_characters_per_token": config.row_width or None,
-        "widest_filter": None if is_split else config.widest_filter,
-        "distinct_words": not is_split,
-        "bidirectional": config.bidirectional,
-    }
-
-
-def _corpus(settings, config, vocabulary, index, shard):
-    return LanguageModelCorpus(
-        index,
+def _corpus(kind, text, vocabulary, settings, config, num_processes, **options):
+    """A corpus of a class. The words of a batch split over devices are in one shape for all."""
+    is_split = settings.devices > 1 or num_processes > 1
+    return kind(
+        text,
         vocabulary,
-        unroll_steps=settings.unroll_steps,
-        seed=settings.seed,
-        shard=shard,
-        **_batches(settings, config, shard),
-    )
-
-
-def _held_out(settings, config, vocabulary, shard):
-    if not settings.held_out:
-        return None
-    return EvaluationCorpus(
-        settings.held_out,
-        vocabulary,
-        max_sentences=settings.evaluate_sentences,
-        **_batches(settings, config, shard),
+        batch_size=settings.batch_size // num_processes,
+        max_characters_per_token=config.row_width or None,
+        widest_filter=None if is_split else config.widest_filter,
+        distinct_words=not is_split,
+        bidirectional=config.bidirectional,
+        **options,
     )
 
 
 def _log_plan(model, settings, num_steps, steps_per_pass):
     bilm = count_parameters(model.config)
     softmax = model.softmax.count_params()
-    copies = 2 + SLOTS[settings.optimizer]  # values, gradients, slots
     compared = settings.negatives if model.is_sampled else model.vocabulary_size
-    words = settings.batch_size * settings.unroll_steps
-    logits = 2 * model.config.num_directions * words * compared
-    megabytes = 4 * (copies * (bilm + softmax) + logits) / 1e6
     drawn = f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
     size = f"{settings.batch_size} x {settings.unroll_steps} words"
     epochs = f"{num_steps / steps_per_pass:.2f} epochs, each {counted(steps_per_pass, 'step')}"
@@ -377,18 +309,17 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     _log.info(f"parameters: {bilm:,} in the biLM, {softmax:,} in the softmax")
     _log.info(f"softmax:    {drawn if model.is_sampled else f'all {compared:,} words'}")
     _log.info(f"optimizer:  {settings.optimizer}, learning rate {settings.learning_rate:g}")
-    _log.info(f"memory:     about {megabytes:,.0f} MB for weights, optimizer and logits")
     _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
 
 
 class _Report(keras.callbacks.Callback):
-    """Adds the speed to the logs, shows how far the training is, and writes log.csv."""
+    """Logs learning rate and speed, shows how far the training is, and writes log.csv."""
 
-    def __init__(self, path, checkpoint, num_steps, steps_per_pass, batch_words, bar):
+    def __init__(self, path, checkpoint, num_steps, steps_per_pass, batch_words, rate, bar):
         super().__init__()
         self._path, self._checkpoint, self._bar = path, checkpoint, bar
         self._num_steps, self._batch_words = num_steps, batch_words
-        self._steps_per_pass = steps_per_pass
+        self._steps_per_pass, self._rate = steps_per_pass, rate
         self.rows = [self._row(**row) for row in checkpoint.history]
         if checkpoint.step:
             is_done = checkpoint.step >= num_steps
@@ -416,6 +347,8 @@ class _Report(keras.callbacks.Callback):
         step = self._checkpoint.step + self._done
         has_held_out = "val_perplexity" in logs
         speed = self._epoch_speed if has_held_out else self._speed()
+        is_schedule, constant = callable(self._rate), self.model.optimizer.learning_rate
+        logs["learning_rate"] = float(self._rate(step - 1) if is_schedule else constant)
         logs["tokens_per_second"] = speed
         minutes = round((self._num_steps - step) * self._batch_words / speed / 60)
         shown = [f"step {step:,}", f"perplexity {logs['perplexity']:.1f}"]

@@ -37,9 +37,7 @@ def test_words_alone():
 def test_bad_arguments_and_inputs():
     with pytest.raises(ValueError, match="num_characters"):
         LexiconEmbedding(7, 3, filters=FILTERS)
-    with pytest.raises(
-        ValueError, match=r"vocabulary_size .* = None: expected the number of words"
-    ):
+    with pytest.raises(ValueError, match="vocabulary_size = None: expected the number of words"):
         LexiconEmbedding(None, 3)
     with pytest.raises(ValueError, match=r"integer ids \(\.\.\., 1 \+ C\) of a Lexicon, got dtype"):
         LexiconEmbedding(7, 3)(np.ones((1, 2, 1), "float32"))

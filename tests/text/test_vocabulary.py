@@ -10,7 +10,7 @@ import pytest
 from helpers import GOLDEN
 from keras_elmo import Vocabulary, count_words, encode_sentences, encode_token_ids
 from keras_elmo.text.reader import TextReport
-from keras_elmo.text.vocabulary import read_words, unused_lines
+from keras_elmo.text.vocabulary import read_words
 
 LETTERS = ["<S>", "</S>", "<UNK>", "a", "b"]
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "naïve"]
@@ -43,17 +43,16 @@ def test_write_and_read(tmp_path):
     "lines, message",
     [
         (["the", "</S>", "cat"], "has no <S> and no <UNK>: it must begin with"),
-        ([*WORDS, "dog 17"], "More than one word on the lines 7: .* no counts"),
-        (["<S>\t9", "</S>\t9", "<UNK>\t1", "the\t5"], "the lines 1, 2, 3, 4: .* no counts"),
-        (["", ""], "It is empty: expected a word on each line"),
+        ([*WORDS, "dog 17"], r"vocab\.txt has more than one word on 1 line, .* is line 7: .* no c"),
+        (["<S>\t9", "</S>\t9", "<UNK>\t1", "the\t5"], "on 4 lines, of which the first is line 1"),
+        (["", ""], r"vocab\.txt is empty: expected a word on each line"),
     ],
 )
 def test_bad_files_are_explained(tmp_path, lines, message):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(lines))
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises(ValueError, match=message):
         Vocabulary.from_file(path)
-    assert str(path) in str(error.value)
 
 
 def test_lines_that_no_text_uses_keep_their_rows(tmp_path):
@@ -81,38 +80,16 @@ def test_lines_that_no_text_uses_keep_their_rows(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "words, expected",
-    [
-        (WORDS, ""),
-        ([*WORDS, "the", "cat"], "Words that occur twice: the, cat. Remove the later ones."),
-        ([*WORDS[:4], "", "", "cat"], "Blank lines: 5, 6. Remove them."),
-    ],
-)
-def test_what_a_new_model_does_not_need(words, expected):
-    assert unused_lines(Vocabulary(words).words) == expected
-
-
 def test_files_of_other_encodings_are_explained(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_bytes("<S>\n</S>\n<UNK>\nna\u00efve\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="is not UTF-8"):
+    with pytest.raises(ValueError, match=r"vocab\.txt is not UTF-8 .* Save it as UTF-8"):
         Vocabulary.from_file(path)
     path.write_text("\n".join(WORDS), "utf-16")
     with pytest.raises(ValueError, match=r"vocab\.txt is UTF-16"):
         Vocabulary.from_file(path)
     path.write_text("\n".join(WORDS), "utf-8-sig")
     assert Vocabulary.from_file(path).words == WORDS
-
-
-def test_odd_orders_are_warned_of(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("the\n<S>\n</S>\n<UNK>\n")
-    with pytest.warns(UserWarning, match="does not begin with <S>, </S>, <UNK>"):
-        Vocabulary.from_file(path)
-    path.write_text("\n".join([*WORDS[:3], *(f"word{i:02d}" for i in range(20))]))
-    with pytest.warns(UserWarning, match="alphabetical order"):
-        Vocabulary.from_file(path)
 
 
 def test_order_against_a_corpus(tmp_path):
@@ -141,10 +118,8 @@ def test_counts_of_a_corpus(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"the cat <UNK>\n\nthe dog\xff sat\r\n")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"the end"))
     (tmp_path / "c.txt.xz").write_bytes(lzma.compress(b"\n \n"))
-    seen = []
-    counted = count_words(f"{tmp_path}/*.txt*", seen.append)
+    counted = count_words(f"{tmp_path}/*.txt*")
     report = counted.report
-    assert [path.rsplit("/", 1)[1] for path in seen] == ["a.txt", "b.txt.gz", "c.txt.xz"]
     assert (report.files, report.sentences, report.tokens) == (3, 3, 8)
     assert (report.blank_lines, report.invalid_lines) == (3, 1)
     assert report.empty_files == ["c.txt.xz"] and report.predictions == 11
@@ -191,19 +166,12 @@ def test_words_of_other_white_space_are_words(tmp_path):
     words = [*LETTERS, "\u00a0", "\u3000", "\u2003x\u0085"]
     Vocabulary(words).write(path)
     assert read_words(path) == Vocabulary.from_file(path).words == words
-    path.write_bytes("\u00e9".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"vocabulary\.txt is not UTF-8 .* Save it as UTF-8"):
-        read_words(path)
 
 
 def test_bilm_tfs_line_without_a_word_is_skipped(tmp_path):
-    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n!!!MAXTERMID\nbank\n")
-    assert Vocabulary.from_file(tmp_path / "vocab.txt").words[3:] == ["bank"]
-
-
-def test_a_file_may_end_without_newline(tmp_path):
-    path = tmp_path / "vocabulary.txt"
-    path.write_bytes("\r\n".join(LETTERS).encode())
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"<S>\r\n</S>\r\n<UNK>\r\n!!!MAXTERMID\r\na\r\nb")  # without a last newline
+    assert Vocabulary.from_file(path).words == LETTERS
     np.testing.assert_array_equal(
         encode_token_ids([["a", "b"]], path), encode_token_ids([["a", "b"]], LETTERS)
     )

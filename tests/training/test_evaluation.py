@@ -1,7 +1,6 @@
 """Perplexity: every word once, whatever the batch; against NumPy."""
 
 import math
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
@@ -128,21 +127,6 @@ def test_errors(model, tmp_path):
         bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=500)
     with pytest.raises(ValueError, match="has 4 words, the model predicts 127"):
         perplexity(model, HELD_OUT, Vocabulary(["<S>", "</S>", "<UNK>", "a"]))
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_longest_line(model, tmp_path, monkeypatch):
-    path = tmp_path / "text.txt"
-    path.write_text("the end\n" * 63 + "the zebra " * 20_000 + "\n")
-    losses = np.zeros((64, 2, 8), np.float32)
-    monkeypatch.setattr(type(model), "zero_state", lambda self, batch_size: (losses, losses))
-    monkeypatch.setattr(Scorer, "_compiled", lambda *_: lambda *_: (losses, losses, losses))
-    tracemalloc.start()
-    report = perplexity(model, path, vocabulary())
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert (report.tokens, report.perplexity) == (40_126, 1.0)
-    assert peak < 20e6  # 64 such lines have 200 MB of characters
 
 
 def test_half_precision_does_not_round_the_state_between_windows(monkeypatch):

@@ -57,7 +57,6 @@ def settings(output, **changes):
         ({"clip_norm": float("nan")}, "clip_norm must be 0 or a positive number"),
         ({"dropout": 1.0}, "dropout must be from 0 to below 1"),
         ({"epochs": 2}, "Pass epochs or steps, not both"),
-        ({"dtype": "bfloat16", "optimizer": "adam"}, "In bfloat16 Adam's beta_2 is 1"),
         ({"warmup_steps": 2}, "warmup_steps needs schedule="),
         ({"hosts": "a:1"}, "hosts needs process"),
         ({"process": "0/2"}, "process needs hosts"),
@@ -88,6 +87,7 @@ def test_train_from_python(tmp_path, caplog):
     assert [row["step"] for row in result.history] == [3, 6, 7]
     # Of the text, which has 27 steps.
     assert [row["epoch"] for row in result.history] == [0.1111, 0.2222, 0.2593]
+    assert [row["learning_rate"] for row in result.history] == [pytest.approx(0.2)] * 3
     # All 12 sentences are evaluated on at each report.
     last = result.history[-1]["val_perplexity"]
     assert early.best <= last == pytest.approx(result.report.perplexity, rel=1e-5)
@@ -128,13 +128,19 @@ def test_a_run_made_longer_ends_as_one_that_always_was(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, file", [("files", "text"), ("vocabulary", "text"), ("held_out", "empty")]
+    "name, file, message",
+    [
+        ("files", "text", "The corpus has 4 words to predict"),
+        ("files", "empty", "empty contain no sentence"),
+        ("vocabulary", "text", "has more than one word on 1 line"),
+        ("held_out", "empty", "empty contain no sentence"),
+    ],
 )
-def test_a_run_that_fails_at_once_leaves_no_more_than_its_index(tmp_path, name, file):
+def test_a_run_that_fails_at_once_leaves_no_more_than_its_index(tmp_path, name, file, message):
     (tmp_path / "text").write_text("too little text\n")
     (tmp_path / "empty").write_text("\n")
     run = tmp_path / "run"
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=message):
         train(settings(run, **{name: tmp_path / file}))
     assert {path.name for path in run.iterdir()} <= {"index", ".lock"}
 
@@ -171,11 +177,12 @@ def test_another_vocabulary_is_refused(tmp_path):
     train(settings(tmp_path / "run"))
     words = vocabulary().words
     Vocabulary([*words[:-2], words[-1], words[-2]]).write(tmp_path / "words.txt")
-    with pytest.raises(ValueError, match="a different vocabulary than"):
+    with pytest.raises(ValueError, match="the words of its corpus is"):
         train(settings(tmp_path / "run", vocabulary=tmp_path / "words.txt"))
+    assert Vocabulary.from_file(tmp_path / "run" / "vocabulary.txt") == vocabulary()
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"fixed": {}}'])
+@pytest.mark.parametrize("content", ["{", "7"])
 def test_damaged_settings_are_named(tmp_path, content):
     (tmp_path / "training.json").write_text(content)
     with pytest.raises(ValueError, match=r"training\.json is damaged"):
@@ -239,18 +246,9 @@ def test_take_over_words_of_another_vocabulary(config):
 def test_a_name_comes_before_a_folder(tmp_path, monkeypatch):
     tiny_model().export_hdf5(tmp_path / "small", vocabulary())
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        FileNotFoundError, match=r"The model small does not include a softmax.*\./small"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"small does not include a softmax.*\./small"):
         load_language_model("small")
     assert load_language_model("./small")[1] == vocabulary()
-
-
-def test_text_without_a_sentence(tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("\n \n")
-    with pytest.raises(ValueError, match=r"text.txt contain no sentence"):
-        train(settings(tmp_path / "run", files=text))
 
 
 @pytest.mark.parametrize(
@@ -276,15 +274,6 @@ def test_a_bad_number_in_the_options_is_named_as_there(tmp_path):
         train(settings(tmp_path, options=options))
 
 
-def test_what_can_be_told_before_the_first_step(tmp_path):
-    empty = tmp_path / "empty.txt"
-    empty.write_text("\n")
-    with pytest.raises(ValueError, match=r"empty\.txt contain no sentence"):
-        train(settings(tmp_path / "run", held_out=empty))
-    with pytest.raises(NotADirectoryError, match=r"empty\.txt is a file: the output must be a fol"):
-        train(settings(empty))
-
-
 def test_tensorboard_needs_tensorflow_too(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -307,22 +296,6 @@ def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     assert train(settings(tmp_path)).history
 
 
-@pytest.mark.slow
-def test_a_pattern_may_match_what_the_training_writes(tmp_path):
-    text = (DATA / "train.txt").read_text()
-    (tmp_path / "text.txt").write_text(text)
-    pattern = str(tmp_path / "*.txt")
-    first = train(settings(tmp_path, files=pattern, vocabulary=None))
-    assert (tmp_path / "vocabulary.txt").exists()
-    again = train(settings(tmp_path, files=pattern, vocabulary=None))
-    assert again.history == first.history and again.vocabulary == first.vocabulary
-    deeper = [pattern, str(tmp_path / "*" / "*.txt")]  # also the vocabulary of the model
-    assert train(settings(tmp_path, files=deeper, vocabulary=None)).history == first.history
-    (tmp_path / "text.txt").unlink()
-    with pytest.raises(ValueError, match="got only files that a training run wrote: "):
-        train(settings(tmp_path, files=pattern, vocabulary=None))
-
-
 @tensorflow_only
 def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
     words = vocabulary().words
@@ -341,40 +314,17 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
         assert its_words.words == lines and found.vocabulary_size == 130
         np.testing.assert_array_equal(to_numpy(found.softmax.bias), to_numpy(model.softmax.bias))
         assert perplexity(found, DATA / "heldout.txt", its_words).sentences > 0
-    # To continue the model, but not to train a new one.
     run = {"vocabulary": tf1 / "vocabulary.txt", "held_out": (), "steps": 1}
     result = train(settings(tmp_path / "run", start_from=tf1, options=None, **run))
     assert result.vocabulary.words == lines[:-1]
     assert load_language_model(tmp_path / "run")[1] == result.vocabulary
-    for options in (CONFIG, config):
-        new = settings(tmp_path / "new", options=options.to_dict(), **run)
-        with pytest.raises(
-            ValueError, match=r"vocabulary\.txt cannot be used for a new model. Blank"
-        ):
-            train(new)
-    (tf1 / "vocabulary.txt").write_text("\n".join([*words, "the"]))
-    with pytest.raises(ValueError, match="occur twice: the. Remove the later ones"):
-        train(new)
-    assert not (tmp_path / "new" / "vocabulary.txt").exists()
 
 
 def test_numbers_of_numpy_are_those_of_python(tmp_path):
     numbers = {"batch_size": np.int64(4), "steps": np.int32(3), "learning_rate": np.float32(0.5)}
     result = train(settings(tmp_path, **numbers))
-    assert json.loads((tmp_path / "training.json").read_text())["fixed"]["learning_rate"] == 0.5
+    assert json.loads((tmp_path / "training.json").read_text())["learning_rate"] == 0.5
     assert train(settings(tmp_path, steps=3, learning_rate=0.5)).history == result.history
-
-
-def test_a_training_folder_with_options_is_loaded_from_its_checkpoint(tmp_path):
-    """As one that the options were kept in, to begin with."""
-    run = tmp_path / "run"
-    first = train(settings(run, steps=3))
-    options = {**CONFIG.to_dict(), "batch_size": 3}
-    (run / "options.json").write_text(json.dumps({**options, "bidirectional": False}))
-    model, vocabulary = load_language_model(run)
-    assert model.vocabulary_size == len(vocabulary) == 127 and model.config.bidirectional
-    more = settings(tmp_path / "more", options=None, start_from=run, steps=1)
-    assert train(more).model.config == first.model.config
 
 
 def test_an_exported_model_keeps_the_options_of_its_training(tmp_path):
