@@ -124,7 +124,7 @@ def test_bad_input_is_named():
         with pytest.raises(ValueError, match=r"\(h, c\) of shapes \(B, 2, 2, 4\) and \(B, 2, 2, 6"):
             stack(tokens, initial_state=tuple(state))
     for arguments, message in (
-        ({"num_layers": 0}, r"num_layers \(n_layers in options.json\) = 0: expected an integer"),
+        ({"num_layers": 0}, "num_layers = 0: expected an integer"),
         ({"cell_clip": -1}, "cell_clip = -1: expected a positive number"),
     ):
         with pytest.raises(ValueError, match=message):
