@@ -81,7 +81,6 @@ for arguments in (
     ["embed", "--resume", "a sentence"], ["train"], ["vocab", "none.txt", "--output", "none"],
     ["train", "none.txt", "--output", "none"], ["evaluate", "none", "none.txt"],
     ["evaluate", "docs", "none.txt"], ["export", "none", "--output", "none"],
-    ["export", "--model", "small", "--output", "docs"],
     ["train", "README.md", "--output", "none", "--start-from", "none"],
 ):
     try:

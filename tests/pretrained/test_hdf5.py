@@ -296,19 +296,19 @@ def test_other_files_are_refused(folder):
 
 
 def test_a_full_disk_leaves_the_old_files_alone(folder, monkeypatch, capfd):
-    """At each file that HDF5 writes: an OSError which names it, and no message of HDF5."""
+    """At each file that HDF5 writes: an OSError which names the folder, no message of HDF5."""
     elmo = ElmoLayer(folder)
     softmax = np.ones((9, 8), "float32"), np.zeros(9, "float32")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     words = folder.parent / "words.h5"
-    for name, write in {
-        "weights.hdf5": lambda: weights.write_model(folder, elmo.backbone, softmax),
-        "words.h5": lambda: hdf5.write_token_embeddings(words, softmax[0], list("abcdefghi")),
+    for path, write in {
+        folder: lambda: weights.write_model(folder, elmo.backbone, softmax),
+        folder.parent: lambda: hdf5.write_token_embeddings(words, softmax[0], list("abcdefghi")),
     }.items():
         with monkeypatch.context() as patch, pytest.raises(OSError) as caught:
             patch.setattr("keras_elmo.hdf5_write._File._write_all", full)
             write()
-        assert caught.value.errno == 28 and os.path.basename(caught.value.filename) == name
+        assert caught.value.errno == 28 and os.path.dirname(caught.value.filename) == str(path)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert os.listdir(folder.parent) == [folder.name]
     weights.write_model(folder, elmo.backbone, softmax)
