@@ -343,7 +343,9 @@ def assert_same(one, other, inputs=IDS):
     assert_close(to_numpy(one(inputs)), to_numpy(other(inputs)))
 
 
-@pytest.mark.parametrize("kind", ["ids", "sentences", "tokens"])
+@pytest.mark.parametrize(
+    "kind", ["ids", "sentences", pytest.param("tokens", marks=pytest.mark.slow)]
+)
 def test_a_subclassed_model_comes_back_whole(tmp_path, kind):
     inputs = IDS
     if kind != "ids":

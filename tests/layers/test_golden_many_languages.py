@@ -83,6 +83,7 @@ def test_saved_model_with_the_signatures_of_tf_hub(variant, tmp_path):
     assert max(differences.values()) <= 1e-6
 
 
+@pytest.mark.slow
 def test_functional_model_on_ids_is_fine_tuned(tmp_path):
     elmo = ElmoLayer(MANY_LANGUAGES / "word_char", trainable_bilm=True)
     inputs = keras.Input((None, elmo.config.row_width), dtype="int32")

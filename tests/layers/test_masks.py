@@ -81,7 +81,11 @@ def sentences():
     return tiny_layer, keras.Input((), dtype="string"), strings(rows), strings(longer)
 
 
-KINDS = [character_ids, lexicon_ids, token_ids]
+KINDS = [
+    character_ids,
+    pytest.param(lexicon_ids, marks=pytest.mark.slow),
+    pytest.param(token_ids, marks=pytest.mark.slow),
+]
 if IS_TENSORFLOW:  # elsewhere a model takes no strings
     KINDS += [tokens, sentences]
 

@@ -15,7 +15,9 @@ STRINGS = ["The bank raised its rates .", "We sat on the bank of the river .", "
 TARGETS = tf.constant([0.0, 1.0, 2.0])
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy", ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
+)
 def test_sequential_on_strings_is_trained_saved_and_exported(policy, tmp_path):
     keras.config.set_dtype_policy(policy)
     model = keras.Sequential(

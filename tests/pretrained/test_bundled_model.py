@@ -42,6 +42,7 @@ def test_rounding():
     np.testing.assert_array_equal(rounded(values), expected)
 
 
+@pytest.mark.slow
 def test_a_training_starts_from_it(tmp_path, caplog):
     caplog.set_level(logging.INFO, "keras_elmo")
     text = {"files": DATA / "train.txt", "vocabulary": DATA / "vocab.txt", "output": tmp_path}

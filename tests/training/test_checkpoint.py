@@ -103,6 +103,7 @@ def test_half_precision_is_resumed_too(tmp_path, dtype):
     assert_same(model, expected)
 
 
+@pytest.mark.slow
 def test_the_latest_are_kept_and_more_epochs_may_follow(tmp_path, whole):
     train(tmp_path, keep=2, epochs=3)
     (tmp_path / ".partial-1.ckpt").write_bytes(b"killed while writing")

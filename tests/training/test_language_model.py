@@ -59,10 +59,15 @@ def test_fit_evaluate_and_callbacks(tmp_path):
     [
         {"config": WORDS},
         {"config": WORDS, "share_embedding_softmax": True, "num_negative_samples": 40},
-        {"config": json.loads(json.dumps({**CONFIG.to_dict(), "bidirectional": False}))},
-        {"carry_state": False, "num_negative_samples": None},
+        pytest.param(
+            {"config": json.loads(json.dumps({**CONFIG.to_dict(), "bidirectional": False}))},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"carry_state": False, "num_negative_samples": None}, marks=pytest.mark.slow
+        ),
         {"dtype": "mixed_bfloat16", "num_negative_samples": 40},
-        {"distinct_words": False},
+        pytest.param({"distinct_words": False}, marks=pytest.mark.slow),
     ],
     ids=["words", "tied", "forward", "not-carried", "bfloat16", "each-place"],
 )

@@ -109,6 +109,7 @@ def test_train_from_python(tmp_path, caplog):
         train(settings(tmp_path, steps=7, uniform_bias=True))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_by_a_callback(tmp_path):
     class Stop(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
@@ -118,6 +119,7 @@ def test_a_run_that_is_stopped_by_a_callback(tmp_path):
     assert [row["step"] for row in train(settings(tmp_path)).history] == [3, 6]
 
 
+@pytest.mark.slow
 def test_a_run_made_longer_ends_as_one_that_always_was(tmp_path):
     for steps in (4, 7):
         parts = train(settings(tmp_path / "parts", steps=steps))
@@ -145,6 +147,7 @@ def test_a_run_that_fails_at_once_leaves_no_more_than_its_index(tmp_path, name, 
     assert {path.name for path in run.iterdir()} <= {"index", ".lock"}
 
 
+@pytest.mark.slow
 def test_early_stopping_takes_the_best_weights_of_one_run(tmp_path):
     """Keras calls the callback once, at the end, though the last epoch is shorter."""
     ends = []
@@ -296,6 +299,7 @@ def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     assert train(settings(tmp_path)).history
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
     words = vocabulary().words
@@ -320,6 +324,7 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
     assert load_language_model(tmp_path / "run")[1] == result.vocabulary
 
 
+@pytest.mark.slow
 def test_numbers_of_numpy_are_those_of_python(tmp_path):
     numbers = {"batch_size": np.int64(4), "steps": np.int32(3), "learning_rate": np.float32(0.5)}
     result = train(settings(tmp_path, **numbers))
@@ -327,6 +332,7 @@ def test_numbers_of_numpy_are_those_of_python(tmp_path):
     assert train(settings(tmp_path, steps=3, learning_rate=0.5)).history == result.history
 
 
+@pytest.mark.slow
 def test_an_exported_model_keeps_the_options_of_its_training(tmp_path):
     folder = tmp_path / "run[1]"
     train(settings(folder))
@@ -336,6 +342,7 @@ def test_an_exported_model_keeps_the_options_of_its_training(tmp_path):
     settings(folder, options=None, start_from=folder / "model").check_files()
 
 
+@pytest.mark.slow
 def test_the_order_of_the_vocabulary_matters_only_from_scratch(tmp_path):
     """A model to start from has the order of the corpus that it was trained on."""
     words = Vocabulary([*vocabulary().words[:3], *reversed(vocabulary().words[3:])])
@@ -347,6 +354,7 @@ def test_the_order_of_the_vocabulary_matters_only_from_scratch(tmp_path):
     assert train(settings(tmp_path / "more", **start, **changes)).history
 
 
+@pytest.mark.slow
 def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "keras_elmo")
     elmo = ElmoLayer(None, config=CONFIG)
