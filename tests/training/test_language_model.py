@@ -63,9 +63,7 @@ def test_fit_evaluate_and_callbacks(tmp_path):
             {"config": json.loads(json.dumps({**CONFIG.to_dict(), "bidirectional": False}))},
             marks=pytest.mark.slow,
         ),
-        pytest.param(
-            {"carry_state": False, "num_negative_samples": None}, marks=pytest.mark.slow
-        ),
+        pytest.param({"carry_state": False, "num_negative_samples": None}, marks=pytest.mark.slow),
         {"dtype": "mixed_bfloat16", "num_negative_samples": 40},
         pytest.param({"distinct_words": False}, marks=pytest.mark.slow),
     ],
