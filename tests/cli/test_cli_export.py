@@ -17,6 +17,7 @@ def differences(out):
     return {line.split()[0]: float(line.split()[1]) for line in out.splitlines()[1:]}
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_export_of_a_saved_model(run, tmp_path):
     output = tmp_path / "elmo" / "1"

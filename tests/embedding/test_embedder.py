@@ -54,7 +54,7 @@ def embedder():
     return small()
 
 
-@pytest.mark.parametrize("batch_tokens, word_cache", [(1, 0), (12, 4), (2048, 1000)])
+@pytest.mark.parametrize("batch_tokens, word_cache", [(1, 0), (12, 4)])
 def test_vectors_are_the_layers(layers, batch_tokens, word_cache):
     embedder = small(batch_tokens=batch_tokens, word_cache=word_cache)
     for _ in range(2):
@@ -176,7 +176,11 @@ LONG = [SENTENCES[0] * 6, SENTENCES[0] * 5, ["a"] * 20, SENTENCES[4] * 3, ["the"
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 2048])
-@pytest.mark.parametrize("variant", ["default", "noskip", "three_layers", "one_direction"])
+@pytest.mark.parametrize(
+    "variant",
+    ["default", *(pytest.param(x, marks=pytest.mark.slow) for x in ("noskip", "three_layers"))]
+    + ["one_direction"],
+)
 def test_long_texts_are_read_exactly_in_pieces(variant, batch_tokens, monkeypatch):
     monkeypatch.setattr("keras_elmo.embedding.embedder._PIECE_TOKENS", 16)
     if variant == "one_direction":

@@ -76,6 +76,7 @@ def test_saved_models_need_no_files(variant, tmp_path):
     assert_close(served.serve(text), expected)
 
 
+@pytest.mark.slow
 @tensorflow_only
 @pytest.mark.parametrize("variant", ["word_char", "word_only"])
 def test_saved_model_with_the_signatures_of_tf_hub(variant, tmp_path):

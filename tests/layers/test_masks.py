@@ -87,7 +87,7 @@ KINDS = [
     pytest.param(token_ids, marks=pytest.mark.slow),
 ]
 if IS_TENSORFLOW:  # elsewhere a model takes no strings
-    KINDS += [tokens, sentences]
+    KINDS += [tokens, pytest.param(sentences, marks=pytest.mark.slow)]
 
 
 def average(x):

@@ -168,6 +168,7 @@ def test_subclassed_and_functional_models(tmp_path):
     assert_close(to_numpy(layers[0](ids)), to_numpy(ElmoLayer(MODEL)(ids)))
 
 
+@pytest.mark.slow
 @tensorflow_only
 def test_exported_by_keras(tmp_path):
     import tensorflow as tf

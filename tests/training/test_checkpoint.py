@@ -73,13 +73,18 @@ def whole(tmp_path_factory):
     return train(tmp_path_factory.mktemp("whole"))
 
 
-def test_stopped_anywhere_is_the_same_to_the_bit(tmp_path, whole):
-    for place, number in (
-        ("on_train_batch_end", 8),
-        ("on_test_batch_end", 1),
-        ("on_epoch_end", 1),
-        ("on_epoch_begin", 2),
-    ):
+@pytest.mark.parametrize(
+    "places",
+    [
+        [("on_train_batch_end", 8)],
+        pytest.param(
+            [("on_test_batch_end", 1), ("on_epoch_end", 1), ("on_epoch_begin", 2)],
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_stopped_anywhere_is_the_same_to_the_bit(tmp_path, whole, places):
+    for place, number in places:
         with pytest.raises(Stop):
             train(tmp_path, StopAt(place, number))
     expected, checkpoint = whole

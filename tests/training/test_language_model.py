@@ -64,7 +64,9 @@ def test_fit_evaluate_and_callbacks(tmp_path):
             marks=pytest.mark.slow,
         ),
         pytest.param({"carry_state": False, "num_negative_samples": None}, marks=pytest.mark.slow),
-        {"dtype": "mixed_bfloat16", "num_negative_samples": 40},
+        pytest.param(
+            {"dtype": "mixed_bfloat16", "num_negative_samples": 40}, marks=pytest.mark.slow
+        ),
         pytest.param({"distinct_words": False}, marks=pytest.mark.slow),
     ],
     ids=["words", "tied", "forward", "not-carried", "bfloat16", "each-place"],
@@ -281,6 +283,7 @@ def test_fit_takes_a_dataset():
     assert int(model.optimizer.iterations) == 6
 
 
+@pytest.mark.slow
 def test_fit_begins_where_the_epochs_before_ended(monkeypatch):
     """One run of two epochs is two runs of one: the place in the corpus follows from the epoch."""
     found = []

@@ -176,6 +176,7 @@ def test_a_text_that_changed_is_told(tmp_path):
     assert train(run).vocabulary.words == ["<S>", "</S>", "<UNK>", "a", "b", "c"] != before.words
 
 
+@pytest.mark.slow
 def test_another_vocabulary_is_refused(tmp_path):
     train(settings(tmp_path / "run"))
     words = vocabulary().words
