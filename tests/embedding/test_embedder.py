@@ -178,8 +178,12 @@ LONG = [SENTENCES[0] * 6, SENTENCES[0] * 5, ["a"] * 20, SENTENCES[4] * 3, ["the"
 @pytest.mark.parametrize("batch_tokens", [1, 2048])
 @pytest.mark.parametrize(
     "variant",
-    ["default", *(pytest.param(x, marks=pytest.mark.slow) for x in ("noskip", "three_layers"))]
-    + ["one_direction"],
+    [
+        "default",
+        "one_direction",
+        pytest.param("noskip", marks=pytest.mark.slow),
+        pytest.param("three_layers", marks=pytest.mark.slow),
+    ],
 )
 def test_long_texts_are_read_exactly_in_pieces(variant, batch_tokens, monkeypatch):
     monkeypatch.setattr("keras_elmo.embedding.embedder._PIECE_TOKENS", 16)
