@@ -1,15 +1,34 @@
-"""The learning rate that holds and falls."""
+"""Adagrad in one pass, and the learning rate that holds and falls."""
 
 import keras
 import numpy as np
 import pytest
 
 from helpers import to_numpy
-from keras_elmo.training.optimizer import TrapezoidSchedule
+from keras_elmo.training.optimizer import FusedAdagrad, TrapezoidSchedule
 
 
 def rates(schedule, steps):
     return [float(to_numpy(schedule(step))) for step in steps]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_adagrad_is_that_of_keras(rng, compiled):
+    x, y = rng.normal(size=(8, 3)).astype("float32"), rng.normal(size=(8, 2)).astype("float32")
+    first = [rng.normal(size=shape) for shape in ((3, 2), (2,))]
+    found = []
+    for make in (FusedAdagrad, keras.optimizers.Adagrad):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        model.set_weights(first)
+        # Keras adds epsilon within the root; here there is none, as in TensorFlow 1.
+        optimizer = make(0.1, epsilon=0.0, global_clipnorm=0.1)
+        model.compile(optimizer, loss="mse", run_eagerly=not compiled)
+        for _ in range(5):
+            model.train_on_batch(x, y)
+        found.append([to_numpy(v) for v in [*model.weights, *optimizer.variables]])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-7)
+    assert np.abs(found[0][0] - first[0]).min() > 0.005
 
 
 def test_trapezoid_at_each_stage():
