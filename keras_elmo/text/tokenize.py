@@ -2,7 +2,13 @@
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
+
+from keras_elmo.text.tokens import token_bytes, tokens_of
+
+Tokenize = bool | str | Callable[[str], list[list[str]]] | None
+"""How raw text becomes tokens: `True` or the code of a language for `tokenize`, or a function."""
 
 
 def tokenize(text: str, language: str = "en") -> list[list[str]]:
@@ -40,6 +46,32 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
     return [[token.text for token in tokenizer(part) if not token.is_space] for part in parts]
 
 
+def reader_of_texts(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
+    """Returns a function from a text to its sentences, lists of tokens.
+
+    A text is a list of tokens, which is one sentence, or a string: it is tokenized, or without
+    `how` split at white space as one sentence.
+
+    Raises:
+        ValueError: if `how` is none of `Tokenize`.
+    """
+    if how is None or how is False:
+        return lambda text: [tokens_of(text)]
+    if how is True or isinstance(how, str):
+        how = functools.partial(tokenize, language="en" if how is True else how)
+    if not callable(how):
+        raise ValueError(
+            f"tokenize must be True, the code of a language, or a function; got {how!r}."
+        )
+
+    def sentences(text):
+        if not isinstance(text, (str, bytes)):
+            return [tokens_of(text)]
+        return list(map(tokens_of, how(token_bytes(text).decode())))
+
+    return sentences
+
+
 @functools.cache
 def _libraries(language: str) -> tuple[Any, Any]:
     """The splitter of sentences, and the tokenizer of a language."""
@@ -51,7 +83,7 @@ def _libraries(language: str) -> tuple[Any, Any]:
         raise ImportError(message) from None
     from spacy.lang.char_classes import HYPHENS
 
-    pipeline = spacy.blank(language)
+    pipeline: Any = spacy.blank(language)
     if language == "en":
         dashes = HYPHENS.removeprefix("-|")
         infixes = [rule.replace(HYPHENS, dashes) for rule in pipeline.Defaults.infixes]
