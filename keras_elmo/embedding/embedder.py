@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import logging
 import operator
 import os
 import re
@@ -41,6 +42,8 @@ _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _PIECE_TOKENS = 256  # of longer sentences
+_RAW_END = re.compile(rb"\w[.!?]$")
+_LOG = logging.getLogger("keras_elmo")
 _OUT_OF_MEMORY = re.compile(  # what the errors of the backends say
     r"memoryerror|resource_?exhausted|out ?of ?memory|not enough memory"
     r"|can't allocate memory|failed to allocate",
@@ -124,6 +127,7 @@ class Embedder:
         self._ids = {} if self.config.reads_text else self._ids_of_words()
         self._words = CompiledWords(self.layer)
         self._sentences = {output: CompiledSentences(self.layer, output) for output in _OUTPUTS}
+        self._has_hinted = False
         self._cache = WordCache(word_cache if self.config.reads_text else 0, self._encode)
 
     def __repr__(self) -> str:
@@ -227,6 +231,7 @@ class Embedder:
 
     def _embed_rows(self, block, output):
         """An array for each sentence of a block, a list of tokens."""
+        self._hint_at_raw_text(block)
         table, sentence_rows = self._word_table(block)
         arrays: list[Any] = [None] * len(block)
         order = sorted(range(len(block)), key=lambda i: len(block[i]))
@@ -240,6 +245,20 @@ class Embedder:
             for i, array in zip(batch, self._run([sentence_rows[i] for i in batch], table, output)):
                 arrays[i] = array
         return arrays
+
+    def _hint_at_raw_text(self, block):
+        """Logs once if most sentences end in a token such as "rates."."""
+        if self._has_hinted or not self.config.reads_text:
+            return
+        ends = [token_bytes(tokens[-1]) for tokens in block if tokens]
+        raw = list(filter(_RAW_END.search, ends))
+        if len(raw) > len(ends) / 2:
+            self._has_hinted = True
+            _LOG.warning(
+                "Most sentences end in a token such as %r, but the models were trained on text in "
+                "which punctuation marks are tokens: is this raw text? Pass tokenize=True.",
+                raw[0].decode(),
+            )
 
     def _arrays(self, texts, output, pooling, total):
         blocks = in_blocks(texts, num_positions, self.block_tokens)

@@ -204,7 +204,10 @@ def _records(lines, raw, field, max_line_tokens, read):
         most = math.inf if max_line_tokens is None else max_line_tokens
         # A line that is much too long is counted first: its tokens might not fit into memory.
         count = sum(1 for _ in re.finditer(rb"\S+", text)) if len(text) > 2 * most else 0
-        sentences = [] if error or count > most else read(value)
+        if error or count > most:
+            sentences = []
+        else:
+            sentences = [value] if isinstance(value, list) else read(value)
         count = max(count, sum(map(len, sentences)))
         if count > most:
             error, sentences = f"{count:,} tokens, more than max_line_tokens={most}", []
