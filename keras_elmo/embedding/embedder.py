@@ -256,7 +256,7 @@ class Embedder:
             self._has_hinted = True
             _LOG.warning(
                 "Most sentences end in a token such as %r, but the models were trained on text in "
-                "which punctuation marks are tokens: is this raw text? Pass tokenize=True.",
+                "which punctuation marks are tokens. If this is raw text, see `tokenize`.",
                 raw[0].decode(),
             )
 
