@@ -24,6 +24,7 @@ from keras_elmo.pretrained.registry import list_models as list_models
 from keras_elmo.pretrained.registry import register_model as register_model
 from keras_elmo.text.characters import encode_sentences as encode_sentences
 from keras_elmo.text.lexicon import Lexicon as Lexicon
+from keras_elmo.text.tokenize import tokenize as tokenize
 from keras_elmo.text.vocabulary import Vocabulary as Vocabulary
 from keras_elmo.text.vocabulary import count_words as count_words
 from keras_elmo.text.vocabulary import encode_token_ids as encode_token_ids

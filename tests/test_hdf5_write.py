@@ -150,7 +150,7 @@ def limit(num_bytes):
 def embed(**options):
     with open_writer(folder / "v.h5", {}, **options) as writer:
         while writer.num_lines < 300:
-            record = Record(["a"], None, str(writer.num_lines), 0)
+            record = Record([["a"]], None, str(writer.num_lines), 0)
             writer.write([record], [np.ones((2, 9, 256), "float32")])
         writer.finish()
 

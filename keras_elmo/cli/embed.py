@@ -20,8 +20,8 @@ def add_command(commands, common):
         help="turn sentences into word vectors",
         description="Turns tokenized sentences into word vectors: shows the first numbers of each "
         "word's vector and the words of the input with the nearest ones, or writes all vectors to "
-        "a file. Tokens are separated by white space, also from punctuation. After a kill, the "
-        "same command with --resume continues the file.",
+        "a file. Without --tokenize, tokens are separated by white space, also from punctuation. "
+        "After a kill, the same command with --resume continues the file.",
     )
     add = command.add_argument
     add("sentences", nargs="*", metavar="SENTENCE", help="a sentence in quotes, or a text file")
@@ -30,6 +30,12 @@ def add_command(commands, common):
         metavar="FILE",
         help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl; '-' "
         "is the standard input, which is also read if no sentence is passed",
+    )
+    add("--tokenize", action="store_true", help="split raw text into sentences and tokens")
+    add(
+        "--language",
+        default="en",
+        help="the language of the text, for --tokenize (default: %(default)s)",
     )
     add("--field", help="the field of JSON lines that holds the sentence (default: text)")
     add("--model", default="default", help=MODEL_HELP)
@@ -91,6 +97,7 @@ def _check(arguments, parser):
     if arguments.vectors == "layers" and not arguments.output:
         parser.error("--vectors layers needs --output: a table shows one vector for each word")
     arguments.source = _source(arguments, parser)
+    arguments.tokenize = arguments.language if arguments.tokenize else None
     if arguments.ray and not isinstance(arguments.source, str):
         parser.error("--ray needs text files: --input 'shards/*'")
 
@@ -174,7 +181,7 @@ def _embed_on_ray(arguments, options):
 
 
 def _file_options(arguments):
-    names = ("pooling", "field", "max_line_tokens", "compression")
+    names = ("pooling", "tokenize", "field", "max_line_tokens", "compression")
     options = {name: getattr(arguments, name) for name in names}
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
@@ -201,10 +208,12 @@ def _embed_to_terminal(arguments, embedder):
     from keras_elmo.analysis import tokens
     from keras_elmo.text.reader import read_records
 
-    records = read_records(arguments.source, arguments.field, arguments.max_line_tokens)
+    records = read_records(
+        arguments.source, arguments.field, arguments.max_line_tokens, arguments.tokenize
+    )
     shown = list(itertools.islice(records, _MAX_SHOWN))
     _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
-    sentences = [tokens(record.tokens) for record in shown]
+    sentences = [tokens(sentence) for record in shown for sentence in record.sentences]
     if not any(sentences):
         # Not an error: a pipe may be empty.
         print(f"keras-elmo: no words in {counted(len(shown), 'line')}", file=sys.stderr)

@@ -1,9 +1,14 @@
 """Consecutive items, of a text or of a file, in blocks of about the same size."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+
+
+def num_positions(text: list[list[Any]]) -> int:
+    """The tokens of a text, a list of sentences, and their boundaries; at least 2."""
+    return sum(len(sentence) + 2 for sentence in text or [[]])
 
 
 def in_blocks(

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import logging
 import operator
 import os
 import re
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.embedding.blocks import in_blocks
+from keras_elmo.embedding.blocks import in_blocks, num_positions
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
 from keras_elmo.embedding.word_cache import Key, WordCache
@@ -23,7 +24,8 @@ from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
-from keras_elmo.text.tokens import check_batch, token_bytes, tokens_of, without_padding
+from keras_elmo.text.tokenize import Tokenize, reader_of_texts
+from keras_elmo.text.tokens import check_batch, token_bytes, without_padding
 from keras_elmo.text.vocabulary import (
     BEGIN,
     END,
@@ -40,6 +42,8 @@ _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _PIECE_TOKENS = 256  # of longer sentences
+_RAW_END = re.compile(rb"\w[.!?]$")
+_LOG = logging.getLogger("keras_elmo")
 _OUT_OF_MEMORY = re.compile(  # what the errors of the backends say
     r"memoryerror|resource_?exhausted|out ?of ?memory|not enough memory"
     r"|can't allocate memory|failed to allocate",
@@ -123,6 +127,7 @@ class Embedder:
         self._ids = {} if self.config.reads_text else self._ids_of_words()
         self._words = CompiledWords(self.layer)
         self._sentences = {output: CompiledSentences(self.layer, output) for output in _OUTPUTS}
+        self._has_hinted = False
         self._cache = WordCache(word_cache if self.config.reads_text else 0, self._encode)
 
     def __repr__(self) -> str:
@@ -148,25 +153,35 @@ class Embedder:
         return _BATCHES_TOGETHER * self.batch_tokens
 
     def embed(
-        self, sentences: Sentences, output: str = "mix", pooling: str | None = None
+        self,
+        sentences: Sentences,
+        output: str = "mix",
+        pooling: str | None = None,
+        *,
+        tokenize: Tokenize = None,
     ) -> list[np.ndarray]:
-        """Embeds sentences.
+        """Embeds sentences, or raw texts.
 
         Args:
             sentences: Lists of tokens, or strings to be split at white space, of any length.
-                Arrays, pandas Series and string tensors are also accepted. `""` at the end of a
-                list of tokens is padding.
+                Arrays, pandas Series, string tensors and spaCy's `Doc` are also accepted. `""` at
+                the end of a list of tokens is padding.
             output: `"mix"` for the `ElmoLayer`'s weighted sum, in a new one the mean of all
                 layers; `"average"` for the mean of all layers, `"top"` for the last layer,
                 `"layers"` for all of them.
             pooling: `None` for a vector per word; `"mean"` or `"max"` over the words for one per
                 sentence, zeros for an empty one.
+            tokenize: For strings of raw text: `True`, or the code of a language such as `"de"`,
+                to split them into sentences and tokens by `keras_elmo.tokenize`; or a function
+                that does so. Each sentence is embedded separately.
 
         Returns:
-            A float32 array for each sentence of T tokens: `(T, 2 * P)`, or `(L + 1, T, 2 * P)` for
-            `"layers"`; without T if pooled. The vectors of padding are zeros.
+            A float32 array for each sentence or text of T tokens: `(T, 2 * P)`, or
+            `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled. The vectors of padding are
+            zeros.
 
         Raises:
+            ImportError: if the packages for `tokenize` are not installed.
             ValueError: if an argument is invalid, or an item is not a sentence.
             MemoryError: if even one sentence does not fit.
 
@@ -175,7 +190,7 @@ class Embedder:
         >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
         (3, 2, 256)
         """
-        return list(self.stream(sentences, output, pooling))
+        return list(self.stream(sentences, output, pooling, tokenize=tokenize))
 
     def stream(
         self,
@@ -183,29 +198,40 @@ class Embedder:
         output: str = "mix",
         pooling: str | None = None,
         num_sentences: int | None = None,
+        *,
+        tokenize: Tokenize = None,
     ) -> Iterator[np.ndarray]:
         """Yields what `embed` lists, in memory that does not grow with the number of sentences.
 
         Args:
-            sentences, output, pooling: As for `embed`.
+            sentences, output, pooling, tokenize: As for `embed`.
             num_sentences: Their number for the progress bar, if they have no length.
         """
         self._check_request(sentences, output, pooling)
         total = num_sentences or operator.length_hint(sentences) or None
-        return self._arrays(sentences, output, pooling, total)
+        texts = map(reader_of_texts(tokenize), sentences)
+        return self._arrays(texts, output, pooling, total)
 
     def embed_block(
-        self, sentences: Sentences, output: str = "mix", pooling: str | None = None
+        self, texts: Sequence[list[list[Any]]], output: str = "mix", pooling: str | None = None
     ) -> list[np.ndarray]:
-        """As `embed`, of about `block_tokens` tokens at once and without a progress bar."""
-        self._check_request(sentences, output, pooling)
-        return self._embed_rows(list(map(tokens_of, sentences)), output, pooling)
+        """What `embed` returns of texts, each a list of its sentences, which are lists of tokens.
 
-    def _embed_rows(self, padded_block, output, pooling):
-        """What `embed` returns of lists of tokens."""
-        if not padded_block:
+        They have about `block_tokens` tokens, all embedded together.
+        """
+        if not texts:
             return []
-        block = list(map(without_padding, padded_block))
+        texts = [text or [[]] for text in texts]
+        sentences = map(without_padding, itertools.chain.from_iterable(texts))
+        arrays = iter(self._embed_rows(list(sentences), output))
+        found = [_joined([next(arrays) for _ in text]) for text in texts]
+        if pooling is not None:
+            return [_pooled(array, pooling) for array in found]
+        return [_padded(array, sum(map(len, text))) for text, array in zip(texts, found)]
+
+    def _embed_rows(self, block, output):
+        """An array for each sentence of a block, a list of tokens."""
+        self._hint_at_raw_text(block)
         table, sentence_rows = self._word_table(block)
         arrays: list[Any] = [None] * len(block)
         order = sorted(range(len(block)), key=lambda i: len(block[i]))
@@ -218,15 +244,27 @@ class Embedder:
             order = order[: -len(batch)]
             for i, array in zip(batch, self._run([sentence_rows[i] for i in batch], table, output)):
                 arrays[i] = array
-        if pooling is not None:
-            return [_pooled(array, pooling) for array in arrays]
-        return [_as_long_as(tokens, array) for tokens, array in zip(padded_block, arrays)]
+        return arrays
 
-    def _arrays(self, sentences, output, pooling, total):
-        blocks = in_blocks(map(tokens_of, sentences), lambda s: len(s) + 2, self.block_tokens)
+    def _hint_at_raw_text(self, block):
+        """Logs once if most sentences end in a token such as "rates."."""
+        if self._has_hinted or not self.config.reads_text:
+            return
+        ends = [token_bytes(tokens[-1]) for tokens in block if tokens]
+        raw = list(filter(_RAW_END.search, ends))
+        if len(raw) > len(ends) / 2:
+            self._has_hinted = True
+            _LOG.warning(
+                "Most sentences end in a token such as %r, but the models were trained on text in "
+                "which punctuation marks are tokens. If this is raw text, see `tokenize`.",
+                raw[0].decode(),
+            )
+
+    def _arrays(self, texts, output, pooling, total):
+        blocks = in_blocks(texts, num_positions, self.block_tokens)
         with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:
             for block in blocks:
-                yield from self._embed_rows(block, output, pooling)
+                yield from self.embed_block(block, output, pooling)
                 bar.update(len(block))
 
     def _word_table(self, block):
@@ -258,6 +296,7 @@ class Embedder:
         output: str = "mix",
         pooling: str | None = None,
         *,
+        tokenize: Tokenize = None,
         field: str | None = None,
         max_line_tokens: int = 100_000,
         dtype: str = "float32",
@@ -275,7 +314,7 @@ class Embedder:
                 file.
             target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
                 ...; or .parquet, a folder, which needs pyarrow.
-            output, pooling: As for `embed`.
+            output, pooling, tokenize: As for `embed`; a raw text is a line.
             field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
                 `"text"`. If given, any text is read as JSON lines.
             max_line_tokens: A longer line, or one of bad JSON, has an array without tokens (pooled:
@@ -302,8 +341,9 @@ class Embedder:
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
         writing = dict(dtype=dtype, compression=compression, resume=resume, overwrite=overwrite)
+        reading = dict(field=field, max_line_tokens=max_line_tokens, tokenize=tokenize)
         self._check_request((), output, pooling)
-        return embed_file(self, source, target, output, pooling, field, max_line_tokens, **writing)
+        return embed_file(self, source, target, output, pooling, reading, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
@@ -403,9 +443,13 @@ def _copy(layer):
     return copy
 
 
-def _as_long_as(tokens, array):
+def _joined(arrays):
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-2)
+
+
+def _padded(array, num_tokens):
     """The array of a sentence with zeros for the padding at its end."""
-    missing = len(tokens) - array.shape[-2]
+    missing = num_tokens - array.shape[-2]
     padding = [(0, 0)] * (array.ndim - 2) + [(0, missing), (0, 0)]
     return np.pad(array, padding) if missing else array
 

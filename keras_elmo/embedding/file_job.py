@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from keras_elmo.embedding.blocks import in_blocks
+from keras_elmo.embedding.blocks import in_blocks, num_positions
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.files import check_is_no_input
 from keras_elmo.progress import progress_bar
@@ -49,17 +49,19 @@ def embed_file(
     target: str | os.PathLike[str],
     output: str,
     pooling: str | None,
-    field: str | None,
-    max_line_tokens: int,
+    reading: dict[str, Any],
     **writer_options,
 ) -> EmbeddedFile:
-    """`Embedder.embed_file` for an `embedder`; `writer_options` are passed to `open_writer`."""
+    """`Embedder.embed_file` for an `embedder`.
+
+    `reading` is passed to `read_records`, `writer_options` to `open_writer`.
+    """
     settings = {
         "model": fingerprint(embedder),
         "output": output,
         "pooling": pooling,
-        "field": field,
-        "max_line_tokens": max_line_tokens,
+        **reading,
+        "tokenize": getattr(reading["tokenize"], "__qualname__", reading["tokenize"]),
     }
     num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
     check_is_no_input(target, [source, *embedder.sources])
@@ -67,13 +69,15 @@ def embed_file(
         open_writer(target, settings, **writer_options) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,
     ):
-        records = read_records(source, field, max_line_tokens)
+        records = read_records(source, **reading)
         _skip(records, writer, "The text" if num_bytes is None else source)
         report = EmbeddedFile(lines=writer.num_lines, was_complete=writer.is_finished)
         start = time.monotonic()
-        for block in in_blocks(records, lambda r: len(r.tokens) + 2, embedder.block_tokens):
-            tokens = [record.tokens for record in block]
-            writer.write(block, embedder.embed_block(tokens, output, pooling))
+        for block in in_blocks(
+            records, lambda record: num_positions(record.sentences), embedder.block_tokens
+        ):
+            texts = [record.sentences for record in block]
+            writer.write(block, embedder.embed_block(texts, output, pooling))
             for record in block:
                 report.add(record)
             rate = report.tokens / max(time.monotonic() - start, 1e-9)

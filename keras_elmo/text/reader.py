@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import lzma
+import math
 import os
 import re
 import zlib
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.tokens import split_tokens
+from keras_elmo.text.tokenize import Tokenize, reader_of_texts
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""
@@ -151,17 +152,23 @@ def valid_utf8(line: bytes) -> bytes:
 class Record(NamedTuple):
     """A line of a text to embed."""
 
-    tokens: list[str] | list[bytes]  # none where the line could not be read
+    sentences: list[list[str]] | list[list[bytes]]  # tokens; none where it could not be read
     error: str | None  # why it could not be read
     digest: str  # SHA-256 of the text up to the end of this line, in hexadecimal
     position: int  # bytes of the file read so far, compressed ones if it is; 0 where unknown
     is_utf8: bool = True  # whether no byte was dropped
+
+    @property
+    def tokens(self) -> list:
+        """The tokens of all sentences."""
+        return list(itertools.chain.from_iterable(self.sentences))
 
 
 def read_records(
     source: str | os.PathLike[str] | BinaryIO,
     field: str | None = None,
     max_line_tokens: int | None = None,
+    tokenize: Tokenize = None,
 ) -> Iterator[Record]:
     """Streams a `Record` for every line of a text, including those that are empty or unreadable.
 
@@ -172,9 +179,11 @@ def read_records(
             `.jsonl.gz` or `.jsonl.xz` is read as JSON lines, of the field `"text"`.
         field: The field with the sentence, of a text that is read as JSON lines whatever its name.
         max_line_tokens: A longer line gets an error instead of its tokens.
+        tokenize: For raw text; without it, a line is a tokenized sentence.
     """
+    read = reader_of_texts(tokenize)
     if not isinstance(source, (str, os.PathLike)):
-        yield from _records(_lines(source, "The text"), None, field, max_line_tokens)
+        yield from _records(_lines(source, "The text"), None, field, max_line_tokens, read)
         return
     name = os.fspath(source)
     stem = os.fsdecode(name).lower().removesuffix(".gz").removesuffix(".xz")
@@ -182,47 +191,48 @@ def read_records(
         field = "text"
     with open_text(name) as (raw, lines):
         # A pipe has no position.
-        yield from _records(lines, raw if raw.seekable() else None, field, max_line_tokens)
+        yield from _records(lines, raw if raw.seekable() else None, field, max_line_tokens, read)
 
 
-def _records(lines, raw, field, max_line_tokens):
+def _records(lines, raw, field, max_line_tokens, read):
     """The records of lines of JSON, or of plain text where `field` is `None`."""
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line)
         text = valid_utf8(line)
-        if field is None:
-            # A line that is much too long is not split to its end.
-            most = -1 if max_line_tokens is None else max_line_tokens + 1
-            tokens, error = text.split(None, most), None
+        value, error = (text, None) if field is None else _json_value(text, field)
+        most = math.inf if max_line_tokens is None else max_line_tokens
+        # A line that is much too long is counted first: its tokens might not fit into memory.
+        count = sum(1 for _ in re.finditer(rb"\S+", text)) if len(text) > 2 * most else 0
+        if error or count > most:
+            sentences = []
         else:
-            tokens, error = _json_tokens(text, field)
-        if max_line_tokens is not None and len(tokens) > max_line_tokens:
-            count = len(tokens) if field is not None else sum(1 for _ in re.finditer(rb"\S+", text))
-            error, tokens = f"{count:,} tokens, more than max_line_tokens={max_line_tokens}", []
+            sentences = [value] if isinstance(value, list) else read(value)
+        count = max(count, sum(map(len, sentences)))
+        if count > most:
+            error, sentences = f"{count:,} tokens, more than max_line_tokens={most}", []
         position = 0 if raw is None else raw.tell()
-        yield Record(tokens, error, digest.hexdigest(), position, text is line)
+        yield Record(sentences, error, digest.hexdigest(), position, text is line)
 
 
-def _json_tokens(line, field):
-    """The tokens of a JSON line, or why it has none."""
+def _json_value(line, field):
+    """The string or the tokens of a JSON line, or why it has none."""
     text = line.decode().strip()
     if not text:
-        return [], "an empty line"
+        return None, "an empty line"
     try:
         row = json.loads(text)
     except json.JSONDecodeError as error:
-        return [], f"not JSON: {error.msg} at character {error.pos + 1:,}"
+        return None, f"not JSON: {error.msg} at character {error.pos + 1:,}"
     except (ValueError, RecursionError) as error:
-        return [], f"not JSON: {error}"
+        return None, f"not JSON: {error}"
     if not isinstance(row, dict) or field not in row:
-        return [], f"no field {field!r}"
+        return None, f"no field {field!r}"
     value = row[field]
-    if isinstance(value, str):
-        return split_tokens(value), None
-    if isinstance(value, list) and all(isinstance(token, str) for token in value):
+    is_list = isinstance(value, list) and all(isinstance(token, str) for token in value)
+    if is_list or isinstance(value, str):
         return value, None
-    return [], f"field {field!r} is neither a string nor a list of strings"
+    return None, f"field {field!r} is neither a string nor a list of strings"
 
 
 def find_files(files: Files) -> list[str]:

@@ -124,6 +124,9 @@ def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
     sentence = list(sentence)
     if all(issubclass(kind, (str, bytes)) for kind in set(map(type, sentence))):
         return sentence
+    sentence = [getattr(token, "text", token) for token in sentence]  # spaCy's tokens
+    if all(isinstance(token, (str, bytes)) for token in sentence):
+        return sentence
     wrong = next(token for token in sentence if not isinstance(token, (str, bytes)))
     raise ValueError(
         f"Expected tokens to be strings, found {wrong!r} of type {type(wrong).__name__} in the "

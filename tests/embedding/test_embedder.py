@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -170,6 +171,61 @@ def test_each_word_is_encoded_once(monkeypatch):
     assert encoded == [4]  # with the two boundaries
     embedder.embed([["c", "a"]])
     assert encoded == [4, 1]
+
+
+RAW = ["He left. She  stayed.", "", ["a", "list"], "Why? Who knows."]
+SPLIT = ["He left .", "She stayed .", "", "a list", "Why ?", "Who knows ."]
+
+
+def test_raw_texts_are_their_sentences(embedder, tmp_path):
+    def tokens(text):
+        return [s.split() for s in {RAW[0]: SPLIT[:2], "": [], RAW[3]: SPLIT[4:]}[text]]
+
+    one = embedder.embed(SPLIT, output="layers")
+    expected = [np.concatenate(one[:2], 1), one[2], one[3], np.concatenate(one[4:], 1)]
+    found = embedder.embed(RAW, output="layers", tokenize=tokens)
+    for array, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(array, other, atol=1e-6)
+    pooled = embedder.embed(RAW, output="top", pooling="max", tokenize=tokens)
+    for array, other in zip(pooled[::3], expected[::3], strict=True):
+        np.testing.assert_allclose(array, other[-1].max(axis=0), atol=1e-6)
+    with pytest.raises(ValueError, match="tokenize must be True, the code of a language, or a fun"):
+        embedder.embed(RAW, tokenize=3)
+
+
+def test_raw_text_by_its_language(embedder, tmp_path):
+    pytest.importorskip("spacy", reason="needs the extra tokenize")
+    pytest.importorskip("syntok", reason="needs the extra tokenize")
+    (tmp_path / "text.txt").write_text(f"{RAW[0]}\n\n{RAW[3]}\n")
+    embedder.embed_file(tmp_path / "text.txt", tmp_path / "v.h5", tokenize="en")
+    expected = embedder.embed([RAW[0], "", RAW[3]], tokenize=True)
+    with h5py.File(tmp_path / "v.h5") as file:
+        for i, array in enumerate(expected):
+            np.testing.assert_allclose(file[str(i)][()], array, atol=1e-6)
+    assert [len(array) for array in expected] == [6, 0, 5]
+    with pytest.raises(ValueError, match="made with a different tokenize"):
+        embedder.embed_file(tmp_path / "text.txt", tmp_path / "v.h5", resume=True)
+
+
+def test_raw_text_is_hinted_at_once(caplog):
+    embedder = small()
+    embedder.embed(["It rained .", "Mr. X left", "He left. She"])
+    assert not caplog.records
+    for _ in range(2):
+        embedder.embed(["It rained.", "Who knows?", "Nobody ."])
+    (record,) = caplog.records
+    assert "end in a token such as 'rained.'" in record.message
+
+
+class Token:
+    def __init__(self, text):
+        self.text = text
+
+
+def test_tokens_of_spacy(embedder):
+    """A Doc iterates over tokens that have a text."""
+    (array,) = embedder.embed([tuple(map(Token, ["He", "left", "."]))])
+    np.testing.assert_array_equal(array, embedder.embed(["He left ."])[0])
 
 
 LONG = [SENTENCES[0] * 6, SENTENCES[0] * 5, ["a"] * 20, SENTENCES[4] * 3, ["the"], []]

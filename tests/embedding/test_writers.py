@@ -25,7 +25,7 @@ NAMES = ["v.h5", "v.parquet"]
 
 
 def records(tokens=TOKENS, digest="d"):
-    return [Record(list(line), None if line else "no words", digest, 0) for line in tokens]
+    return [Record([list(line)], None if line else "no words", digest, 0) for line in tokens]
 
 
 def fill(writer, arrays=LAYERS):

@@ -1,0 +1,91 @@
+"""Raw text to tokenized sentences, by syntok and spaCy: `pip install "keras-elmo[tokenize]"`."""
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from keras_elmo.text.tokens import token_bytes, tokens_of
+
+Tokenize = bool | str | Callable[[str], list[list[str]]] | None
+"""How raw text becomes tokens: `True` or the code of a language for `tokenize`, or a function."""
+
+
+def tokenize(text: str, language: str = "en") -> list[list[str]]:
+    """Splits raw text into sentences and tokens, as the published models expect them.
+
+    Punctuation and contractions become tokens ("does", "n't"); in English, hyphenated words stay
+    whole, as in the Penn Treebank. The characters themselves do not change. Blank lines end a
+    sentence, other line breaks do not.
+
+    Args:
+        text: The text.
+        language: ISO 639 code of a language that spaCy supports; no data is downloaded. `"xx"`
+            stands for rules that several languages share.
+
+    Returns:
+        List of sentences, each a list of tokens: the input of `encode_sentences` and
+        `Embedder.embed`.
+
+    Raises:
+        ImportError: if syntok, spaCy or what it needs for the language is not installed, or it does
+            not know the language.
+
+    Example:
+
+    >>> tokenize("The bank didn't raise its rates. He left.")
+    [['The', 'bank', 'did', "n't", 'raise', 'its', 'rates', '.'], ['He', 'left', '.']]
+
+    Reference: https://github.com/fnl/syntok for sentences, and
+    https://spacy.io/usage/linguistic-features#tokenization for tokens.
+    """
+    segmenter, tokenizer = _libraries(language)
+    paragraphs = segmenter.analyze(text)
+    starts = [sentence[0].offset for paragraph in paragraphs for sentence in paragraph]
+    parts = (text[start:stop] for start, stop in itertools.pairwise([*starts, len(text)]))
+    return [[token.text for token in tokenizer(part) if not token.is_space] for part in parts]
+
+
+def reader_of_texts(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
+    """Returns a function from a text to its sentences, lists of tokens.
+
+    A text is a list of tokens, which is one sentence, or a string: it is tokenized, or without
+    `how` split at white space as one sentence.
+
+    Raises:
+        ValueError: if `how` is none of `Tokenize`.
+    """
+    if how is None or how is False:
+        return lambda text: [tokens_of(text)]
+    if how is True or isinstance(how, str):
+        how = functools.partial(tokenize, language="en" if how is True else how)
+    if not callable(how):
+        raise ValueError(
+            f"tokenize must be True, the code of a language, or a function; got {how!r}."
+        )
+
+    def sentences(text):
+        if not isinstance(text, (str, bytes)):
+            return [tokens_of(text)]
+        return list(map(tokens_of, how(token_bytes(text).decode())))
+
+    return sentences
+
+
+@functools.cache
+def _libraries(language: str) -> tuple[Any, Any]:
+    """The splitter of sentences, and the tokenizer of a language."""
+    try:
+        import spacy
+        import syntok.segmenter
+    except ImportError:
+        message = 'Raw text needs two packages: pip install "keras-elmo[tokenize]"'
+        raise ImportError(message) from None
+    from spacy.lang.char_classes import HYPHENS
+
+    pipeline: Any = spacy.blank(language)
+    if language == "en":
+        dashes = HYPHENS.removeprefix("-|")
+        infixes = [rule.replace(HYPHENS, dashes) for rule in pipeline.Defaults.infixes]
+        pipeline.tokenizer.infix_finditer = spacy.util.compile_infix_regex(infixes).finditer
+    return syntok.segmenter, pipeline.tokenizer
