@@ -197,18 +197,17 @@ def read_records(
 def _records(lines, raw, field, max_line_tokens, read):
     """The records of lines of JSON, or of plain text where `field` is `None`."""
     digest = hashlib.sha256()
+    most = math.inf if max_line_tokens is None else max_line_tokens
     for line in lines:
         digest.update(line)
-        text = valid_utf8(line)
+        text, count, sentences = valid_utf8(line), 0, []
         value, error = (text, None) if field is None else _json_value(text, field)
-        most = math.inf if max_line_tokens is None else max_line_tokens
-        # A line that is much too long is counted first: its tokens might not fit into memory.
-        count = sum(1 for _ in re.finditer(rb"\S+", text)) if len(text) > 2 * most else 0
-        if error or count > most:
-            sentences = []
-        else:
+        if field is None and len(text) > 2 * most:
+            # Counted before its tokens are made, which might not fit into memory.
+            count = sum(1 for _ in re.finditer(rb"\S+", text))
+        if error is None and count <= most:
             sentences = [value] if isinstance(value, list) else read(value)
-        count = max(count, sum(map(len, sentences)))
+            count = sum(map(len, sentences))
         if count > most:
             error, sentences = f"{count:,} tokens, more than max_line_tokens={most}", []
         position = 0 if raw is None else raw.tell()

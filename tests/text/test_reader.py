@@ -66,6 +66,9 @@ def test_json_lines(tmp_path):
     found = list(read_records(io.BytesIO(lines), field="body"))
     assert [record.tokens for record in found] == [["a", "b"], ["c d"], []]
     assert found[2].error == "no field 'body'"
+    # Only the tokens of the field count.
+    (record,) = read_records(io.BytesIO(b'{"other": "e f g", "body": "a b"}\n'), "body", 2)
+    assert record.tokens == ["a", "b"] and record.error is None
 
 
 @pytest.mark.parametrize("ending, compress", [("txt", bytes), ("gz", gzip.compress)])
