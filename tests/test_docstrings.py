@@ -42,7 +42,7 @@ ILLUSTRATIVE = {"118.3", "3551342", "60003", "512", "(3, 4, 1024)", "(2, 1024)"}
 
 def docstring_examples():
     # Those of extras that are not installed are left out.
-    missing = {"plot": "matplotlib", "explore.": "streamlit"}
+    missing = {"plot": "matplotlib", "explore.": "streamlit", "text.tokenize": "syntok"}
     missing = [part for part, package in missing.items() if not find_spec(package)]
     for module in pkgutil.walk_packages(keras_elmo.__path__, "keras_elmo."):
         if module.name.endswith("__main__") or any(part in module.name for part in missing):
