@@ -96,6 +96,22 @@ def printed_log() -> Iterator[None]:
         log.setLevel(level)
 
 
+def add_tokenize(command) -> None:
+    """Adds the options for raw text, which `tokenize_of` reads."""
+    text = "split raw text into sentences and tokens"
+    command.add_argument("--tokenize", action="store_true", help=text)
+    command.add_argument(
+        "--language",
+        default="en",
+        help="the language of the text, for --tokenize (default: %(default)s)",
+    )
+
+
+def tokenize_of(arguments) -> str | None:
+    """The library's argument `tokenize`: a language, or `None` for tokenized text."""
+    return arguments.language if arguments.tokenize else None
+
+
 def add_overwrite(command, what: str) -> None:
     """Adds the option without which no existing output is replaced."""
     command.add_argument("--overwrite", action="store_true", help=f"replace {what}")

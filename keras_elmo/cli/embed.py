@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from keras_elmo.cli.common import MODEL_HELP, add_number, print_table
+from keras_elmo.cli.common import MODEL_HELP, add_number, add_tokenize, print_table, tokenize_of
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
@@ -31,12 +31,7 @@ def add_command(commands, common):
         help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl; '-' "
         "is the standard input, which is also read if no sentence is passed",
     )
-    add("--tokenize", action="store_true", help="split raw text into sentences and tokens")
-    add(
-        "--language",
-        default="en",
-        help="the language of the text, for --tokenize (default: %(default)s)",
-    )
+    add_tokenize(command)
     add("--field", help="the field of JSON lines that holds the sentence (default: text)")
     add("--model", default="default", help=MODEL_HELP)
     add(
@@ -97,7 +92,7 @@ def _check(arguments, parser):
     if arguments.vectors == "layers" and not arguments.output:
         parser.error("--vectors layers needs --output: a table shows one vector for each word")
     arguments.source = _source(arguments, parser)
-    arguments.tokenize = arguments.language if arguments.tokenize else None
+    arguments.tokenize = tokenize_of(arguments)
     if arguments.ray and not isinstance(arguments.source, str):
         parser.error("--ray needs text files: --input 'shards/*'")
 

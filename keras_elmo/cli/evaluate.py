@@ -4,7 +4,13 @@ import contextlib
 import json
 import math
 
-from keras_elmo.cli.common import add_number, add_overwrite, check_output
+from keras_elmo.cli.common import (
+    add_number,
+    add_overwrite,
+    add_tokenize,
+    check_output,
+    tokenize_of,
+)
 from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.language_models import find_language_model
@@ -29,6 +35,7 @@ def add_command(commands, common):
         "model",
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
+    add_tokenize(command)
     command.add_argument(
         "--vocab", metavar="FILE", help="the vocabulary file, if it is not in the folder"
     )
@@ -61,12 +68,14 @@ def _check(arguments, parser):
 
 def _evaluate(arguments):
     from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
+    from keras_elmo.training.index import CorpusIndex
     from keras_elmo.training.loading import load_language_model
 
     model, vocabulary = load_language_model(arguments.model, arguments.vocab)
+    text = CorpusIndex.build(arguments.files, tokenize=tokenize_of(arguments))
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256
-        value, steps = bilm_tf_perplexity(model, arguments.files, vocabulary, batch_size=batch_size)
+        value, steps = bilm_tf_perplexity(model, text, vocabulary, batch_size=batch_size)
         size = f"{counted(steps, 'step')} of {counted(batch_size, 'row')}"
         print(f"bilm-tf's perplexity: {value:.4f} (mean of {size})")
         return
@@ -83,7 +92,7 @@ def _evaluate(arguments):
                 file.write(json.dumps(_row(score), ensure_ascii=False) + "\n")
 
         size = arguments.batch_size or 64
-        report = perplexity(model, arguments.files, vocabulary, batch_size=size, on_sentence=scored)
+        report = perplexity(model, text, vocabulary, batch_size=size, on_sentence=scored)
     print_report(report)
     if path is not None:
         print(f"Wrote the scores of each sentence to {path}")

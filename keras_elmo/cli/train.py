@@ -6,7 +6,7 @@ import sys
 import typing
 from pathlib import Path
 
-from keras_elmo.cli.common import printed_log
+from keras_elmo.cli.common import add_tokenize, printed_log, tokenize_of
 from keras_elmo.cli.evaluate import print_report
 from keras_elmo.training.settings import SETTINGS, TrainingSettings
 
@@ -34,7 +34,9 @@ def add_command(commands, common):
     )
     architecture = command.add_mutually_exclusive_group()
     for name, field in SETTINGS.items():
-        if name != "share_embedding_softmax":
+        if name == "tokenize":
+            add_tokenize(command)
+        elif name != "share_embedding_softmax":
             _add_argument(architecture if name in ("preset", "options") else command, field)
     renamed = {name: _option(name) for name in SETTINGS}
     command.set_defaults(check=_check, run=_train, share_embedding_softmax=None, renamed=renamed)
@@ -73,6 +75,7 @@ def _option(name):
 
 def _check(arguments, parser):
     settings = {name: getattr(arguments, name) for name in SETTINGS}
+    settings["tokenize"] = tokenize_of(arguments)
     arguments.settings = TrainingSettings(**settings)
     arguments.settings.check_files()
 

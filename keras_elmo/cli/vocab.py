@@ -1,6 +1,12 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import add_number, add_overwrite, check_output
+from keras_elmo.cli.common import (
+    add_number,
+    add_overwrite,
+    add_tokenize,
+    check_output,
+    tokenize_of,
+)
 from keras_elmo.text.reader import counted, find_files
 
 
@@ -14,6 +20,7 @@ def add_command(commands, common):
         "or .xz) and writes the most frequent ones in bilm-tf's format, one per line.",
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
+    add_tokenize(command)
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
     add_overwrite(command, "FILE if it exists")
     add_number(command, "--min-count", 3, "leave out words that occur less often")
@@ -25,7 +32,7 @@ def _vocab(arguments):
     from keras_elmo.text.vocabulary import Vocabulary, count_words
 
     check_output(arguments.output, find_files(arguments.files), arguments.overwrite)
-    words = count_words(arguments.files, show_progress=None)
+    words = count_words(arguments.files, tokenize=tokenize_of(arguments), show_progress=None)
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )

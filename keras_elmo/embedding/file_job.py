@@ -14,6 +14,7 @@ from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.files import check_is_no_input
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, read_records
+from keras_elmo.text.tokenize import name_of
 from keras_elmo.text.tokens import token_bytes
 
 MAX_REASONS = 20  # the most unreadable lines that a report lists
@@ -61,7 +62,7 @@ def embed_file(
         "output": output,
         "pooling": pooling,
         **reading,
-        "tokenize": getattr(reading["tokenize"], "__qualname__", reading["tokenize"]),
+        "tokenize": name_of(reading["tokenize"]),
     }
     num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
     check_is_no_input(target, [source, *embedder.sources])

@@ -19,6 +19,7 @@ from typing import BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.tokenize import Tokenize, reader_of_texts
+from keras_elmo.text.tokens import token_bytes
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""
@@ -79,9 +80,10 @@ def read_blocks(
     report: TextReport,
     *,
     max_sentences: int | None = None,
+    tokenize: Tokenize = None,
     show_progress: bool | None = False,
 ) -> Iterator[tuple[bytes, list[list[bytes]]]]:
-    """Streams files in parts of about two megabytes: the text, and its sentences.
+    """Streams files in parts of about two megabytes: the tokenized text, and its sentences.
 
     A sentence is a non-empty list of tokens in valid UTF-8, separated by ASCII white space. The
     report counts what is read. Raises ValueError as `open_text` does.
@@ -90,6 +92,7 @@ def read_blocks(
         files: Paths of plain, .gz or .xz files.
         report: A new `TextReport`.
         max_sentences: Read only this many sentences; `None` for all.
+        tokenize: For raw text, in which a line holds any number of sentences.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
     """
     total = sum(map(os.path.getsize, files))
@@ -98,6 +101,8 @@ def read_blocks(
             before, position = report.sentences, 0
             report.files += 1
             with open_text(path) as (raw, lines):
+                if tokenize:
+                    lines = _tokenized(lines, reader_of_texts(tokenize), report)
                 if max_sentences is not None:
                     lines = itertools.islice(filter(bytes.split, lines), max_sentences - before)
                 while block := list(_block(lines)):
@@ -109,6 +114,15 @@ def read_blocks(
                 report.empty_files.append(os.path.basename(path))
             if report.sentences == max_sentences:
                 return
+
+
+def _tokenized(texts, read, report):
+    """A line of tokens for each sentence of raw texts."""
+    for text in texts:
+        valid = valid_utf8(text)
+        report.invalid_lines += valid is not text
+        for sentence in read(valid):
+            yield b" ".join(map(token_bytes, sentence)) + b"\n"
 
 
 def _block(lines):

@@ -72,6 +72,11 @@ def reader_of_texts(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
     return sentences
 
 
+def name_of(how: Tokenize) -> Any:
+    """A JSON-serializable name of a way to tokenize, equal for equal ways."""
+    return "en" if how is True else getattr(how, "__qualname__", how)
+
+
 @functools.cache
 def _libraries(language: str) -> tuple[Any, Any]:
     """The splitter of sentences, and the tokenizer of a language."""

@@ -18,6 +18,7 @@ from keras_elmo.text.characters import (
     delimited_rows,
 )
 from keras_elmo.text.reader import Files, TextReport, counted, find_files, open_text, read_blocks
+from keras_elmo.text.tokenize import Tokenize
 from keras_elmo.text.tokens import checked_tokens, token_bytes
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -189,11 +190,14 @@ class WordCounts:
     report: TextReport
 
 
-def count_words(files: Files, *, show_progress: bool | None = False) -> WordCounts:
+def count_words(
+    files: Files, *, tokenize: Tokenize = None, show_progress: bool | None = False
+) -> WordCounts:
     """Counts the words of a corpus, which is read as a stream.
 
     Args:
         files: A path, a glob pattern or a list of these; plain, .gz or .xz.
+        tokenize: For raw text, as for `CorpusIndex.build`.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
     Returns:
@@ -210,7 +214,8 @@ def count_words(files: Files, *, show_progress: bool | None = False) -> WordCoun
     """
     counts: collections.Counter[bytes] = collections.Counter()
     report = TextReport()
-    for _, sentences in read_blocks(find_files(files), report, show_progress=show_progress):
+    blocks = read_blocks(find_files(files), report, tokenize=tokenize, show_progress=show_progress)
+    for _, sentences in blocks:
         counts.update(itertools.chain.from_iterable(sentences))
     return WordCounts(counts, report)
 

@@ -112,7 +112,11 @@ def perplexity(
 
 
 def bilm_tf_perplexity(
-    model: keras.Model, files: Files, vocabulary: Vocabulary, *, batch_size: int = 256
+    model: keras.Model,
+    files: Files | CorpusIndex,
+    vocabulary: Vocabulary,
+    *,
+    batch_size: int = 256,
 ) -> tuple[float, int]:
     """The perplexity of bilm-tf's own test: LSTM states are carried from sentence to sentence.
 

@@ -18,6 +18,7 @@ import numpy as np
 from keras_elmo.files import PARTIAL, atomic_folder, atomic_write
 from keras_elmo.text.characters import ByteRules
 from keras_elmo.text.reader import Files, TextReport, counted, find_files, read_blocks
+from keras_elmo.text.tokenize import Tokenize, name_of
 from keras_elmo.text.vocabulary import Vocabulary, WordCounts
 
 BEGIN_ID, END_ID = 0, 1
@@ -64,6 +65,7 @@ class CorpusIndex:
         folder: str | os.PathLike | None = None,
         *,
         max_sentences: int | None = None,
+        tokenize: Tokenize = None,
         show_progress: bool | None = False,
     ) -> "CorpusIndex":
         """Indexes a text, or opens the existing index of the same text in a folder.
@@ -75,10 +77,14 @@ class CorpusIndex:
             folder: Where to keep the index, which replaces one of a different text; `None` for a
                 temporary folder, removed with the index.
             max_sentences: Read only this many sentences; `None` for all.
+            tokenize: For raw text, of which a line holds any number of sentences: `True`, or the
+                code of a language such as `"de"`, to split it by `keras_elmo.tokenize`; or a
+                function that does so.
             show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
         Raises:
             FileNotFoundError: if a pattern matches no file.
+            ImportError: if the packages for `tokenize` are not installed.
             ValueError: if the text has no sentences, or a file is damaged.
         """
         index, paths = cls(), find_files(files)
@@ -89,13 +95,14 @@ class CorpusIndex:
         stats = map(os.stat, paths)
         names = map(os.path.basename, paths)
         text = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in zip(names, stats)]
-        key = hashlib.blake2b(repr((_FORMAT, text, max_sentences)).encode(), digest_size=8)
+        options = {"max_sentences": max_sentences, "tokenize": tokenize}
+        key = repr((_FORMAT, text, max_sentences, name_of(tokenize))).encode()
         # Each text has its own folder in it, since an index that is open keeps its files.
-        index._folder = root / key.hexdigest()
+        index._folder = root / hashlib.blake2b(key, digest_size=8).hexdigest()
         with filelock.FileLock(root / "lock"):
             if not index._folder.exists():
                 with atomic_folder(index._folder) as partial:
-                    _write_index(Path(partial), paths, max_sentences, show_progress)
+                    _write_index(Path(partial), paths, show_progress=show_progress, **options)
                 for other in root.iterdir():
                     if _BUILD.fullmatch(other.name) and other != index._folder:
                         shutil.rmtree(other, ignore_errors=True)  # Windows keeps mapped files
@@ -159,11 +166,10 @@ class CorpusIndex:
         self.ids = np.memmap(self._folder / "ids.bin", np.int32, mode="r")
 
 
-def _write_index(folder, paths, max_sentences, show_progress):
+def _write_index(folder, paths, **options):
     report, digest, table, end = TextReport(), hashlib.blake2b(digest_size=16), _WordTable(), 0
     with open(folder / "ids.bin", "wb") as ids_file, open(folder / "starts.bin", "wb") as starts:
         starts.write(np.int64(0).tobytes())
-        options = {"max_sentences": max_sentences, "show_progress": show_progress}
         for text, sentences in read_blocks(paths, report, **options):
             digest.update(text)
             ids, lengths = table.index(sentences)

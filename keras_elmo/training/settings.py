@@ -85,6 +85,10 @@ class TrainingSettings:
     output: str | os.PathLike = _setting(
         "The folder for everything that is written.", dataclasses.MISSING, may_change=True
     )
+    tokenize: str | None = _setting(
+        "For raw text: the code of its language, such as en, to split each line of `files` and "
+        "`held_out` into sentences and tokens by `keras_elmo.tokenize`."
+    )
     vocabulary: str | os.PathLike | None = _setting(
         "The vocabulary file (default: made of the 50,000 most frequent words).", may_change=True
     )

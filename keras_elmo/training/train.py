@@ -122,7 +122,9 @@ def _architecture(settings):
 
 def _train(folder, settings, config, shard, callbacks, show_progress):
     fixed = _check_settings(folder, settings, config)
-    index = CorpusIndex.build(settings.files, folder / "index", show_progress=show_progress)
+    index = CorpusIndex.build(
+        settings.files, folder / "index", tokenize=settings.tokenize, show_progress=show_progress
+    )
     for line in index.report.lines():
         _log.info(line)
     words = index.word_counts
@@ -146,10 +148,12 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     )  # fmt: skip
     held_out = None
     if settings.held_out:
-        held_out = _corpus(
-            EvaluationCorpus, settings.held_out, vocabulary, settings, config, shard[1],
+        first = CorpusIndex.build(
+            settings.held_out,
             max_sentences=settings.evaluate_sentences,
-        )  # fmt: skip
+            tokenize=settings.tokenize,
+        )
+        held_out = _corpus(EvaluationCorpus, first, vocabulary, settings, config, shard[1])
     _log_plan(model, settings, num_steps, steps_per_pass)
     checkpoint = TrainingCheckpoint(folder / "checkpoints", keep=settings.keep)
     step = checkpoint.restore(model, corpus)
@@ -185,8 +189,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     scores = None
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
-            files = settings.held_out
-            scores = perplexity(model, files, vocabulary, on_sentence=lambda _: bar.update())
+            text = CorpusIndex.build(settings.held_out, tokenize=settings.tokenize)
+            scores = perplexity(model, text, vocabulary, on_sentence=lambda _: bar.update())
     return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
 
 

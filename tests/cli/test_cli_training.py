@@ -94,6 +94,27 @@ def test_train_evaluate_and_export(run, train, tmp_path, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+def test_raw_text(run, tmp_path):
+    pytest.importorskip("syntok", reason="needs the extra tokenize")
+    pytest.importorskip("spacy", reason="needs the extra tokenize")
+    text, words, folder = (tmp_path / name for name in ("raw.txt", "words.txt", "run"))
+    text.write_text("The bank didn't raise rates. Why not?\n\nWe don't know.\n" * 9)
+    code, out, _ = run("vocab", text, "--tokenize", "--output", words, "--size", 9)
+    assert code == 0 and "27 sentences, 135 tokens" in out
+    assert words.read_text().split()[3:] == [".", "n't", "?", "The", "We", "Why"]
+    options = ["--batch-size", 2, "--unroll-steps", 5, "--negatives", 4, "--steps", 2]
+    train = ["train", text, "--output", folder, "--held-out", text, *options]
+    code, out, err = run(*train, "--tokenize")
+    assert code == 0 and "27 sentences, 135 tokens" in out, err
+    perplexity = next(line for line in out.splitlines() if line.startswith("Perplexity:"))
+    code, out, _ = run("evaluate", folder, text, "--tokenize")
+    assert code == 0 and perplexity in out and "0.00% of them not in the vocabulary" in out
+    code, _, err = run(*train)
+    assert code == 1 and "tokenize was 'en', now None" in err
+    code, _, err = run("evaluate", folder, text, "--tokenize", "--language", "qq")
+    assert code == 1 and "qq" in err
+
+
 @tensorflow_only
 def test_bilm_tf_checkpoint_is_evaluated_and_exported(run, tmp_path):
     checkpoint = DATA.parent / "train_tiny_ckpt"

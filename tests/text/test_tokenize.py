@@ -1,6 +1,9 @@
+import dataclasses
+
 import pytest
 
-from keras_elmo import tokenize
+from keras_elmo import CorpusIndex, count_words, tokenize
+from keras_elmo.text.reader import read_sentences
 
 pytest.importorskip("syntok", reason="needs the extra tokenize")
 pytest.importorskip("spacy", reason="needs the extra tokenize")
@@ -31,6 +34,21 @@ def test_other_languages_have_their_own_rules():
     assert tokenize("Das ist z.B. gut.", language="de") == [["Das", "ist", "z.B.", "gut", "."]]
     with pytest.raises(ImportError, match="qq"):
         tokenize("?", language="qq")
+
+
+def test_raw_text_to_count_and_to_train_on(tmp_path):
+    raw, split = tmp_path / "raw.txt", tmp_path / "split.txt"
+    raw.write_bytes(b"The bank didn't.  It left.\r\n\n\xff A title\nNa\xefve")
+    split.write_text("The bank did n't .\nIt left .\nA title\nNave\n")
+    index, expected = CorpusIndex.build(raw, tmp_path, tokenize=True), CorpusIndex.build(split)
+    assert index.text_hash == expected.text_hash
+    assert list(map(index.sentence, range(len(index)))) == list(read_sentences(split))
+    assert index.report == dataclasses.replace(expected.report, invalid_lines=2)
+    assert count_words(raw, tokenize="en").counts == count_words(split).counts
+    # Other ways to read the same file have other indexes.
+    assert CorpusIndex.build(raw, tmp_path).text_hash != index.text_hash
+    spaces = CorpusIndex.build(raw, tmp_path, tokenize=lambda text: [text.split(" ")])
+    assert spaces.sentence(0) == [b"The", b"bank", b"didn't.", b"It", b"left."]
 
 
 def test_no_characters_are_lost_in_a_long_paragraph():
