@@ -26,7 +26,10 @@ NOT_RUN = {
     "serve": "serves until it is interrupted: tests/explore",
 }
 SMALLER = {
+    "epochs=100": "epochs=10",
     "epochs=10": "epochs=1",
+    "steps_per_epoch=500": "steps_per_epoch=2",
+    "// 500": "// 2",
     "steps_per_epoch=1000": "steps_per_epoch=2",
     "batch_size=128, unroll_steps=20": "batch_size=4, unroll_steps=8",
     "(128, 20)": "(4, 8)",

@@ -32,3 +32,5 @@ def test_runs_whole_and_again(path, tmp_path):
         nbclient.NotebookClient(notebook, timeout=300, resources=resources).execute()
         shown = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
         assert sum(map(bool, shown)) >= 6
+        if not any(tmp_path.iterdir()):
+            break  # it writes no file that it could find again
