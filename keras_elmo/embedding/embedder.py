@@ -176,8 +176,15 @@ class Embedder:
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def embed(
-        self, sentences, output="mix", pooling=None, *, tokenize=None, boundaries=False, pad_to=None
-    ):
+        self,
+        sentences: Sentences,
+        output: str = "mix",
+        pooling: str | None = None,
+        *,
+        tokenize: Tokenize = None,
+        boundaries: bool = False,
+        pad_to: int | str | None = None,
+    ) -> list[np.ndarray] | tuple[np.ndarray, np.ndarray]:
         """Embeds sentences, or raw texts.
 
         Args:
@@ -192,22 +199,23 @@ class Embedder:
             tokenize: For strings of raw text: `True`, or the code of a language such as `"de"`,
                 to split them into sentences and tokens by `keras_elmo.tokenize`; or a function
                 that does so. Each sentence is embedded separately.
-            boundaries: Whether to keep the vectors of the boundaries `<S>` and `</S>`, before and
+            boundaries: Whether to keep the vectors of the boundaries `<S>` and `</S>` before and
                 after each sentence, which then count as tokens. Padding follows after `</S>`.
-            pad_to: The T of one array of all sentences, which are padded with zeros, or
-                `"longest"`; padding of the input does not count.
+            pad_to: For one array of all sentences, padded with zeros: its T, or `"longest"` for
+                that of the longest sentence. Padding of the input does not count.
 
         Returns:
             A float32 array for each sentence or text of T tokens: `(T, 2 * P)`, or
             `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled. The vectors of padding are
             zeros.
 
-            With `pad_to`, a pair: one array `(B, T, 2 * P)` or `(B, L + 1, T, 2 * P)`, and its mask
-            `(B, T)`, which is `True` for tokens.
+            With `pad_to`, a pair: one such array `(B, T, 2 * P)` or `(B, L + 1, T, 2 * P)`, and its
+            mask, booleans `(B, T)`, `True` for tokens.
 
         Raises:
             ImportError: if the packages for `tokenize` are not installed.
-            ValueError: if an argument is invalid, or an item is not a sentence.
+            ValueError: if an argument is invalid, an item is not a sentence, or a sentence has more
+                than `pad_to` tokens.
             MemoryError: if even one sentence does not fit.
 
         Example:
@@ -218,16 +226,18 @@ class Embedder:
         >>> vectors.shape, mask.tolist()
         ((2, 2, 256), [[True, True], [True, False]])
         """
-        options = dict(tokenize=tokenize, boundaries=boundaries)
         if pad_to is None:
-            return list(self.stream(sentences, output, pooling, **options))
+            arrays = self.stream(
+                sentences, output, pooling, tokenize=tokenize, boundaries=boundaries
+            )
+            return list(arrays)
         if pooling is not None:
             raise ValueError(
-                "pad_to needs pooling=None: np.stack makes one array of pooled vectors."
+                "pad_to and pooling exclude each other: np.stack makes one array of pooled vectors."
             )
-        return self._embed_padded(sentences, output, pad_to, **options)
+        return self._embed_padded(sentences, output, tokenize, boundaries, pad_to)
 
-    def _embed_padded(self, sentences, output, pad_to, tokenize, boundaries):
+    def _embed_padded(self, sentences, output, tokenize, boundaries, pad_to):
         if pad_to != "longest" and not (isinstance(pad_to, int) and pad_to > 0):
             raise ValueError(f"pad_to must be 'longest' or a positive integer; got {pad_to!r}.")
         self._check_request(sentences, output, None, boundaries)
@@ -382,8 +392,8 @@ class Embedder:
             output, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
             field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
                 `"text"`. If given, any text is read as JSON lines.
-            max_line_tokens: A longer line, or one of bad JSON, has an array without tokens (pooled:
-                of zeros) and the reason in the attribute (Parquet: column) `error`.
+            max_line_tokens: A longer line, or one of bad JSON, has the array of an empty one, and
+                the reason in the attribute (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was started; a complete one is left unchanged.
@@ -474,7 +484,9 @@ class Embedder:
         if pooling not in _POOLINGS:
             raise ValueError(f"pooling must be None, 'mean' or 'max'; got {pooling!r}.")
         if boundaries and pooling is not None:
-            raise ValueError("Only words are pooled: pass boundaries=False, or pooling=None.")
+            raise ValueError(
+                "boundaries and pooling exclude each other, since only words are pooled: choose one."
+            )
         if output == "mix" and not self.layer.mixes:
             raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:

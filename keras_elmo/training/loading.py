@@ -161,7 +161,7 @@ def facts_of_training(folder: Path, step: int) -> dict[str, str]:
                     if row.get("val_perplexity"):
                         facts["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
     settings.pop("options", None)
-    shown = (f"{name}={value}" for name, value in settings.items() if value not in (None, False))
+    shown = (f"{name}={x}" for name, x in settings.items() if x is not None and x is not False)
     return {**facts, "Settings": ", ".join(shown)}
 
 
