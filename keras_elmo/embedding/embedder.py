@@ -484,9 +484,7 @@ class Embedder:
         if pooling not in _POOLINGS:
             raise ValueError(f"pooling must be None, 'mean' or 'max'; got {pooling!r}.")
         if boundaries and pooling is not None:
-            raise ValueError(
-                "boundaries and pooling exclude each other, since only words are pooled: choose one."
-            )
+            raise ValueError("boundaries and pooling exclude each other: words are pooled.")
         if output == "mix" and not self.layer.mixes:
             raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:

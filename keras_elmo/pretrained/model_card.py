@@ -19,8 +19,8 @@ _TEXT = """---
 
 # ELMo
 
-A bidirectional language model, whose layers are vectors of a word in its sentence
-([Peters et al. 2018](https://aclanthology.org/N18-1202/)).
+A bidirectional language model. Each of its layers has a vector for every word, which depends on the
+sentence ([Peters et al. 2018](https://aclanthology.org/N18-1202/)).
 
 | | |
 | --- | --- |

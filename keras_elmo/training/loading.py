@@ -148,21 +148,22 @@ def _facts(model):
 
 def facts_of_training(folder: Path, step: int) -> dict[str, str]:
     """Facts on the model after a step of a training run, from its training.json and log.csv."""
-    if not (path := folder / "training.json").is_file():
+    path, log = folder / "training.json", folder / "log.csv"
+    if not path.is_file():
         return {}
-    settings = read_json(path)
-    size = f"{settings.get('batch_size')} x {settings.get('unroll_steps')} words"
-    facts = {"Training": f"{counted(step, 'step')} of {size}"}
-    if (folder / "log.csv").is_file():
-        with open(folder / "log.csv", newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if row["step"] == str(step):
-                    facts["Training"] += f", {float(row['epoch']):.4g} passes over the text"
-                    if row.get("val_perplexity"):
-                        facts["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
+    settings = {name: x for name, x in read_json(path).items() if x is not None and x is not False}
     settings.pop("options", None)
-    shown = (f"{name}={x}" for name, x in settings.items() if x is not None and x is not False)
-    return {**facts, "Settings": ", ".join(shown)}
+    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    row = next((row for row in csv.DictReader(lines) if row["step"] == str(step)), {})
+    steps = (
+        f"{counted(step, 'step')} of {settings['batch_size']} x {settings['unroll_steps']} words"
+    )
+    if row:
+        steps += f", {float(row['epoch']):.4g} passes over the text"
+    facts = {"Training": steps}
+    if row.get("val_perplexity"):
+        facts["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
+    return {**facts, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}
 
 
 def load_tf1_checkpoint(model: BidirectionalLanguageModel, path: str | os.PathLike) -> int:
