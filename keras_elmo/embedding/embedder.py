@@ -3,6 +3,7 @@
 import functools
 import itertools
 import logging
+import numbers
 import operator
 import os
 import re
@@ -238,7 +239,7 @@ class Embedder:
         return self._embed_padded(sentences, output, tokenize, boundaries, pad_to)
 
     def _embed_padded(self, sentences, output, tokenize, boundaries, pad_to):
-        if pad_to != "longest" and not (isinstance(pad_to, int) and pad_to > 0):
+        if pad_to != "longest" and not (isinstance(pad_to, numbers.Integral) and pad_to > 0):
             raise ValueError(f"pad_to must be 'longest' or a positive integer; got {pad_to!r}.")
         self._check_request(sentences, output, None, boundaries)
         read = reader_of_texts(tokenize)

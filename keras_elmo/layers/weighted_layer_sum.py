@@ -130,7 +130,11 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
 
         Example:
 
+        >>> mix = WeightedLayerSum()
+        >>> mix.build((None, 3, None, 256))
         >>> mix.set_normalized_weights((0, 1, 0))
+        >>> mix.normalized_weights
+        array([0., 1., 0.], dtype=float32)
         """
         if self.layer_weights is None:
             raise ValueError("use_top_only leaves no layers to mix: leave out mix_weights.")

@@ -152,7 +152,7 @@ def test_padding_is_that_of_the_layer(embedder):
 
 
 @pytest.mark.parametrize("output", ["layers", "top"])
-@pytest.mark.parametrize("pad_to, width", [("longest", 9), (12, 12)])
+@pytest.mark.parametrize("pad_to, width", [("longest", 9), (np.int64(12), 12)])
 def test_one_padded_array_and_its_mask(embedder, output, pad_to, width):
     expected = embedder.embed(SENTENCES, output, boundaries=True)
     found, mask = embedder.embed(iter(SENTENCES), output, boundaries=True, pad_to=pad_to)
