@@ -132,8 +132,6 @@ class Elmo(ElmoLayer):
     Reference: AllenNLP 0.9, `allennlp.modules.elmo.Elmo`.
     """
 
-    scalar_mix_parameters: Sequence[float] | None = None  # until the mixes are made
-
     def __init__(
         self,
         options_file: str | os.PathLike | None,
@@ -158,6 +156,7 @@ class Elmo(ElmoLayer):
             num_mixes=num_output_representations,
             layer_norm=do_layer_norm,
             dropout=dropout,
+            trainable_mix=scalar_mix_parameters is None,
             trainable_bilm=requires_grad,
             **kwargs,
         )
@@ -175,14 +174,6 @@ class Elmo(ElmoLayer):
         self.scalar_mix_parameters = scalar_mix_parameters
         for mix in self.mixes if scalar_mix_parameters is not None else ():
             mix.layer_weights.assign(scalar_mix_parameters)
-            mix.trainable = False
-
-    @ElmoLayer.trainable.setter
-    def trainable(self, value):
-        # Keras sets every part alike: thawing a model must not thaw weights that were given.
-        ElmoLayer.trainable.fset(self, value)
-        for mix in self.mixes if self.scalar_mix_parameters is not None else ():
-            mix.trainable = False
 
     def __call__(self, inputs, *args, **kwargs):
         # ElmoLayer's would check ids that have boundaries, which these lack.

@@ -40,7 +40,8 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
 
     It is synced to disk, and removed after an error. Missing parent folders are made. With
     `overwrite` it replaces an existing folder (see `replace`), unless that holds files or folders
-    whose names the new one lacks.
+    whose names the new one lacks. Its README.md is copied to the new one, where the block may
+    replace it.
     """
     path = os.path.abspath(path)
     check_free(path, overwrite)
@@ -50,6 +51,8 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     partial = _partial_name(path)
     try:
         os.mkdir(partial)
+        if os.path.isfile(readme := os.path.join(path, "README.md")):
+            shutil.copy(readme, partial)
         yield partial
         for folder, _, names in os.walk(partial):
             for name in (*names, "."):

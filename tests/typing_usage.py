@@ -28,6 +28,7 @@ token_ids: np.ndarray = keras_elmo.encode_token_ids([["a"]], ["<S>", "</S>", "<U
 
 embedder = Embedder(("options.json", "weights.hdf5"), word_cache=1000)
 arrays: list[np.ndarray] = embedder.embed(["Hello world", ["Hi"]], output="top", pooling="mean")
+padded: tuple[np.ndarray, np.ndarray] = embedder.embed(["Hello world"], pad_to=3)
 lines: int = embedder.embed_file("text.txt", "vectors.h5", resume=True).lines
 
 vocabulary: Vocabulary = Vocabulary.from_file("vocab.txt")

@@ -63,6 +63,7 @@ def add_command(commands, common):
         "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
     )
     add("--pooling", choices=("mean", "max"), help="one vector per sentence")
+    add("--boundaries", action="store_true", help="keep the vectors of sentences' <S> and </S>")
     dtype_help = "dtype of the stored vectors (default: float32)"
     add("--dtype", choices=("float32", "float16"), help=dtype_help)
     add("--compression", choices=("gzip",), help="compress the stored vectors")
@@ -85,7 +86,9 @@ def add_command(commands, common):
 
 
 def _check(arguments, parser):
-    needs = dict.fromkeys(("pooling", "dtype", "compression", "resume", "overwrite"), "output")
+    needs = dict.fromkeys(
+        ("pooling", "boundaries", "dtype", "compression", "resume", "overwrite"), "output"
+    )
     for option, needed in {**needs, "ray": "output", "actors": "ray"}.items():
         if getattr(arguments, option) and not getattr(arguments, needed):
             parser.error(f"--{option} needs --{needed}")
@@ -176,7 +179,7 @@ def _embed_on_ray(arguments, options):
 
 
 def _file_options(arguments):
-    names = ("pooling", "tokenize", "field", "max_line_tokens", "compression")
+    names = ("pooling", "boundaries", "tokenize", "field", "max_line_tokens", "compression")
     options = {name: getattr(arguments, name) for name in names}
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 

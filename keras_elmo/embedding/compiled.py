@@ -80,7 +80,7 @@ class CompiledSentences:
         return ops.cast(layers, "float32")
 
     def run(
-        self, table: np.ndarray, sentences: Sequence[np.ndarray], piece: int
+        self, table: np.ndarray, sentences: Sequence[np.ndarray], piece: int, boundaries: bool
     ) -> list[np.ndarray]:
         """The vectors of each sentence of a batch, `(T, D * P)` or `(L + 1, T, D * P)`.
 
@@ -88,21 +88,24 @@ class CompiledSentences:
             table: Token vectors; the first two belong to the boundaries.
             sentences: Rows of the table.
             piece: How many tokens of a sentence are read at once.
+            boundaries: Whether the two boundaries are tokens of the outputs.
         """
         lengths = np.array([len(rows) for rows in sentences], np.int32)
         # What pads is masked, whatever it is.
         index = delimited_rows(lengths.tolist(), np.concatenate(sentences), begin=0, end=1)
+        begin = 0 if boundaries else 1
+        ends = lengths + 2 - begin
         if index.shape[1] > piece:
-            return self._run_in_pieces(table, index, lengths, piece)
+            return self._run_in_pieces(table, index, lengths, piece, begin, ends)
         vectors = _padded_call(self._call, table[index], (), lengths + 2)
         # Copies: a view would keep the whole batch in memory.
-        return [array[..., 1 : n + 1, :].copy() for array, n in zip(vectors, lengths)]
+        return [array[..., begin:end, :].copy() for array, end in zip(vectors, ends)]
 
-    def _run_in_pieces(self, table, index, lengths, piece):
+    def _run_in_pieces(self, table, index, lengths, piece, begin, ends):
         num_layers = () if self._num_outputs is None else (self._num_outputs,)
         dim = table.shape[1]
         width = dim * len(self._directions)
-        arrays = [np.empty((*num_layers, n, width), np.float32) for n in lengths]
+        arrays = [np.empty((*num_layers, end - begin, width), np.float32) for end in ends]
         starts = range(0, index.shape[1], piece)
         for d, (direction, order) in enumerate(zip(self._directions, (starts, starts[::-1]))):
             state = [np.zeros((len(index), *shape), np.float32) for shape in self._state_shapes]
@@ -110,11 +113,10 @@ class CompiledSentences:
                 tokens = table[index[:, start : start + piece]]
                 left = np.clip(lengths + 2 - start, 0, tokens.shape[1])
                 vectors, *state = _padded_call(direction, tokens, state, left, piece)
-                for array, found, n in zip(arrays, vectors, lengths):
-                    # The boundary before the first word has a vector too.
-                    first, last = max(start, 1), min(start + piece, n + 1)
+                for array, found, end in zip(arrays, vectors, ends):
+                    first, last = max(start, begin), min(start + piece, end)
                     if first < last:
-                        part = array[..., first - 1 : last - 1, d * dim : (d + 1) * dim]
+                        part = array[..., first - begin : last - begin, d * dim : (d + 1) * dim]
                         part[:] = found[..., first - start : last - start, :]
         return arrays
 

@@ -65,8 +65,8 @@ def embed_shards(
         num_actors: Processes; `None` for as many as the cluster has cores for.
         cores_an_actor: Cores, and threads, of each.
         embedder: Further arguments of `Embedder`.
-        **file_arguments: `output`, `pooling`, `tokenize`, `field`, `max_line_tokens`, `dtype` and
-            `compression` as for `Embedder.embed_file`.
+        **file_arguments: `output`, `pooling`, `tokenize`, `boundaries`, `field`, `max_line_tokens`,
+            `dtype` and `compression` as for `Embedder.embed_file`.
 
     Raises:
         FileExistsError: if the output of a shard is a folder with other files.

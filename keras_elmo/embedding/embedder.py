@@ -3,11 +3,12 @@
 import functools
 import itertools
 import logging
+import numbers
 import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, overload
 
 import numpy as np
 
@@ -152,6 +153,29 @@ class Embedder:
         """Tokens, boundaries included, that are sorted and embedded together."""
         return _BATCHES_TOGETHER * self.batch_tokens
 
+    @overload
+    def embed(
+        self,
+        sentences: Sentences,
+        output: str = ...,
+        pooling: str | None = ...,
+        *,
+        tokenize: Tokenize = ...,
+        boundaries: bool = ...,
+        pad_to: None = ...,
+    ) -> list[np.ndarray]: ...
+
+    @overload
+    def embed(
+        self,
+        sentences: Sentences,
+        output: str = ...,
+        *,
+        tokenize: Tokenize = ...,
+        boundaries: bool = ...,
+        pad_to: int | str,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
     def embed(
         self,
         sentences: Sentences,
@@ -159,7 +183,9 @@ class Embedder:
         pooling: str | None = None,
         *,
         tokenize: Tokenize = None,
-    ) -> list[np.ndarray]:
+        boundaries: bool = False,
+        pad_to: int | str | None = None,
+    ) -> list[np.ndarray] | tuple[np.ndarray, np.ndarray]:
         """Embeds sentences, or raw texts.
 
         Args:
@@ -174,23 +200,64 @@ class Embedder:
             tokenize: For strings of raw text: `True`, or the code of a language such as `"de"`,
                 to split them into sentences and tokens by `keras_elmo.tokenize`; or a function
                 that does so. Each sentence is embedded separately.
+            boundaries: Whether to keep the vectors of the boundaries `<S>` and `</S>` before and
+                after each sentence, which then count as tokens. Padding follows after `</S>`.
+            pad_to: For one array of all sentences, padded with zeros: its T, or `"longest"` for
+                that of the longest sentence. Padding of the input does not count.
 
         Returns:
             A float32 array for each sentence or text of T tokens: `(T, 2 * P)`, or
             `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled. The vectors of padding are
             zeros.
 
+            With `pad_to`, a pair: one such array `(B, T, 2 * P)` or `(B, L + 1, T, 2 * P)`, and its
+            mask, booleans `(B, T)`, `True` for tokens.
+
         Raises:
             ImportError: if the packages for `tokenize` are not installed.
-            ValueError: if an argument is invalid, or an item is not a sentence.
+            ValueError: if an argument is invalid, an item is not a sentence, or a sentence has more
+                than `pad_to` tokens.
             MemoryError: if even one sentence does not fit.
 
         Example:
 
         >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
         (3, 2, 256)
+        >>> vectors, mask = Embedder().embed(["Hello world", "Hi"], pad_to="longest")
+        >>> vectors.shape, mask.tolist()
+        ((2, 2, 256), [[True, True], [True, False]])
         """
-        return list(self.stream(sentences, output, pooling, tokenize=tokenize))
+        if pad_to is None:
+            arrays = self.stream(
+                sentences, output, pooling, tokenize=tokenize, boundaries=boundaries
+            )
+            return list(arrays)
+        if pooling is not None:
+            raise ValueError(
+                "pad_to and pooling exclude each other: np.stack makes one array of pooled vectors."
+            )
+        return self._embed_padded(sentences, output, tokenize, boundaries, pad_to)
+
+    def _embed_padded(self, sentences, output, tokenize, boundaries, pad_to):
+        if pad_to != "longest" and not (isinstance(pad_to, numbers.Integral) and pad_to > 0):
+            raise ValueError(f"pad_to must be 'longest' or a positive integer; got {pad_to!r}.")
+        self._check_request(sentences, output, None, boundaries)
+        read = reader_of_texts(tokenize)
+        texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
+        lengths = [sum(len(s) + 2 * boundaries for s in text or [[]]) for text in texts]
+        longest = max(lengths, default=0)
+        num_tokens = longest if pad_to == "longest" else pad_to
+        if longest > num_tokens:
+            raise ValueError(
+                f"Sentence {lengths.index(longest)}, counted from 0, has {longest:,} tokens, more "
+                f"than pad_to={pad_to}: pass a larger one, or 'longest'."
+            )
+        layers = [self.config.num_layers + 1] if output == "layers" else []
+        padded = np.zeros((len(texts), *layers, num_tokens, self.dim), np.float32)
+        arrays = self._arrays(texts, output, None, boundaries, len(texts))
+        for array, row, length in zip(arrays, padded, lengths):
+            row[..., :length, :] = array
+        return padded, np.arange(num_tokens) < np.reshape(lengths, (-1, 1))
 
     def stream(
         self,
@@ -200,20 +267,25 @@ class Embedder:
         num_sentences: int | None = None,
         *,
         tokenize: Tokenize = None,
+        boundaries: bool = False,
     ) -> Iterator[np.ndarray]:
         """Yields what `embed` lists, in memory that does not grow with the number of sentences.
 
         Args:
-            sentences, output, pooling, tokenize: As for `embed`.
+            sentences, output, pooling, tokenize, boundaries: As for `embed`.
             num_sentences: Their number for the progress bar, if they have no length.
         """
-        self._check_request(sentences, output, pooling)
+        self._check_request(sentences, output, pooling, boundaries)
         total = num_sentences or operator.length_hint(sentences) or None
         texts = map(reader_of_texts(tokenize), sentences)
-        return self._arrays(texts, output, pooling, total)
+        return self._arrays(texts, output, pooling, boundaries, total)
 
     def embed_block(
-        self, texts: Sequence[list[list[Any]]], output: str = "mix", pooling: str | None = None
+        self,
+        texts: Sequence[list[list[Any]]],
+        output: str = "mix",
+        pooling: str | None = None,
+        boundaries: bool = False,
     ) -> list[np.ndarray]:
         """What `embed` returns of texts, each a list of its sentences, which are lists of tokens.
 
@@ -223,13 +295,14 @@ class Embedder:
             return []
         texts = [text or [[]] for text in texts]
         sentences = map(without_padding, itertools.chain.from_iterable(texts))
-        arrays = iter(self._embed_rows(list(sentences), output))
+        arrays = iter(self._embed_rows(list(sentences), output, boundaries))
         found = [_joined([next(arrays) for _ in text]) for text in texts]
         if pooling is not None:
             return [_pooled(array, pooling) for array in found]
-        return [_padded(array, sum(map(len, text))) for text, array in zip(texts, found)]
+        lengths = [sum(len(tokens) + 2 * boundaries for tokens in text) for text in texts]
+        return list(map(_padded, found, lengths))
 
-    def _embed_rows(self, block, output):
+    def _embed_rows(self, block, output, boundaries):
         """An array for each sentence of a block, a list of tokens."""
         self._hint_at_raw_text(block)
         table, sentence_rows = self._word_table(block)
@@ -242,7 +315,8 @@ class Embedder:
             if longest > self._piece:  # not with much shorter ones, which would be padded
                 batch = [i for i in batch if 2 * (len(block[i]) + 2) > longest]
             order = order[: -len(batch)]
-            for i, array in zip(batch, self._run([sentence_rows[i] for i in batch], table, output)):
+            rows = [sentence_rows[i] for i in batch]
+            for i, array in zip(batch, self._run(rows, table, output, boundaries)):
                 arrays[i] = array
         return arrays
 
@@ -260,11 +334,11 @@ class Embedder:
                 raw[0].decode(),
             )
 
-    def _arrays(self, texts, output, pooling, total):
+    def _arrays(self, texts, output, pooling, boundaries, total):
         blocks = in_blocks(texts, num_positions, self.block_tokens)
         with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:
             for block in blocks:
-                yield from self.embed_block(block, output, pooling)
+                yield from self.embed_block(block, output, pooling, boundaries)
                 bar.update(len(block))
 
     def _word_table(self, block):
@@ -275,10 +349,10 @@ class Embedder:
         ends = np.cumsum(list(map(len, block)))
         return self._word_vectors(keys), np.split(rows[2:][index], ends[:-1])
 
-    def _run(self, batch, table, output):
+    def _run(self, batch, table, output, boundaries):
         """Arrays of the sentences of a batch, given as rows of the table."""
         try:
-            return self._sentences[output].run(table, batch, self._piece)
+            return self._sentences[output].run(table, batch, self._piece, boundaries)
         except Exception as error:
             if not _OUT_OF_MEMORY.search(f"{type(error).__name__} {error}"):
                 raise
@@ -287,7 +361,8 @@ class Embedder:
                 raise MemoryError(message) from error
         half = len(batch) // 2
         self.batch_tokens = half * min(max(map(len, batch)) + 2, self._piece)
-        return self._run(batch[:half], table, output) + self._run(batch[half:], table, output)
+        parts = batch[:half], batch[half:]
+        return [x for part in parts for x in self._run(part, table, output, boundaries)]
 
     def embed_file(
         self,
@@ -297,6 +372,7 @@ class Embedder:
         pooling: str | None = None,
         *,
         tokenize: Tokenize = None,
+        boundaries: bool = False,
         field: str | None = None,
         max_line_tokens: int = 100_000,
         dtype: str = "float32",
@@ -314,11 +390,11 @@ class Embedder:
                 file.
             target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
                 ...; or .parquet, a folder, which needs pyarrow.
-            output, pooling, tokenize: As for `embed`; a raw text is a line.
+            output, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
             field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
                 `"text"`. If given, any text is read as JSON lines.
-            max_line_tokens: A longer line, or one of bad JSON, has an array without tokens (pooled:
-                of zeros) and the reason in the attribute (Parquet: column) `error`.
+            max_line_tokens: A longer line, or one of bad JSON, has the array of an empty one, and
+                the reason in the attribute (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was started; a complete one is left unchanged.
@@ -342,8 +418,8 @@ class Embedder:
         """
         writing = dict(dtype=dtype, compression=compression, resume=resume, overwrite=overwrite)
         reading = dict(field=field, max_line_tokens=max_line_tokens, tokenize=tokenize)
-        self._check_request((), output, pooling)
-        return embed_file(self, source, target, output, pooling, reading, **writing)
+        self._check_request((), output, pooling, boundaries)
+        return embed_file(self, source, target, output, pooling, boundaries, reading, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
@@ -402,12 +478,14 @@ class Embedder:
             vectors[places] = self._words.run(rules.trimmed(rows, self.config.widest_filter))
         return vectors
 
-    def _check_request(self, sentences, output, pooling):
+    def _check_request(self, sentences, output, pooling, boundaries):
         check_batch(sentences)
         if output not in _OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
         if pooling not in _POOLINGS:
             raise ValueError(f"pooling must be None, 'mean' or 'max'; got {pooling!r}.")
+        if boundaries and pooling is not None:
+            raise ValueError("boundaries and pooling exclude each other: words are pooled.")
         if output == "mix" and not self.layer.mixes:
             raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:

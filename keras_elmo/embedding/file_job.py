@@ -50,6 +50,7 @@ def embed_file(
     target: str | os.PathLike[str],
     output: str,
     pooling: str | None,
+    boundaries: bool,
     reading: dict[str, Any],
     **writer_options,
 ) -> EmbeddedFile:
@@ -61,6 +62,7 @@ def embed_file(
         "model": fingerprint(embedder),
         "output": output,
         "pooling": pooling,
+        "boundaries": boundaries,
         **reading,
         "tokenize": name_of(reading["tokenize"]),
     }
@@ -78,7 +80,7 @@ def embed_file(
             records, lambda record: num_positions(record.sentences), embedder.block_tokens
         ):
             texts = [record.sentences for record in block]
-            writer.write(block, embedder.embed_block(texts, output, pooling))
+            writer.write(block, embedder.embed_block(texts, output, pooling, boundaries))
             for record in block:
                 report.add(record)
             rate = report.tokens / max(time.monotonic() - start, 1e-9)

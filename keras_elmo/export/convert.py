@@ -17,6 +17,7 @@ from keras_elmo.export.checks import (
 from keras_elmo.files import PARTIAL, atomic_folder, atomic_write, check_free
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.locate import ModelSource
+from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.weights import write_model
 
 _TOLERANCES = {"float32": TOLERANCE, "float16": HALF_PRECISION_TOLERANCE}
@@ -31,7 +32,8 @@ def convert(
 ) -> dict[str, float]:
     """Writes a model as options.json and weights.hdf5, reads it back and compares the two.
 
-    A model with a lexicon has word.dic and char.dic next to them.
+    A model with a lexicon has word.dic and char.dic next to them. README.md is its model card for
+    the Hugging Face Hub; one in the folder that you wrote or edited is kept.
 
     Args:
         model: As for `ElmoLayer`, or an `ElmoLayer`.
@@ -71,7 +73,8 @@ def _written(layer, output, dtype, overwrite) -> Iterator[str]:
         tempfile.TemporaryDirectory(prefix=PARTIAL, dir=Path(partial).parent) as aside,
     ):
         folder = aside if is_archive else partial
-        write_model(folder, layer.backbone, lexicon=layer.lexicon, dtype=dtype)
+        facts = {"language": language_of(layer.model)}
+        write_model(folder, layer.backbone, lexicon=layer.lexicon, dtype=dtype, facts=facts)
         if is_archive:
             with zipfile.ZipFile(partial, "w") as archive:
                 for path in sorted(Path(folder).iterdir()):

@@ -4,6 +4,7 @@ import os
 import uuid
 import warnings
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -24,6 +25,7 @@ from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.hdf5 import read_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
+from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.weights import load_weights, write_model
 from keras_elmo.text.characters import pad_words
 from keras_elmo.text.lexicon import Lexicon
@@ -65,8 +67,14 @@ class ElmoLayer(keras.layers.Layer):
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
         dropout: Fraction of a mix's output to drop in training.
+        mix_weights: The share of each layer in the mixes, from the token vectors to the top layer:
+            `L + 1` numbers of at least 0 with the sum 1, such as `(0, 1, 0)`; `None` for equal
+            ones. They are the weights after the softmax, from which training starts; one of 0
+            stays 0.
+        gamma: The factor of the mixes, from which training starts.
+        trainable_mix: Whether to train the mixes' layer weights and gamma; can be set later.
         trainable_bilm: Whether to train the biLM as well; can be set later. `trainable = True`
-            leaves a frozen biLM frozen.
+            leaves frozen mixes and a frozen biLM frozen.
         stateful: Whether the LSTM state is carried from batch to batch, as bilm-tf does.
         max_batch_size: With `stateful`, the maximum number of sentences in a batch.
         token_embeddings: Stored token vectors to use instead of the character encoder: a file of
@@ -135,6 +143,9 @@ class ElmoLayer(keras.layers.Layer):
         layer_norm: bool = False,
         l2: float | None = None,
         dropout: float = 0.0,
+        mix_weights: Sequence[float] | None = None,
+        gamma: float = 1.0,
+        trainable_mix: bool = True,
         trainable_bilm: bool = False,
         stateful: bool = False,
         max_batch_size: int = 128,
@@ -158,6 +169,8 @@ class ElmoLayer(keras.layers.Layer):
         self.layer_norm = layer_norm
         self.l2 = l2
         self.dropout = dropout
+        self.mix_weights = None if mix_weights is None else tuple(map(float, mix_weights))
+        self.gamma = float(gamma)
         self.stateful = stateful
         self.max_batch_size = max_batch_size
         self.supports_masking = True
@@ -177,9 +190,24 @@ class ElmoLayer(keras.layers.Layer):
             with locate(model) as files:
                 self._set_up(files.config, files.lexicon, token_embeddings)
                 load_weights(self.backbone, files.weights, token_embeddings is not None)
+        self._trainable_mix = bool(trainable_mix)
         self.trainable_bilm = trainable_bilm
         self._token = uuid.uuid4().hex
         _layers[self._token] = self
+
+    @classmethod
+    def from_preset(cls, preset: ModelSource, **arguments: Any) -> "ElmoLayer":
+        """Loads a model as Keras Hub does: the same as `ElmoLayer(preset, ...)`.
+
+        Args:
+            preset: The constructor's `model`.
+            **arguments: Its other arguments.
+
+        Example:
+
+        >>> elmo = ElmoLayer.from_preset("default", dropout=0.5)
+        """
+        return cls(preset, **arguments)
 
     def _set_up(self, config, lexicon, token_embeddings):
         """Makes and builds the parts, whose shapes follow from the config."""
@@ -213,6 +241,9 @@ class ElmoLayer(keras.layers.Layer):
         self.backbone.build()
         for mix in self.mixes:
             mix.build((None, config.num_layers + 1, None, config.output_dim))
+            if self.mix_weights is not None:
+                mix.set_normalized_weights(self.mix_weights)
+            mix.gamma.assign([self.gamma])
         self.state = None
         if self.stateful:
             self.state = CarriedState(self, self.backbone, self.max_batch_size)
@@ -228,6 +259,16 @@ class ElmoLayer(keras.layers.Layer):
         return self.backbone.bilm
 
     @property
+    def trainable_mix(self) -> bool:
+        """Whether the mixes are trained. Kept when a model is saved."""
+        return self._trainable_mix
+
+    @trainable_mix.setter
+    def trainable_mix(self, value: bool) -> None:
+        self._trainable_mix = bool(value)
+        type(self).trainable.fset(self, self.trainable)
+
+    @property
     def trainable_bilm(self) -> bool:
         """Whether the biLM, token encoder included, is trained. Kept when a model is saved."""
         return self._trainable_bilm
@@ -241,8 +282,10 @@ class ElmoLayer(keras.layers.Layer):
     @keras.layers.Layer.trainable.setter
     def trainable(self, value):
         keras.layers.Layer.trainable.fset(self, value)
-        # Keras sets every part alike: thawing a model must not thaw a biLM that is to stay frozen.
+        # Keras sets every part alike: thawing a model must not thaw parts that are to stay frozen.
         self.backbone.trainable = self._trainable_bilm and self.trainable
+        for mix in self.mixes:
+            mix.trainable = self._trainable_mix and self.trainable
 
     def __call__(self, inputs, *args, **kwargs):
         inputs, words = self._ids(inputs)
@@ -386,8 +429,10 @@ class ElmoLayer(keras.layers.Layer):
     def export_hdf5(self, folder: str | os.PathLike) -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
-        The mixes belong to the layer and are not part of these files. A lexicon is
-        written next to them, as word.dic and char.dic; only this package reads such a model.
+        The mixes belong to the layer and are not part of these files. A lexicon is written next to
+        them, as word.dic and char.dic; only this package reads such a model. A model card,
+        README.md, makes the folder ready for the Hugging Face Hub; one that you wrote or edited is
+        kept.
 
         Args:
             folder: The output folder, created if it does not exist. Existing files with these names
@@ -398,7 +443,8 @@ class ElmoLayer(keras.layers.Layer):
         >>> elmo.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        write_model(folder, self.backbone, lexicon=self.lexicon)
+        facts = {"language": language_of(self.model)}
+        write_model(folder, self.backbone, lexicon=self.lexicon, facts=facts)
 
     def compute_mask(self, inputs, mask=None):
         mask = TokenMask()(inputs)
@@ -438,6 +484,9 @@ class ElmoLayer(keras.layers.Layer):
             "layer_norm": self.layer_norm,
             "l2": self.l2,
             "dropout": self.dropout,
+            "mix_weights": self.mix_weights,
+            "gamma": self.gamma,
+            "trainable_mix": self.trainable_mix,
             "trainable_bilm": self.trainable_bilm,
             "stateful": self.stateful,
             "max_batch_size": self.max_batch_size,

@@ -1,5 +1,6 @@
 """The learned weighted sum of a biLM's layers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ from keras_elmo.layers.configured import Configured
 
 # bilm-tf's epsilon, far below half precision: the normalization runs in float32.
 _LAYER_NORM_EPSILON = 1e-12
+_LEFT_OUT = -3e4  # a raw layer weight whose softmax is exactly 0, in the range of every dtype
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -112,6 +114,47 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
         mean = ops.sum(x * weight, axis=axes, keepdims=True) / count
         variance = ops.sum(ops.square((x - mean) * weight), axis=axes, keepdims=True) / count
         return ops.cast((x - mean) * ops.rsqrt(variance + _LAYER_NORM_EPSILON), inputs.dtype)
+
+    def set_normalized_weights(self, mix_weights: Sequence[float]) -> None:
+        """Sets the share of each layer in the mix, of a layer that is built.
+
+        The raw layer weights become the logarithms of the shares, minus their mean. A share of 0 is
+        exact and gets no gradient: training leaves it 0.
+
+        Args:
+            mix_weights: `L + 1` numbers of at least 0 with the sum 1, as `normalized_weights`.
+
+        Raises:
+            ValueError: if they are not, or the layer has `use_top_only`; or one is 0 and the layer
+                has `l2`, which draws the layer weights toward equal ones.
+
+        Example:
+
+        >>> mix = WeightedLayerSum()
+        >>> mix.build((None, 3, None, 256))
+        >>> mix.set_normalized_weights((0, 1, 0))
+        >>> mix.normalized_weights
+        array([0., 1., 0.], dtype=float32)
+        """
+        if self.layer_weights is None:
+            raise ValueError("use_top_only leaves no layers to mix: leave out mix_weights.")
+        shares, size = np.array(mix_weights, "float64"), self.num_mixed_layers
+        is_right = shares.shape == (size,) and (shares >= 0).all()
+        if not is_right or abs(shares.sum() - 1) > 1e-5:
+            raise ValueError(
+                f"mix_weights must be {size} numbers of at least 0 with the sum 1, the weights "
+                f"after the softmax; got {mix_weights!r}."
+            )
+        mixed = shares > 0
+        if self.l2 and not mixed.all():
+            raise ValueError(
+                "l2 draws the layer weights toward equal ones, which a weight of 0 cannot follow: "
+                f"pass l2=None or a small weight instead of 0; got mix_weights={mix_weights!r}."
+            )
+        logs = np.log(shares[mixed])
+        raw = np.full(size, _LEFT_OUT)
+        raw[mixed] = logs - logs.mean()
+        self.layer_weights.assign(raw)
 
     @property
     def normalized_weights(self) -> np.ndarray:

@@ -172,6 +172,12 @@ def list_models(language: str | None = None) -> list[str]:
     return found
 
 
+def language_of(model: object) -> str | None:
+    """The ISO 639 code of the language of a model that is passed by its name, else `None`."""
+    known = _MODELS.get(model) if isinstance(model, str) else None
+    return None if known is None else known.language
+
+
 def _of_language(code):
     """Names of the models of a language, by its ISO code or a collection's own, such as zht."""
     return [

@@ -19,6 +19,7 @@ from keras_elmo.pretrained.hdf5 import (
     read_float32,
     write_arrays,
 )
+from keras_elmo.pretrained.model_card import CARD, is_edited, model_card
 from keras_elmo.pretrained.torch_files import read_state_dict
 from keras_elmo.pretrained.weight_table import WeightEntry, weight_table
 from keras_elmo.text.lexicon import Lexicon
@@ -96,20 +97,23 @@ def write_model(
     vocabulary: Vocabulary | None = None,
     dtype: str = "float32",
     config: ElmoConfig | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read.
+    """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read, and a model card.
 
     No file takes its name before all are written. Raises ValueError if a weight is beyond the range
     of `dtype`, and FileExistsError if the folder contains the softmax of a different model.
 
     Args:
-        folder: The output folder, created if it does not exist. Files of those names are replaced.
+        folder: The output folder, created if it does not exist. Files of those names are replaced,
+            except for a README.md that a user wrote or edited.
         backbone: A built `Backbone`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
         lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
         vocabulary: The words of the softmax, written to vocabulary.txt.
         dtype: `"float32"` or `"float16"`, of the stored weights.
         config: What options.json says in place of the backbone's config.
+        facts: See `model_card`.
     """
     os.makedirs(folder, exist_ok=True)
     if softmax is None and os.path.exists(old := os.path.join(folder, "softmax.hdf5")):
@@ -124,6 +128,9 @@ def write_model(
 
         (config or backbone.config).to_json(partial("options.json"))
         write_arrays(partial("weights.hdf5"), _arrays(backbone, dtype))
+        if not is_edited(Path(folder, CARD)):
+            card = model_card(backbone.config, facts or {})
+            Path(partial(CARD)).write_text(card, encoding="utf-8")
         if lexicon is not None:
             for name in lexicon.files:
                 lexicon.write(name, partial(name))

@@ -3,6 +3,7 @@
 import dataclasses
 import numbers
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -314,14 +315,22 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         """Sets the LSTM state that training carries from window to window to zero."""
         self.training_state.reset()
 
-    def export_hdf5(self, folder: str | os.PathLike, vocabulary: Vocabulary | None = None) -> None:
-        """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, and the softmax.
+    def export_hdf5(
+        self,
+        folder: str | os.PathLike,
+        vocabulary: Vocabulary | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, the softmax, and a card.
 
         Args:
             folder: The output folder, created if it does not exist. Existing files options.json,
                 weights.hdf5 and softmax.hdf5 (`softmax/W` (V, P), `softmax/b` (V,)) are replaced.
             vocabulary: The model's `Vocabulary`, for a vocabulary.txt next to them, which
                 `load_language_model` and `keras-elmo evaluate` read.
+            facts: Rows for the table of the model card, README.md, by name, such as
+                `{"Text": "books"}`; `language`, an ISO 639 code, and `license` become metadata of
+                the Hugging Face Hub. A README.md that you wrote or edited is kept.
 
         Raises:
             FileExistsError: if the folder has a vocabulary.txt and `vocabulary` is not given.
@@ -347,7 +356,15 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             self.config, vocabulary_size=self.vocabulary_size, training_options=options
         )
         softmax = self.softmax_kernel, self.softmax.bias
-        write_model(folder, self.backbone, softmax=softmax, vocabulary=vocabulary, config=config)
+        facts = {"Softmax": f"{self.vocabulary_size:,} words", **(facts or {})}
+        write_model(
+            folder,
+            self.backbone,
+            softmax=softmax,
+            vocabulary=vocabulary,
+            config=config,
+            facts=facts,
+        )
 
     def check_vocabulary(self, vocabulary: Vocabulary | None) -> None:
         """Raises ValueError if a vocabulary is given and not of this model's size."""

@@ -1,6 +1,7 @@
 """Language models from files: to evaluate, to export, to start a training run from."""
 
 import contextlib
+import csv
 import dataclasses
 import functools
 import logging
@@ -12,14 +13,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.config import ElmoConfig
+from keras_elmo.config import ElmoConfig, read_json
 from keras_elmo.files import atomic_folder
 from keras_elmo.pretrained.hdf5 import read_softmax
 from keras_elmo.pretrained.language_models import check_no_lexicon, find_language_model
 from keras_elmo.pretrained.locate import ModelSource, locate
+from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.pretrained.weights import load_weights, variables_and_values
+from keras_elmo.text.reader import counted
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
 from keras_elmo.training.language_model import BidirectionalLanguageModel
@@ -128,10 +131,39 @@ def export_language_model(
     vocabulary: str | os.PathLike | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Writes options, weights, softmax and vocabulary of a model for `load_language_model`."""
+    """Writes a model for `load_language_model`, with its vocabulary and a model card."""
     with atomic_folder(folder, overwrite) as partial:
         language_model, words = load_language_model(model, vocabulary)
-        language_model.export_hdf5(partial, words)
+        language_model.export_hdf5(partial, words, _facts(model))
+
+
+def _facts(model):
+    """Facts for the model card: on the training run, or the language of a known model."""
+    kind, place = find_language_model(model)
+    if kind != "checkpoint":
+        return {"language": language_of(place)}
+    step = read_checkpoint_state(place).get("step", 0)
+    return facts_of_training(place.resolve().parent.parent, step)
+
+
+def facts_of_training(folder: Path, step: int) -> dict[str, str]:
+    """Facts on the model after a step of a training run, from its training.json and log.csv."""
+    path, log = folder / "training.json", folder / "log.csv"
+    if not path.is_file():
+        return {}
+    settings = {name: x for name, x in read_json(path).items() if x is not None and x is not False}
+    settings.pop("options", None)
+    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    row = next((row for row in csv.DictReader(lines) if row["step"] == str(step)), {})
+    steps = (
+        f"{counted(step, 'step')} of {settings['batch_size']} x {settings['unroll_steps']} words"
+    )
+    if row:
+        steps += f", {float(row['epoch']):.4g} passes over the text"
+    facts = {"Training": steps}
+    if row.get("val_perplexity"):
+        facts["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
+    return {**facts, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}
 
 
 def load_tf1_checkpoint(model: BidirectionalLanguageModel, path: str | os.PathLike) -> int:

@@ -26,7 +26,7 @@ from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.language_model import BidirectionalLanguageModel
-from keras_elmo.training.loading import config_of, start_from
+from keras_elmo.training.loading import config_of, facts_of_training, start_from
 from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import PRESETS, TrainingSettings
 
@@ -70,7 +70,7 @@ def train(
 
     Written to `settings.output`: `index/` (the text as ids, 4 bytes per token), `checkpoints/`,
     `log.csv` (a row for each report), `vocabulary.txt`, `training.json` (the settings) and `model/`
-    (options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt).
+    (options.json, weights.hdf5, softmax.hdf5, vocabulary.txt and a model card, README.md).
 
     Args:
         settings: The `TrainingSettings`.
@@ -185,7 +185,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
                 callbacks=[*callbacks, report, checkpoint],
             )
     if is_first_process() and (step < num_steps or not (folder / "model").exists()):
-        model.export_hdf5(folder / "model", vocabulary)
+        facts = facts_of_training(folder, checkpoint.step)
+        model.export_hdf5(folder / "model", vocabulary, facts)
     scores = None
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:

@@ -71,6 +71,14 @@ def test_embed_writes_files(run, tmp_path, kind, arguments):
         assert sorted(file) == ["0", "1", "2"]
         for i, length in enumerate((3, 0, 3)):
             np.testing.assert_allclose(file[str(i)][()], expected[i][..., :length, :], atol=1e-5)
+    assert run(*command, "--vectors", kind, "--boundaries", "--overwrite")[0] == 0
+    with h5py.File(output) as file:
+        for i, length in enumerate((3, 0, 3)):
+            words = file[str(i)][()][..., 1:-1, :]
+            np.testing.assert_allclose(words, expected[i][..., :length, :], atol=1e-5)
+            assert file[str(i)].shape[-2] == length + 2
+    code, _, err = run(*command, "--vectors", kind, "--resume")
+    assert code == 1 and "made with a different boundaries: resume with the same" in err
 
 
 def test_embed_reads_standard_input(run, tmp_path, monkeypatch):
@@ -336,6 +344,7 @@ def test_models_of_a_language(run):
         (("embed", "a", "--dtype", "float16"), "--dtype needs --output"),
         (("embed", "a", "--vectors", "layers"), "--vectors layers needs --output"),
         (("embed", "a", "--resume"), "--resume needs --output"),
+        (("embed", "a", "--boundaries"), "--boundaries needs --output"),
         (("embed", "a", "--actors", "2", "--output", "v.h5"), "--actors needs --ray"),
         (("embed", "--input", "a", "--ray"), "--ray needs --output"),
         (("embed", "a", "--output", "v", "--ray"), "--ray needs text files"),

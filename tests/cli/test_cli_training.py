@@ -87,7 +87,7 @@ def test_train_evaluate_and_export(run, train, tmp_path, monkeypatch):
 
     code, out, _ = run("export", folder, "--output", tmp_path / "exported")
     assert code == 0
-    names = ["options.json", "softmax.hdf5", "vocabulary.txt", "weights.hdf5"]
+    names = ["README.md", "options.json", "softmax.hdf5", "vocabulary.txt", "weights.hdf5"]
     assert sorted(path.name for path in (tmp_path / "exported").iterdir()) == names
     weights = [ElmoLayer(f).get_weights() for f in (folder / "model", tmp_path / "exported")]
     for one, other in zip(*weights):

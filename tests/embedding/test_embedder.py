@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
+import keras
 import numpy as np
 import pytest
 
@@ -145,6 +146,38 @@ def test_padding_is_that_of_the_layer(embedder):
         expected = embedder.embed([["a", "b"], ["", "c"], []], pooling=pooling)
         for array, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(array, other)
+    (kept,) = embedder.embed(rows[:1], boundaries=True)  # padding follows </S>
+    (expected,) = embedder.embed([["a", "b"]], boundaries=True)
+    np.testing.assert_array_equal(kept, np.pad(expected, ((0, 1), (0, 0))))
+
+
+@pytest.mark.parametrize("output", ["layers", "top"])
+@pytest.mark.parametrize("pad_to, width", [("longest", 9), (np.int64(12), 12)])
+def test_one_padded_array_and_its_mask(embedder, output, pad_to, width):
+    expected = embedder.embed(SENTENCES, output, boundaries=True)
+    found, mask = embedder.embed(iter(SENTENCES), output, boundaries=True, pad_to=pad_to)
+    layers = (3,) if output == "layers" else ()
+    assert found.shape == (6, *layers, width, 24) and found.dtype == np.float32
+    assert mask.sum(axis=1).tolist() == [9, 2, 3, 6, 6, 5]  # padding of the input is not counted
+    for array, row, other in zip(found, mask, expected, strict=True):
+        length = row.sum()
+        assert row[:length].all() and not array[..., length:, :].any()
+        np.testing.assert_allclose(array[..., :length, :], other[..., :length, :], atol=1e-6)
+
+
+def test_padded_arrays_of_nothing_and_in_a_model(embedder):
+    for pad_to, width in (("longest", 0), (5, 5)):
+        vectors, mask = embedder.embed([], "layers", pad_to=pad_to)
+        assert vectors.shape == (0, 3, width, 24) and mask.shape == (0, width)
+    vectors, mask = embedder.embed(SENTENCES, pad_to=8)
+    inputs, given = keras.Input((None, 24)), keras.Input((None,), dtype="bool")
+    mean = keras.layers.GlobalAveragePooling1D()
+    model = keras.Model([inputs, given], mean(inputs, mask=given))
+    rows = [0, 2, 3, 4]
+    expected = np.stack(embedder.embed(SENTENCES, pooling="mean"))[rows]
+    assert_close(model.predict([vectors[rows], mask[rows]], verbose=0), expected)
+    masked = keras.Sequential([keras.layers.Masking(), mean])
+    assert_close(masked.predict(vectors[rows], verbose=0), expected)
 
 
 @pytest.mark.parametrize("method", ["embed", "stream"])
@@ -189,6 +222,15 @@ def test_raw_texts_are_their_sentences(embedder, tmp_path):
     pooled = embedder.embed(RAW, output="top", pooling="max", tokenize=tokens)
     for array, other in zip(pooled[::3], expected[::3], strict=True):
         np.testing.assert_allclose(array, other[-1].max(axis=0), atol=1e-6)
+    one = embedder.embed(SPLIT, boundaries=True)
+    expected = [np.concatenate(one[:2]), one[2], one[3], np.concatenate(one[4:])]
+    found = embedder.embed(RAW, tokenize=tokens, boundaries=True)
+    assert [len(array) for array in found] == [10, 2, 4, 9]
+    for array, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(array, other, atol=1e-6)
+    padded, mask = embedder.embed(RAW, tokenize=tokens, boundaries=True, pad_to="longest")
+    assert mask.sum(axis=1).tolist() == [10, 2, 4, 9]
+    np.testing.assert_allclose(padded[mask], np.concatenate(expected), atol=1e-6)
     with pytest.raises(ValueError, match="tokenize must be True, the code of a language, or a fun"):
         embedder.embed(RAW, tokenize=3)
 
@@ -248,12 +290,15 @@ def test_long_texts_are_read_exactly_in_pieces(variant, batch_tokens, monkeypatc
         elmo = ElmoLayer(None, config=config, output="layers")
     else:
         elmo = ElmoLayer(GOLDEN / variant, output="layers")
-    expected = to_numpy(elmo(encode_sentences(LONG, elmo.config.max_characters_per_token)))
+    ids = encode_sentences(LONG, elmo.config.max_characters_per_token)
+    expected = to_numpy(elmo.backbone(ids, mask=ids.any(axis=-1)))
     embedder = Embedder(elmo, batch_tokens=batch_tokens)
     chosen = {"layers": lambda x: x, "top": lambda x: x[-1], "average": lambda x: x.mean(axis=0)}
     for output, choose in chosen.items():
-        for array, layers, tokens in zip(embedder.embed(LONG, output), expected, LONG):
-            assert_close(array, choose(layers[:, : len(tokens)]))
+        for edge in (0, 1):
+            found = embedder.embed(LONG, output, boundaries=not edge)
+            for array, layers, tokens in zip(found, expected, LONG, strict=True):
+                assert_close(array, choose(layers[:, edge : len(tokens) + 2 - edge]))
 
 
 def test_a_long_text_is_in_memory_a_piece_at_a_time(monkeypatch):
@@ -268,11 +313,11 @@ def test_a_long_text_is_in_memory_a_piece_at_a_time(monkeypatch):
 def test_too_large_a_batch_is_halved(monkeypatch, layers):
     run, sizes = CompiledSentences.run, []
 
-    def run_small(self, table, sentences, piece):
+    def run_small(self, table, sentences, *arguments):
         sizes.append(len(sentences))
         if len(sentences) > 2:
             raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
-        return run(self, table, sentences, piece)
+        return run(self, table, sentences, *arguments)
 
     monkeypatch.setattr(CompiledSentences, "run", run_small)
     embedder = small()
@@ -367,6 +412,15 @@ def test_bad_requests(embedder):
         ([[1, 2]], {}, "Expected tokens to be strings, found 1 of type int"),
         ([["a"]], {"output": "sum"}, "output must be one of mix, layers, top, average; got 'sum'"),
         ([["a"]], {"pooling": "sum"}, "pooling must be None, 'mean' or 'max'; got 'sum'"),
+        (
+            [["a"]],
+            {"pooling": "max", "boundaries": True},
+            "boundaries and pooling exclude each other",
+        ),
+        ([["a"]], {"pooling": "mean", "pad_to": 3}, "pad_to and pooling exclude each other"),
+        ([["a"]], {"pad_to": "long"}, "pad_to must be 'longest' or a positive integer; got 'long'"),
+        ([["a"]], {"pad_to": 0}, "or a positive integer; got 0"),
+        (["a b", "a b c"], {"pad_to": 2}, "Sentence 1, counted from 0, has 3 tokens, more than pa"),
     ):
         with pytest.raises(ValueError, match=message):
             embedder.embed(sentences, **arguments)

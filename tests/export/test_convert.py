@@ -16,7 +16,8 @@ from many_languages import MANY_LANGUAGES, WORD_CHAR_FIRST, golden, small_lexico
 def test_hdf5_on_every_backend(elmo, tmp_path):
     differences = convert(elmo, tmp_path / "a" / "b")
     assert differences == dict.fromkeys(["word_emb", "lstm_outputs1", "lstm_outputs2"], 0)
-    assert sorted(os.listdir(tmp_path / "a" / "b")) == ["options.json", "weights.hdf5"]
+    names = ["README.md", "options.json", "weights.hdf5"]
+    assert sorted(os.listdir(tmp_path / "a" / "b")) == names
 
 
 def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):

@@ -207,12 +207,23 @@ def test_state_has_room_for_max_batch_size_sentences():
 
 
 @pytest.mark.parametrize(
-    ("trainable_bilm", "weights", "trainable"),
-    [(False, 2, True), (True, 37, True), (True, 37, False)],
+    ("trainable_mix", "trainable_bilm", "weights", "trainable"),
+    [
+        (True, False, 2, True),
+        (True, True, 37, True),
+        (True, True, 37, False),
+        (False, True, 35, True),
+        (False, False, 0, True),
+    ],
 )
-def test_freezing(tmp_path, trainable_bilm, weights, trainable):
-    elmo = ElmoLayer(TINY, trainable_bilm=not trainable_bilm, trainable=trainable)
-    elmo.trainable_bilm = trainable_bilm
+def test_freezing(tmp_path, trainable_mix, trainable_bilm, weights, trainable):
+    elmo = ElmoLayer(
+        TINY,
+        trainable_mix=not trainable_mix,
+        trainable_bilm=not trainable_bilm,
+        trainable=trainable,
+    )
+    elmo.trainable_mix, elmo.trainable_bilm = trainable_mix, trainable_bilm
     model = on_ids(elmo)
     model.save(tmp_path / "model.keras")
     for one in (model, keras.models.load_model(tmp_path / "model.keras")):
@@ -221,6 +232,37 @@ def test_freezing(tmp_path, trainable_bilm, weights, trainable):
         assert one.trainable_weights == []
         one.trainable = True
         assert len(one.trainable_weights) == weights
+
+
+@pytest.mark.parametrize("trainable_mix", [True, False])
+def test_mixes_of_given_weights(tmp_path, trainable_mix):
+    expected = to_numpy(ElmoLayer(TINY, output="layers")(IDS))[:, 1]
+    options = {"mix_weights": [0, 1, 0], "gamma": 2, "trainable_mix": trainable_mix}
+    elmo = ElmoLayer(TINY, num_mixes=2, trainable_bilm=True, **options)
+    for vectors in elmo(IDS):
+        assert_close(to_numpy(vectors), 2 * expected)
+    model = on_ids(elmo)
+    model.compile(keras.optimizers.Adam(0.1), "mse")
+    model.fit(IDS, [expected] * 2, epochs=2, verbose=0)
+    gammas = [to_numpy(mix.gamma)[0] for mix in elmo.mixes]
+    assert [gamma != 2 for gamma in gammas] == [trainable_mix] * 2
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
+    cloned = keras.models.clone_model(model).layers[-1]
+    for one in (elmo, loaded, cloned, pickle.loads(pickle.dumps(elmo))):
+        assert (one.mix_weights, one.trainable_mix) == ((0, 1, 0), trainable_mix)
+        assert len(one.trainable_weights) == 35 + 4 * trainable_mix
+        for mix, gamma in zip(one.mixes, [2, 2] if one is cloned else gammas):
+            assert mix.normalized_weights.tolist() == [0, 1, 0] and to_numpy(mix.gamma) == gamma
+
+
+def test_a_preset_is_the_model_of_the_constructor():
+    class Subclass(ElmoLayer):
+        """A user's."""
+
+    layer = Subclass.from_preset(TINY, output="layers")
+    assert type(layer) is Subclass
+    assert_close(to_numpy(layer(IDS)), to_numpy(ElmoLayer(TINY, output="layers")(IDS)))
 
 
 def test_training_a_frozen_bilm_changes_only_the_mix():
@@ -467,6 +509,8 @@ def test_bad_inputs_of_word_models_are_named():
         ({"num_mixes": 10**9}, "num_mixes must be an integer from 1 to 10,000; got 1000000000"),
         ({"max_batch_size": 2.5}, "max_batch_size must be an integer from 1 to 10,000; got 2.5"),
         ({"model": None, "config": "options.json"}, "options as a dict, got 'options.json'"),
+        ({"mix_weights": (1, 0)}, r"must be 3 numbers of at least 0 .* got \(1\.0, 0\.0\)"),
+        ({"mix_weights": (1, 0, 0), "use_top_only": True}, "no layers to mix: leave out mix_w"),
         ({"l2": -1}, "l2 must be a number of at least 0"),
         ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
         ({"model": "smal"}, "Did you mean 'small'"),

@@ -62,6 +62,34 @@ def test_normalized_weights(layers):
     np.testing.assert_array_equal(top.normalized_weights, [0, 0, 1])
 
 
+@pytest.mark.parametrize("policy, tolerance", [("float32", 1e-6), ("float16", 1e-3)])
+@pytest.mark.parametrize("shares", [(0, 1, 0), (0.2, 0.3, 0.5), [0.25, 0, 0.75], (1, 0, 0)])
+def test_normalized_weights_that_are_set(layers, shares, policy, tolerance):
+    mix = WeightedLayerSum(dtype=policy)
+    mix.build(layers.shape)
+    mix.set_normalized_weights(shares)
+    np.testing.assert_allclose(mix.normalized_weights, shares, atol=tolerance)
+    np.testing.assert_array_equal(mix.normalized_weights == 0, np.equal(shares, 0))
+    expected = np.einsum("l,bltd->btd", shares, layers)
+    assert_close(to_numpy(mix(layers)), expected, 3 * tolerance)
+
+
+def test_set_weights_and_the_penalty(layers):
+    mix = WeightedLayerSum(l2=0.5)
+    mix.build(layers.shape)
+    mix.set_normalized_weights([1 / 3] * 3)  # as in a new mix, which has no penalty
+    np.testing.assert_allclose(to_numpy(mix.layer_weights), 0, atol=1e-7)
+    for shares, message in (
+        ((0, 1, 0), "pass l2=None or a small weight instead of 0"),
+        ((0.5, 0.5), "must be 3 numbers of at least 0 with the sum 1, .* after the softmax"),
+        ((-9e10, 1, -9e10), "must be 3 numbers of at least 0"),
+        ((1, 1, 1), "with the sum 1"),
+        ((np.nan, 0.5, 0.5), "numbers of at least 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mix.set_normalized_weights(shares)
+
+
 def test_penalty_is_on_the_raw_weights(layers):
     mix = WeightedLayerSum(l2=0.5)
     mix.build(layers.shape)

@@ -4,17 +4,20 @@ import functools
 import hashlib
 import http.client
 import http.server
+import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import threading
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from helpers import TINY
+from helpers import TINY, assert_close, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, get_model, list_models, register_model
 from keras_elmo.pretrained import download, registry
 from keras_elmo.pretrained.locate import find_downloaded, locate
@@ -350,6 +353,87 @@ def test_a_repository_of_the_hub(monkeypatch):
     same_as_tiny("hf://user/repo@v1")
     assert calls == [None, "v1"]
     refused("hf://user/none", "Could not download hf://user/none: 404: no such repository")
+
+
+class Hub(http.server.SimpleHTTPRequestHandler):
+    """A hub with the repository user/repo, whose files are in a folder."""
+
+    commit = "0" * 40
+
+    def do_GET(self):
+        address, _, _ = self.path.partition("?")
+        sizes = {path.name: path.stat().st_size for path in Path(self.directory).iterdir()}
+        info = {
+            "id": "user/repo",
+            "sha": self.commit,
+            "siblings": [{"rfilename": x} for x in sizes],
+        }
+        tree = [{"type": "file", "path": x, "oid": x, "size": size} for x, size in sizes.items()]
+        found = {
+            "/api/models/user/repo/revision/main": info,
+            f"/api/models/user/repo/tree/{self.commit}": tree,
+        }
+        name = address.removeprefix(f"/user/repo/resolve/{self.commit}/")
+        if address in found:
+            self.send(json.dumps(found[address]).encode(), "listing")
+        elif name in sizes:
+            self.send(Path(self.directory, name).read_bytes(), name)
+        else:
+            self.send_error(404)
+
+    do_HEAD = do_GET
+
+    def send(self, content, etag):
+        self.send_response(200)
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": len(content),
+            "ETag": f'"{etag}"',
+            "X-Repo-Commit": self.commit,
+        }.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *_):
+        """Says nothing."""
+
+
+FROM_HUB = """
+import h5py, keras, numpy as np
+from keras_elmo import ElmoLayer, cli
+code = cli.main(["embed", "the cat", "--model", "hf://user/repo", "--output", "v.h5"])
+vectors = keras.ops.convert_to_numpy(ElmoLayer("hf://user/repo")(["the cat"]))
+np.savez("v.npz", layer=vectors[0], command=h5py.File("v.h5")["0"][()], code=code)
+"""
+
+
+def test_an_export_is_served_by_a_hub_and_loaded(tmp_path):
+    pytest.importorskip("huggingface_hub")
+    elmo = ElmoLayer(TINY)
+    elmo.export_hdf5(tmp_path / "repo")
+    assert sorted(os.listdir(tmp_path / "repo")) == ["README.md", "options.json", "weights.hdf5"]
+    handler = functools.partial(Hub, directory=str(tmp_path / "repo"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as hub:
+        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
+            "HF_HOME": str(tmp_path / "home"),
+        }
+        program = [sys.executable, "-c", FROM_HUB]
+        ended = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
+        hub.shutdown()
+    assert ended.returncode == 0, ended.stderr.decode()
+    (downloaded,) = (tmp_path / "home").glob("hub/models--user--repo/snapshots/*")
+    assert sorted(os.listdir(downloaded)) == ["options.json", "weights.hdf5"]
+    expected = to_numpy(elmo(["the cat"]))[0]
+    with np.load(tmp_path / "v.npz") as found:
+        assert found["code"] == 0
+        for name in ("layer", "command"):
+            assert_close(found[name], expected)
 
 
 @pytest.mark.parametrize("model", ["hf://", "hf://repo", "hf://a/b/c", "hf://a/b@", "hf:///a/b"])

@@ -105,6 +105,18 @@ def test_train_from_python(tmp_path, caplog):
     assert vocabulary == result.vocabulary
     for one, other in zip(model.trainable_variables, result.model.trainable_variables):
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)))
+    # The card of the model, and of an export of a checkpoint.
+    card, steps = (tmp_path / "model" / "README.md").read_text(), "steps of 4 x 8 words, 0.2"
+    assert f"| Training | 7 {steps}593 passes over the text |\n" in card
+    assert f"| Held-out perplexity | {last:.2f} |\n| Settings | devices=1, batch_size=4, " in card
+    assert "| Softmax | 127 words |" in card
+    export_language_model(tmp_path / "checkpoints" / "step-00000006.ckpt", tmp_path / "six")
+    six = (tmp_path / "six" / "README.md").read_text()
+    assert f"| Training | 6 {steps}222 passes over the text |\n" in six
+    (tmp_path / "log.csv").unlink()
+    export_language_model(tmp_path, tmp_path / "seven")
+    seven = (tmp_path / "seven" / "README.md").read_text()
+    assert "| Training | 7 steps of 4 x 8 words |\n| Settings |" in seven
     with pytest.raises(ValueError, match="other settings: uniform_bias was False, now True"):
         train(settings(tmp_path, steps=7, uniform_bias=True))
 
