@@ -28,8 +28,9 @@ def add_command(commands, common):
     add(
         "--input",
         metavar="FILE",
-        help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl; '-' "
-        "is the standard input, which is also read if no sentence is passed",
+        help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl, or "
+        "proteins from .fasta, .fa or .faa; '-' is the standard input, which is also read if no "
+        "sentence is passed",
     )
     add("--tokenize", action="store_true", help="split raw text into sentences and tokens")
     add(
@@ -38,6 +39,7 @@ def add_command(commands, common):
         help="the language of the text, for --tokenize (default: %(default)s)",
     )
     add("--field", help="the field of JSON lines that holds the sentence (default: text)")
+    add("--format", choices=("fasta",), help="read proteins, whatever the name of the file")
     add("--model", default="default", help=MODEL_HELP)
     add(
         "--vocabulary",
@@ -46,10 +48,11 @@ def add_command(commands, common):
     )
     add(
         "--vectors",
-        choices=("mix", "layers", "top"),
+        choices=("mix", "layers", "top", "sum"),
         default="mix",
         help="the mean of all layers, as a new ElmoLayer returns it; every layer, as "
-        "bilm-tf stores them; or the top layer (default: %(default)s)",
+        "bilm-tf stores them; the top layer; or the sum of all layers, as SeqVec takes it "
+        "(default: %(default)s)",
     )
     add(
         "--compute-dtype",
@@ -65,7 +68,7 @@ def add_command(commands, common):
         "--output",
         metavar="FILE",
         help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
-        "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
+        "named 0, 1, ... as bilm-tf does, or for each protein; or FILE.parquet, a folder",
     )
     add("--pooling", choices=("mean", "max"), help="one vector per sentence")
     dtype_help = "dtype of the stored vectors (default: float32)"
@@ -181,7 +184,7 @@ def _embed_on_ray(arguments, options):
 
 
 def _file_options(arguments):
-    names = ("pooling", "tokenize", "field", "max_line_tokens", "compression")
+    names = ("pooling", "tokenize", "field", "format", "max_line_tokens", "compression")
     options = {name: getattr(arguments, name) for name in names}
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
@@ -198,7 +201,8 @@ def _print_oddities(report):
 def _print_reasons(reasons):
     """Prints why lines could not be read: the shard if there are several, the line, the reason."""
     for *shard, line, reason in reasons:
-        place = ", ".join([*shard, f"line {line + 1:,}"])
+        line = f"line {line + 1:,}" if isinstance(line, int) else f"entry {line}"
+        place = ", ".join([*shard, line])
         print(f"keras-elmo: {place}: {reason}", file=sys.stderr)
 
 
@@ -208,11 +212,10 @@ def _embed_to_terminal(arguments, embedder):
     from keras_elmo.analysis import tokens
     from keras_elmo.text.reader import read_records
 
-    records = read_records(
-        arguments.source, arguments.field, arguments.max_line_tokens, arguments.tokenize
-    )
+    names = ("field", "max_line_tokens", "tokenize", "format")
+    records = read_records(arguments.source, **{name: getattr(arguments, name) for name in names})
     shown = list(itertools.islice(records, _MAX_SHOWN))
-    _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
+    _print_reasons((r.name or i, r.error) for i, r in enumerate(shown) if r.error)
     sentences = [tokens(sentence) for record in shown for sentence in record.sentences]
     if not any(sentences):
         # Not an error: a pipe may be empty.
