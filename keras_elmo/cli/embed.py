@@ -192,7 +192,7 @@ def _file_options(arguments):
 def _print_oddities(report):
     _print_reasons(report.reasons)
     if report.failed > len(report.reasons):
-        print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
+        print(f"keras-elmo: ... {report.failed:,} in all", file=sys.stderr)
     if report.invalid_lines:
         lines = counted(report.invalid_lines, "line")
         print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
