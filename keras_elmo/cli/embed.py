@@ -28,11 +28,13 @@ def add_command(commands, common):
     add(
         "--input",
         metavar="FILE",
-        help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl; '-' "
-        "is the standard input, which is also read if no sentence is passed",
+        help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl, or "
+        "proteins from .fasta, .fa or .faa; '-' is the standard input, which is also read if no "
+        "sentence is passed",
     )
     add_tokenize(command)
     add("--field", help="the field of JSON lines that holds the sentence (default: text)")
+    add("--format", choices=("fasta",), help="read proteins, whatever the name of the file")
     add("--model", default="default", help=MODEL_HELP)
     add(
         "--vocabulary",
@@ -41,10 +43,11 @@ def add_command(commands, common):
     )
     add(
         "--vectors",
-        choices=("mix", "layers", "top"),
+        choices=("mix", "layers", "top", "sum"),
         default="mix",
         help="the mean of all layers, as a new ElmoLayer returns it; every layer, as "
-        "bilm-tf stores them; or the top layer (default: %(default)s)",
+        "bilm-tf stores them; the top layer; or the sum of all layers, as SeqVec takes it "
+        "(default: %(default)s)",
     )
     add(
         "--compute-dtype",
@@ -60,7 +63,7 @@ def add_command(commands, common):
         "--output",
         metavar="FILE",
         help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
-        "named 0, 1, ... as bilm-tf does; or FILE.parquet, a folder",
+        "named 0, 1, ... as bilm-tf does, or for each protein; or FILE.parquet, a folder",
     )
     add("--pooling", choices=("mean", "max"), help="one vector per sentence")
     add("--boundaries", action="store_true", help="keep the vectors of sentences' <S> and </S>")
@@ -179,7 +182,8 @@ def _embed_on_ray(arguments, options):
 
 
 def _file_options(arguments):
-    names = ("pooling", "boundaries", "tokenize", "field", "max_line_tokens", "compression")
+    names = ("pooling", "boundaries", "tokenize", "field", "format")
+    names += ("max_line_tokens", "compression")
     options = {name: getattr(arguments, name) for name in names}
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
@@ -187,7 +191,7 @@ def _file_options(arguments):
 def _print_oddities(report):
     _print_reasons(report.reasons)
     if report.failed > len(report.reasons):
-        print(f"keras-elmo: ... {report.failed:,} such lines in all", file=sys.stderr)
+        print(f"keras-elmo: ... {report.failed:,} in all", file=sys.stderr)
     if report.invalid_lines:
         lines = counted(report.invalid_lines, "line")
         print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
@@ -196,7 +200,8 @@ def _print_oddities(report):
 def _print_reasons(reasons):
     """Prints why lines could not be read: the shard if there are several, the line, the reason."""
     for *shard, line, reason in reasons:
-        place = ", ".join([*shard, f"line {line + 1:,}"])
+        line = f"line {line + 1:,}" if isinstance(line, int) else f"entry {line}"
+        place = ", ".join([*shard, line])
         print(f"keras-elmo: {place}: {reason}", file=sys.stderr)
 
 
@@ -206,11 +211,10 @@ def _embed_to_terminal(arguments, embedder):
     from keras_elmo.analysis import tokens
     from keras_elmo.text.reader import read_records
 
-    records = read_records(
-        arguments.source, arguments.field, arguments.max_line_tokens, arguments.tokenize
-    )
+    names = ("field", "max_line_tokens", "tokenize", "format")
+    records = read_records(arguments.source, **{name: getattr(arguments, name) for name in names})
     shown = list(itertools.islice(records, _MAX_SHOWN))
-    _print_reasons((i, record.error) for i, record in enumerate(shown) if record.error)
+    _print_reasons((r.name or i, r.error) for i, r in enumerate(shown) if r.error)
     sentences = [tokens(sentence) for record in shown for sentence in record.sentences]
     if not any(sentences):
         # Not an error: a pipe may be empty.

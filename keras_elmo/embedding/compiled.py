@@ -77,6 +77,8 @@ class CompiledSentences:
             layers = layers[:, -1]
         elif self._output == "average":
             layers = ops.mean(layers, axis=1)
+        elif self._output == "sum":
+            layers = ops.sum(layers, axis=1)
         return ops.cast(layers, "float32")
 
     def run(

@@ -25,8 +25,8 @@ class EmbeddedShards:
     tokens: int = 0  # embedded by this job
     failed: int = 0  # lines that could not be read; their arrays have no tokens
     invalid_lines: int = 0  # with bytes that are not UTF-8, which are dropped
-    reasons: list[tuple[str, int, str]] = dataclasses.field(default_factory=list)
-    """For some of those, the shard, the line's number from 0 and the reason."""
+    reasons: list[tuple[str, int | str, str]] = dataclasses.field(default_factory=list)
+    """For some of those, the shard, the line or entry as in `EmbeddedFile` and the reason."""
 
     def add(self, source: str, report: EmbeddedFile) -> None:
         """Adds the report of a shard."""
@@ -65,8 +65,8 @@ def embed_shards(
         num_actors: Processes; `None` for as many as the cluster has cores for.
         cores_an_actor: Cores, and threads, of each.
         embedder: Further arguments of `Embedder`.
-        **file_arguments: `output`, `pooling`, `tokenize`, `boundaries`, `field`, `max_line_tokens`,
-            `dtype` and `compression` as for `Embedder.embed_file`.
+        **file_arguments: `output`, `pooling`, `tokenize`, `boundaries`, `field`, `format`,
+            `max_line_tokens`, `dtype` and `compression` as for `Embedder.embed_file`.
 
     Raises:
         FileExistsError: if the output of a shard is a folder with other files.

@@ -38,7 +38,7 @@ from keras_elmo.text.vocabulary import (
 
 Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
 
-_OUTPUTS = ("mix", "layers", "top", "average")
+_OUTPUTS = ("mix", "layers", "top", "average", "sum")
 _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
@@ -193,8 +193,8 @@ class Embedder:
                 Arrays, pandas Series, string tensors and spaCy's `Doc` are also accepted. `""` at
                 the end of a list of tokens is padding.
             output: `"mix"` for the `ElmoLayer`'s weighted sum, in a new one the mean of all
-                layers; `"average"` for the mean of all layers, `"top"` for the last layer,
-                `"layers"` for all of them.
+                layers; `"average"` for the mean of all layers, `"sum"` for their sum, `"top"` for
+                the last layer, `"layers"` for all of them.
             pooling: `None` for a vector per word; `"mean"` or `"max"` over the words for one per
                 sentence, zeros for an empty one.
             tokenize: For strings of raw text: `True`, or the code of a language such as `"de"`,
@@ -374,27 +374,32 @@ class Embedder:
         tokenize: Tokenize = None,
         boundaries: bool = False,
         field: str | None = None,
+        format: str | None = None,
         max_line_tokens: int = 100_000,
         dtype: str = "float32",
         compression: str | None = None,
         resume: bool = False,
         overwrite: bool = False,
     ) -> EmbeddedFile:
-        """Embeds a text file with one tokenized sentence per line, in nearly constant memory.
+        """Embeds a file of tokenized sentences or of proteins, in nearly constant memory.
 
         The target appears, or is replaced, when it is complete. After a kill, the same call with
         `resume` continues it.
 
         Args:
-            source: The text, UTF-8: a path, also of a .gz, .xz or .jsonl file, or an open binary
-                file.
+            source: The text, UTF-8, with one sentence per line: a path, also of a .gz, .xz or
+                .jsonl file, or an open binary file. Of FASTA (.fasta, .fa or .faa), each entry is
+                a sentence whose tokens are its residues, in upper case.
             target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
-                ...; or .parquet, a folder, which needs pyarrow.
+                ..., or after the identifier of an entry; or .parquet, a folder, which needs
+                pyarrow.
             output, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
             field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
                 `"text"`. If given, any text is read as JSON lines.
-            max_line_tokens: A longer line, or one of bad JSON, has the array of an empty one, and
-                the reason in the attribute (Parquet: column) `error`.
+            format: `"fasta"` if any text is to be read as FASTA; `None` to go by its name.
+            max_line_tokens: A longer line, one of bad JSON, or an entry with characters other than
+                letters has the array of an empty one, and the reason in the attribute (Parquet:
+                column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was started; a complete one is left unchanged.
@@ -409,15 +414,17 @@ class Embedder:
             FileNotFoundError: if a file or folder does not exist.
             OSError: if the disk is full. The lines embedded so far are kept for `resume`.
             ValueError: if an argument is invalid, a file is damaged, the target to resume belongs
-                to a different text or different settings, the target is an input, or a number is
-                beyond the range of `dtype`.
+                to a different text or different settings, the target is an input, two entries have
+                the same identifier, or a number is beyond the range of `dtype`.
 
         Example:
 
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
         writing = dict(dtype=dtype, compression=compression, resume=resume, overwrite=overwrite)
-        reading = dict(field=field, max_line_tokens=max_line_tokens, tokenize=tokenize)
+        reading = dict(
+            field=field, max_line_tokens=max_line_tokens, tokenize=tokenize, format=format
+        )
         self._check_request((), output, pooling, boundaries)
         return embed_file(self, source, target, output, pooling, boundaries, reading, **writing)
 

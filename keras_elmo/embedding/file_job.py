@@ -30,15 +30,17 @@ class EmbeddedFile:
     seconds: float = 0.0  # of this run, excluding loading the model
     failed: int = 0  # lines of this run that could not be read; their arrays have no tokens
     invalid_lines: int = 0  # of this run, with bytes that are not UTF-8, which are dropped
-    reasons: list[tuple[int, str]] = dataclasses.field(default_factory=list)
-    """For the first lines that could not be read, the line's number from 0 and the reason."""
+    reasons: list[tuple[int | str, str]] = dataclasses.field(default_factory=list)
+    """For the first lines that could not be read, the line's number from 0, or the identifier of an
+    entry of a FASTA file, and the reason."""
 
     def add(self, record: Record) -> None:
         """Counts the next line."""
         if record.error is not None:
             self.failed += 1
             if self.failed <= MAX_REASONS:
-                self.reasons.append((self.lines, record.error))
+                place = self.lines if record.name is None else record.name
+                self.reasons.append((place, record.error))
         self.lines += 1
         self.tokens += len(record.tokens)
         self.invalid_lines += not record.is_utf8

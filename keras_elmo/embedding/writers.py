@@ -47,8 +47,9 @@ def open_writer(
 
     Args:
         path: Its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a dataset for
-            each line, named "0", "1", ...; `.parquet` is a folder of files with the columns
-            `line`, `tokens`, `vectors` and `error`.
+            each line, named "0", "1", ..., or after the record if it has a name; `.parquet` is a
+            folder of files with the columns `line`, `tokens`, `vectors`, `error` and, if records
+            have names, `id`.
         settings: JSON values that the vectors depend on, stored in the file.
         dtype, compression, resume, overwrite: As for `Embedder.embed_file`, as are the errors.
     """
@@ -254,7 +255,8 @@ class Hdf5Writer(VectorWriter):
             for number, record, vectors in rows:
                 # HDF5 cannot compress an array without elements.
                 compression = self._settings["compression"] if vectors.size else None
-                dataset = file.create_dataset(str(number), data=vectors, compression=compression)
+                name = str(number) if record.name is None else record.name
+                dataset = file.create_dataset(name, data=vectors, compression=compression)
                 if record.error is not None:
                     dataset.attrs["error"] = record.error
 
@@ -312,6 +314,8 @@ def _table(rows):
         "vectors": _nested(vectors),
         "error": pa.array([record.error for record in records], pa.string()),
     }
+    if records[0].name is not None:
+        columns["id"] = pa.array([record.name for record in records], pa.string())
     return pa.table(columns)
 
 

@@ -84,6 +84,12 @@ EMBEDDIA_MODELS = {
 }
 """Codes and languages; an archive is named after its language."""
 
+SEQVEC = (
+    "http://data.bioembeddings.com/public/embeddings/embedding_models",
+    "https://rostlab.org/~deepppi/embedding_repo/embedding_models",
+)
+"""Addresses of the folder of SeqVec, the protein model of Heinzinger et al. 2019."""
+
 NLPL_MODELS = (
     ("ru", 195, "Russian Wikipedia and the Russian National Corpus", "words, not lemmas"),
     ("ru", 212, "lemmas of the Russian corpus Araneum", "lemmas in place of words"),

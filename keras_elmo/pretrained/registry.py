@@ -16,6 +16,7 @@ from keras_elmo.pretrained.catalog import (
     MANY_LANGUAGES_FIRST_NUMBER,
     NLPL,
     NLPL_MODELS,
+    SEQVEC,
 )
 
 _ALLENNLP = (
@@ -24,7 +25,7 @@ _ALLENNLP = (
 )
 _NLPL_VERSIONS = f"{NLPL}/11", f"{NLPL}/20"
 
-PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS, EMBEDDIA)
+PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS, EMBEDDIA, SEQVEC[0])
 """Base addresses of the published models, each of which a mirror replaces."""
 
 _ADDRESS = re.compile("https?://", re.IGNORECASE)
@@ -273,6 +274,13 @@ def _catalog():
         stem,
         "weights_PubMed_only",
         config=original,
+    )
+    yield PretrainedModel(
+        "seqvec",
+        "SeqVec for proteins, 93 M parameters, trained on UniRef50",
+        tuple(f"{base}/seqvec" for base in SEQVEC),
+        tokenization="residues as tokens, upper-case letters",
+        license="none stated with the weights; SeqVec's code is MIT",
     )
     text = "Portuguese, contributed to AllenNLP"
     yield _allennlp("allennlp/pt", "contributed/pt", text, "pt", language="pt")

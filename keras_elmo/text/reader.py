@@ -1,4 +1,4 @@
-"""Reading text files of one tokenized sentence per line, plain, compressed or JSON lines."""
+"""Reading text files of one tokenized sentence per line, JSON lines and FASTA, also compressed."""
 
 import codecs
 import contextlib
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
+from keras_elmo.text import fasta
 from keras_elmo.text.tokenize import Tokenize, reader_of_texts
 from keras_elmo.text.tokens import token_bytes
 
@@ -85,8 +86,9 @@ def read_blocks(
 ) -> Iterator[tuple[bytes, list[list[bytes]]]]:
     """Streams files in parts of about two megabytes: the tokenized text, and its sentences.
 
-    A sentence is a non-empty list of tokens in valid UTF-8, separated by ASCII white space. The
-    report counts what is read. Raises ValueError as `open_text` does.
+    A sentence is a non-empty list of tokens in valid UTF-8, separated by ASCII white space, or the
+    residues of an entry of a FASTA file. The report counts what is read. Raises ValueError as
+    `open_text` does.
 
     Args:
         files: Paths of plain, .gz or .xz files.
@@ -101,7 +103,9 @@ def read_blocks(
             before, position = report.sentences, 0
             report.files += 1
             with open_text(path) as (raw, lines):
-                if tokenize:
+                if _ending(path) in fasta.ENDINGS:
+                    lines = _lines_of_residues(lines, path)
+                elif tokenize:
                     lines = _tokenized(lines, reader_of_texts(tokenize), report)
                 if max_sentences is not None:
                     lines = itertools.islice(filter(bytes.split, lines), max_sentences - before)
@@ -114,6 +118,13 @@ def read_blocks(
                 report.empty_files.append(os.path.basename(path))
             if report.sentences == max_sentences:
                 return
+
+
+def _lines_of_residues(lines, path):
+    for entry in fasta.read_entries(lines, path):
+        if entry.error is not None:
+            raise ValueError(f"{path}: entry {entry.name!r}: {entry.error}. Correct or remove it.")
+        yield " ".join(entry.residues).encode() + b"\n"
 
 
 def _tokenized(texts, read, report):
@@ -164,13 +175,14 @@ def valid_utf8(line: bytes) -> bytes:
 
 
 class Record(NamedTuple):
-    """A line of a text to embed."""
+    """A line of a text to embed, or an entry of a FASTA file."""
 
     sentences: list[list[str]] | list[list[bytes]]  # tokens; none where it could not be read
     error: str | None  # why it could not be read
     digest: str  # SHA-256 of the text up to the end of this line, in hexadecimal
     position: int  # bytes of the file read so far, compressed ones if it is; 0 where unknown
     is_utf8: bool = True  # whether no byte was dropped
+    name: str | None = None  # the identifier of an entry
 
     @property
     def tokens(self) -> list:
@@ -183,35 +195,69 @@ def read_records(
     field: str | None = None,
     max_line_tokens: int | None = None,
     tokenize: Tokenize = None,
+    format: str | None = None,
 ) -> Iterator[Record]:
     """Streams a `Record` for every line of a text, including those that are empty or unreadable.
 
-    Raises ValueError as `open_text` does.
+    Raises ValueError as `open_text` and `fasta.read_entries` do, if two entries have the same
+    identifier, or if an argument does not fit the format.
 
     Args:
         source: A path, whose suffix may be `.gz` or `.xz`, or an open binary file. `.jsonl`,
-            `.jsonl.gz` or `.jsonl.xz` is read as JSON lines, of the field `"text"`.
+            `.jsonl.gz` or `.jsonl.xz` is read as JSON lines, of the field `"text"`; `.fasta`,
+            `.fa` or `.faa` likewise as FASTA.
         field: The field with the sentence, of a text that is read as JSON lines whatever its name.
-        max_line_tokens: A longer line gets an error instead of its tokens.
+        max_line_tokens: A longer line or entry gets an error instead of its tokens.
         tokenize: For raw text; without it, a line is a tokenized sentence.
+        format: `"fasta"` for a text that is read as FASTA whatever its name.
     """
-    read = reader_of_texts(tokenize)
-    if not isinstance(source, (str, os.PathLike)):
-        yield from _records(_lines(source, "The text"), None, field, max_line_tokens, read)
-        return
-    name = os.fspath(source)
-    stem = os.fsdecode(name).lower().removesuffix(".gz").removesuffix(".xz")
-    if field is None and stem.endswith(".jsonl"):
+    if format not in (None, "fasta"):
+        raise ValueError(f"format must be None or 'fasta', got {format!r}.")
+    opened: contextlib.AbstractContextManager
+    if isinstance(source, (str, os.PathLike)):
+        name, ending, opened = os.fspath(source), _ending(source), open_text(source)
+    else:
+        name, ending = "The text", ""
+        opened = contextlib.nullcontext((None, _lines(source, name)))
+    is_fasta = format == "fasta" or (field is None and ending in fasta.ENDINGS)
+    if is_fasta and (field is not None or tokenize):
+        raise ValueError("The tokens of FASTA are residues: leave out field and tokenize.")
+    if field is None and ending == ".jsonl":
         field = "text"
-    with open_text(name) as (raw, lines):
+    most = math.inf if max_line_tokens is None else max_line_tokens
+    read = reader_of_texts(tokenize)
+    with opened as (raw, lines):
         # A pipe has no position.
-        yield from _records(lines, raw if raw.seekable() else None, field, max_line_tokens, read)
+        position = raw.tell if raw is not None and raw.seekable() else int
+        if is_fasta:
+            yield from _entries(lines, name, position, most)
+        else:
+            yield from _records(lines, position, field, most, read)
 
 
-def _records(lines, raw, field, max_line_tokens, read):
+def _ending(path):
+    """The ending of a file's name, in lower case and without that of its compression."""
+    stem = os.fsdecode(path).lower().removesuffix(".gz").removesuffix(".xz")
+    return os.path.splitext(stem)[1]
+
+
+def _entries(lines, source, position, most):
+    """The records of the entries of a FASTA file."""
+    taken = {"", "."}  # which no dataset of an hdf5 file can be named
+    for number, entry in enumerate(fasta.read_entries(lines, source, most), start=1):
+        if entry.name in taken:
+            raise ValueError(
+                f"Expected each entry of {source} to have its own identifier, got {entry.name!r} "
+                f"for entry {number:,}, which is missing or belongs to an earlier entry."
+            )
+        taken.add(entry.name)
+        residues = [list(entry.residues)] if entry.residues else []
+        yield Record(residues, entry.error, entry.digest, position(), entry.is_utf8, entry.name)
+
+
+def _records(lines, position, field, most, read):
     """The records of lines of JSON, or of plain text where `field` is `None`."""
     digest = hashlib.sha256()
-    most = math.inf if max_line_tokens is None else max_line_tokens
     for line in lines:
         digest.update(line)
         text, count, sentences = valid_utf8(line), 0, []
@@ -224,8 +270,7 @@ def _records(lines, raw, field, max_line_tokens, read):
             count = sum(map(len, sentences))
         if count > most:
             error, sentences = f"{count:,} tokens, more than max_line_tokens={most}", []
-        position = 0 if raw is None else raw.tell()
-        yield Record(sentences, error, digest.hexdigest(), position, text is line)
+        yield Record(sentences, error, digest.hexdigest(), position(), text is line)
 
 
 def _json_value(line, field):

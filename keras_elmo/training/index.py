@@ -71,9 +71,9 @@ class CorpusIndex:
         """Indexes a text, or opens the existing index of the same text in a folder.
 
         Args:
-            files: Text with one tokenized sentence per line: a path, a glob pattern or a list of
-                these; plain, .gz or .xz. It is the same text if the names, sizes and modification
-                times of the files are the same.
+            files: Text with one tokenized sentence per line, or FASTA (.fasta, .fa, .faa): a path,
+                a glob pattern or a list of these; plain, .gz or .xz. It is the same text if the
+                names, sizes and modification times of the files are the same.
             folder: Where to keep the index, which replaces one of a different text; `None` for a
                 temporary folder, removed with the index.
             max_sentences: Read only this many sentences; `None` for all.

@@ -166,7 +166,7 @@ def test_what_was_odd_in_shards_is_mentioned(run, tmp_path, monkeypatch):
     code, _, err = run(*command, "a:1")
     assert code == 0 and err.splitlines() == [
         "keras-elmo: b.jsonl, line 5: not JSON",
-        "keras-elmo: ... 30 such lines in all",
+        "keras-elmo: ... 30 in all",
         "keras-elmo: 2 lines with invalid UTF-8 (those bytes dropped)",
     ]
     assert run(*command)[0] == 0

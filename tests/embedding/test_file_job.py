@@ -107,11 +107,17 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("name", ["v.h5", "v.parquet"])
-def test_resumes_after_each_kill(tmp_path, embedder, lines, name, monkeypatch):
+@pytest.mark.parametrize(
+    "text, name", [("text.txt", "v.h5"), ("text.txt", "v.parquet"), ("text.faa", "v.h5")]
+)
+def test_resumes_after_each_kill(tmp_path, embedder, lines, text, name, monkeypatch):
     if name == "v.parquet":
         pytest.importorskip("pyarrow")
-    source, target = write(tmp_path / "text.txt", lines * 2), tmp_path / name
+    if text == "text.faa":
+        lines = [f">{79 - i}\n{line}" for i, line in enumerate(lines * 2)]
+    else:
+        lines = lines * 2
+    source, target = write(tmp_path / text, lines), tmp_path / name
     whole = tmp_path / f"whole_{name}"
     embedder.embed_file(source, whole)
     monkeypatch.setattr("keras_elmo.embedding.writers._PART_BYTES", 1)

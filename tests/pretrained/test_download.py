@@ -92,7 +92,7 @@ def own_cache_and_catalog(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "PUBLISHED", ("http://127.0.0.1:9",))
     for name in list_models()[1:]:
         known = registry._MODELS[name]
-        bases = "/models/elmo/|/repository/[0-9]+/|/11356/1277/"
+        bases = "/models/elmo/|/repository/[0-9]+/|/11356/1277/|/embedding_models/"
         ends = [re.split(bases, place)[1] for place in known.locations]
         here = tuple(f"http://127.0.0.1:9/{end}" for end in ends)
         registry._MODELS[name] = registry.dataclasses.replace(known, locations=here)
@@ -299,13 +299,15 @@ def test_a_mirror_of_the_published_models(server, cache, monkeypatch):
     shutil.copy(TINY / "options.json", folder / known.options_file)
     shutil.copy(TINY / "weights.hdf5", folder / known.weights_file)
     shutil.copy(server.folder / "tiny.zip", server.folder / "195.zip")
+    shutil.copytree(server.folder / "tiny", server.folder / "seqvec")
     shutil.make_archive(server.folder / "159", "zip", MANY_LANGUAGES / "word_char")
     monkeypatch.setenv(download.MIRROR_VARIABLE, f"{server.address}/")
     same_as_tiny("small")
     same_as_tiny("nlpl/ru-195")
+    same_as_tiny("seqvec")
     with locate("many-languages/it") as files:
         assert files.weights == cache / "many-languages" / "it" / "encoder.pkl"
-    assert len(Handler.requests) == 4
+    assert len(Handler.requests) == 6
 
 
 def test_a_name_wins_over_a_folder_of_that_name(tmp_path, monkeypatch):

@@ -12,6 +12,11 @@ def test_the_catalog():
     assert list_models(language="en") == [*english, "many-languages/en"]
     assert get_model("original").weights_bytes == 374_434_792
     assert get_model("default").local_path is not None
+    assert get_model("seqvec").language is None
+    assert get_model("seqvec").locations == (
+        "http://data.bioembeddings.com/public/embeddings/embedding_models/seqvec",
+        "https://rostlab.org/~deepppi/embedding_repo/embedding_models/seqvec",
+    )
 
 
 @pytest.mark.parametrize(

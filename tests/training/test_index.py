@@ -35,6 +35,17 @@ def test_an_index_holds_the_text(tmp_path):
     np.testing.assert_array_equal(in_memory.counts, index.counts)
 
 
+def test_an_index_of_proteins(tmp_path):
+    path = tmp_path / "p.fasta.gz"
+    path.write_bytes(gzip.compress(b">a\nMK\nvl\n>b\nGS\n"))
+    index = CorpusIndex.build(path)
+    assert sentences_of(index) == [[b"M", b"K", b"V", b"L"], [b"G", b"S"]]
+    assert sentences_of(CorpusIndex.build(path, max_sentences=1)) == sentences_of(index)[:1]
+    path.write_bytes(gzip.compress(b">a\nMK\n>b\nG*\n"))
+    with pytest.raises(ValueError, match=r"p\.fasta\.gz: entry 'b': '\*' at position 2 is not"):
+        CorpusIndex.build(path)
+
+
 @pytest.mark.parametrize("on_disk", [True, False])
 def test_ids_and_characters(tmp_path, on_disk, monkeypatch):
     monkeypatch.setattr(index_module, "_WORDS_ENCODED_TOGETHER", 3)
