@@ -115,8 +115,8 @@ def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
     ]
     if not found:
         raise ValueError(
-            f"The word {word!r} does not occur in the {len(sentences):,} sentences. Separate "
-            "tokens by white space, including punctuation."
+            f"The word {word!r} does not occur in the {len(sentences):,} sentences. It must be a "
+            'whole token: "bank." and "banks" are not "bank".'
         )
     return found
 
