@@ -8,9 +8,6 @@ from keras_elmo import analysis
 
 alt.data_transformers.disable_max_rows()  # two sentences of 60 words have 3,600 cosines
 
-COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000")
-"""Okabe and Ito's colors without yellow: also for those who do not tell red from green."""
-
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _STYLE = {
     "font": "Source Sans, sans-serif",
@@ -125,7 +122,7 @@ def probability_bars(scores: pd.DataFrame) -> alt.LayerChart:
     color = alt.Color(
         "direction:N",
         sort=directions,
-        scale=alt.Scale(range=list(COLORS)),
+        scale=alt.Scale(range=list(analysis.COLORS)),
         legend=alt.Legend(orient="top", title=None),
     )
     room = alt.Scale(domain=[0, 1.15 * scores.bits.max()])  # for the number at the longest bar
@@ -150,7 +147,9 @@ def _marks(chart, uses):
     """A mark for each label: colors do not suffice to tell them apart."""
     labels = list(dict.fromkeys(uses.label))
     return chart.mark_point(size=130, filled=True, opacity=1).encode(
-        alt.Color("label:N", sort=labels, scale=alt.Scale(range=list(COLORS)), legend=None),
+        alt.Color(
+            "label:N", sort=labels, scale=alt.Scale(range=list(analysis.COLORS)), legend=None
+        ),
         alt.Shape("label:N", sort=labels, scale=alt.Scale(range=list(_SHAPES)), legend=None),
     )
 

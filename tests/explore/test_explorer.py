@@ -299,7 +299,7 @@ def test_in_a_browser(server, tmp_path):
         first.fill("A cold hand")
         page.get_by_role("textbox", name="Second sentence").fill("Her left hand was cold.")
         page.keyboard.press("Enter")
-        cell = page.locator("[aria-label*='first: 3 hand; second: 3 hand'][role='graphics-symbol']")
+        cell = page.locator("path[aria-label*='second: 3 hand; first: 3 hand']")
         cell.first.wait_for(timeout=30_000)
         found = [
             float(re.search(r"cosine: ([-\u2212.\d]+)", label).group(1).replace("\u2212", "-"))
@@ -328,7 +328,7 @@ def test_in_a_browser(server, tmp_path):
             page.locator("[data-testid='stExpander']").first.wait_for(timeout=30_000)
             page.locator("[data-test-script-state='notRunning']").wait_for(timeout=30_000)
             edges = page.evaluate(
-                "[...document.querySelectorAll('[data-testid=stMain] :is(text, p, input)')]"
+                "[...document.querySelectorAll('[data-testid=stMain] :is(text, p)')]"
                 ".map(e => e.getBoundingClientRect()).filter(e => e.width)"
                 ".flatMap(e => [e.left, e.right])"
             )
