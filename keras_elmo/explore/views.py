@@ -75,7 +75,7 @@ def show_characters(model: str) -> None:
     means = np.stack([abs(part).mean(axis=1) for part in parts], axis=1).astype(float)
     fired = pd.DataFrame(itertools.product(charts.numbered(words), map(str, widths)))
     fired.columns, fired["activation"] = ["word", "width"], means.ravel()
-    axes, title = (None, "width in characters"), "Mean activation of the filters of each width"
+    axes, title = ("", "width in characters"), "Mean activation of the filters of each width"
     _charts([charts.spelling(ids), charts.heat_map(fired, title, axes, means.max())])
     _table(fired)
 

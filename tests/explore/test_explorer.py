@@ -24,6 +24,7 @@ from keras_elmo import (
     perplexity,
 )
 from keras_elmo.explore import examples
+from many_languages import MANY_LANGUAGES, VARIANTS
 from training_models import DATA, tiny_model, vocabulary
 
 pytest.importorskip("streamlit", reason="the explorer needs Streamlit")
@@ -122,6 +123,20 @@ def test_characters_and_filters(page):
         activations = np.maximum(outputs, 0).max(axis=1)
         found = fired[fired.width == str(width)].activation
         np.testing.assert_allclose(found, activations.mean(axis=1), atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_characters_of_a_model_with_a_lexicon(page, variant):
+    model = MANY_LANGUAGES / variant
+    app = typed(page("characters", model), "Words", "the xyz")
+    if variant == "word_only":
+        assert "no characters" in app.info[0].value
+        return
+    rules = ElmoLayer(model).char_encoder.rules
+    rows = rules.encode_words(["the", "xyz"])[:, -rules.max_characters_per_token :]
+    spelled = charts(app)["Characters and their ids"]
+    assert "".join(spelled.character) == "\u25b8the\u25c2\u25b8xyz\u25c2"
+    assert spelled.id.tolist() == rows[:, :5].ravel().tolist()
 
 
 def test_uses_of_a_word(page):
