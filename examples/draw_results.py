@@ -1,6 +1,6 @@
 """Draws the pictures of results/ from the scores beside them: python examples/draw_results.py
 
-That of semantic roles comes from predictions, which `srl.py` draws itself.
+The picture of semantic roles needs the predictions: `srl.py` draws it.
 """
 
 import csv

@@ -461,8 +461,8 @@ def draw_scores(scores, title, path, unit="F1 in %", xlabel=""):
         scores: For each color a dict: for each group the scores of the runs, in percent.
         title: The title.
         path: The picture's file.
-        unit: What the scores are.
-        xlabel: What the groups are.
+        unit: Name and unit of the scores.
+        xlabel: Name of the groups.
     """
     groups = list(next(iter(scores.values())))
     figure = Figure(figsize=(2.5 + 0.55 * len(groups) * (1 + len(scores)), 4.5))

@@ -1,4 +1,4 @@
-"""The charts of the explorer, by Altair. Their widths are those of the page."""
+"""The charts of the explorer, by Altair. They are as wide as their place on the page."""
 
 import altair as alt
 import numpy as np

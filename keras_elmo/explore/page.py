@@ -14,18 +14,16 @@ def main() -> None:
 
         import_keras()
         from keras_elmo.explore import views
-    pages = [
-        st.Page(
-            functools.partial(views.show, address, sys.argv[1]),
-            title=title,
-            url_path=address,
-            default=address == "similarity",
+    pages = {
+        address: st.Page(
+            functools.partial(views.show, address, sys.argv[1]), title=title, url_path=address
         )
         for address, (title, _) in views.VIEWS.items()
-    ]
-    page = st.navigation(pages, position="hidden")
+    }
+    start = st.Page(lambda: st.switch_page(pages["similarity"]), title="Start", default=True)
+    page = st.navigation([start, *pages.values()], position="hidden")
     with st.container(horizontal=True):  # Streamlit's own menu is folded away on a phone
-        for other in pages:
+        for other in pages.values():
             st.page_link(other, width="content")
     page.run()
 

@@ -63,18 +63,18 @@ def show_characters(model: str) -> None:
         st.write("The id of a character is its byte in UTF-8 plus 1.")
         spelled = [[_byte(value) for value in word.encode()] for word in words]
     most = rows.shape[1] - 2  # longer words are cut
-    ids = pd.DataFrame(
+    cells = [
         (word, place, character, number)
         for word, letters, row in zip(charts.numbered(words), spelled, rows)
         for place, (character, number) in enumerate(zip(["\u25b8", *letters[:most], "\u25c2"], row))
-    )
-    ids.columns = ["word", "place", "character", "id"]
+    ]
+    ids = pd.DataFrame(cells, columns=["word", "place", "character", "id"])
     activations = ops.convert_to_numpy(encoder.filter_activations(ops.convert_to_tensor(rows)))
     widths, numbers = zip(*encoder.filters)
     parts = np.split(activations, np.cumsum(numbers)[:-1], axis=1)
     means = np.stack([abs(part).mean(axis=1) for part in parts], axis=1).astype(float)
-    fired = pd.DataFrame(itertools.product(charts.numbered(words), map(str, widths)))
-    fired.columns, fired["activation"] = ["word", "width"], means.ravel()
+    places = itertools.product(charts.numbered(words), map(str, widths))
+    fired = pd.DataFrame(places, columns=["word", "width"]).assign(activation=means.ravel())
     axes, title = ("", "width in characters"), "Mean activation of the filters of each width"
     _charts([charts.spelling(ids), charts.heat_map(fired, title, axes, means.max())])
     _table(fired)

@@ -197,7 +197,7 @@ def test_each_view_has_an_address(monkeypatch):
     app = done(AppTest.from_file(PAGE, default_timeout=120))
     assert app.header[0].value == "Similarity"
     links = [link.proto.page for link in app.get("page_link")]
-    assert links == ["characters", "", "uses", "language-model"]
+    assert links == ["characters", "similarity", "uses", "language-model"]
 
 
 def test_examples_show_what_the_bundled_model_knows(page):
@@ -338,7 +338,7 @@ def test_in_a_browser(server, tmp_path):
         page.get_by_role("textbox", name="Sentences").wait_for(timeout=30_000)
         assert page.url == f"{address}/uses"
         page.set_viewport_size({"width": 400, "height": 800})
-        for view in ("", "characters", "uses"):  # this model has no softmax
+        for view in ("similarity", "characters", "uses"):  # this model has no softmax
             page.goto(f"{address}/{view}")
             page.locator("[data-testid='stExpander']").first.wait_for(timeout=30_000)
             page.locator("[data-test-script-state='notRunning']").wait_for(timeout=30_000)
