@@ -35,7 +35,7 @@ def main():
         ),
     }
     for name, figure in figures.items():
-        figure.savefig(FOLDER / f"{name}.png", dpi=100, metadata={"Software": None})
+        figure.savefig(FOLDER / f"{name}.png", dpi=150, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import draw_scores, draw_shares, markdown, options_of, read_runs, write_table
+from keras_elmo.analysis import layer_names
 
 ELMO = ("--features", "glove+elmo")
 GLOVE = ("--features", "glove")
@@ -94,16 +95,17 @@ def run_table(table, task, arguments, output):
         rows.append({"setting": setting, **result, **figures, "options": " ".join(options)})
     write_table(output / f"{task}-{table}", rows)
     print(markdown(rows), flush=True)
-    draw_scores({"test": tests}, f"{task}: {table}", output / f"{task}-{table}.png")
+    unit = "F1 in %" if task == "ner" else "accuracy in %"
+    draw_scores({"test set": tests}, f"{task}: {table}", output / f"{task}-{table}.png", unit)
     mixes = {
         f"{row['setting']}, {place}": row[f"{place} weights"]
         for row in rows
         for place in ("input", "output")
         if row.get(f"{place} weights") and len(row[f"{place} weights"]) > 1
     }
-    layers = ["tokens", *(f"LSTM {i}" for i in range(1, len(next(iter(mixes.values())))))]
+    layers = layer_names(len(next(iter(mixes.values()))))
     path = output / f"{task}-{table}-weights.png"
-    draw_shares(np.array([*mixes.values()]), list(mixes), layers, "Layers in the mix, %", path)
+    draw_shares(np.array([*mixes.values()]), list(mixes), layers, "Weight of each layer, %", path)
     return rows
 
 

@@ -246,7 +246,9 @@ def run(settings):
         features: {x: [run[x] for run in runs if run["features"] == features] for x in METRICS}
         for features in settings.features
     }
-    harness.draw_scores(scores, "Chains", Path(settings.output) / "scores.png")
+    harness.draw_scores(
+        scores, "Coreference chains, by metric", Path(settings.output) / "scores.png"
+    )
     return summary
 
 

@@ -212,7 +212,7 @@ def run(settings):
         features: role_scores([output / f"{features}-{seed}.jsonl" for seed in seeds])
         for features in settings.features
     }
-    harness.draw_scores(scores, "The most frequent roles", output / "roles.png")
+    harness.draw_scores(scores, "F1 of the most frequent roles", output / "roles.png")
     return summary
 
 

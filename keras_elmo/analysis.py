@@ -11,6 +11,10 @@ Sentence = str | bytes | Sequence[str | bytes]
 """A list of tokens, or a string to be split at white space; bytes are UTF-8."""
 
 
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000")
+"""The colors of groups in pictures: Okabe and Ito's, for all kinds of color vision."""
+
+
 class Plane(NamedTuple):
     """Vectors projected to the plane in which they differ most."""
 
@@ -115,8 +119,8 @@ def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
     ]
     if not found:
         raise ValueError(
-            f"The word {word!r} does not occur in the {len(sentences):,} sentences. Separate "
-            "tokens by white space, including punctuation."
+            f"The word {word!r} does not occur in the {len(sentences):,} sentences. It must be a "
+            'whole token: "bank." and "banks" are not "bank".'
         )
     return found
 

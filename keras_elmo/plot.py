@@ -14,13 +14,12 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.pretrained.locate import ModelSource
 
 try:
-    import matplotlib
     from matplotlib.figure import Figure
 except ImportError:
     raise ImportError('Pictures need matplotlib: pip install "keras-elmo[plot]"') from None
 
-COLORS = "cividis"
-"""The color scale: even in grayscale and for those who do not tell red from green."""
+COLORS = "viridis"
+"""The color scale of numbers: even in grayscale, and for all kinds of color vision."""
 
 MARKERS = "osD^vP*X<>"
 """One for each sentence, in turn: colors do not suffice to tell them apart."""
@@ -118,17 +117,18 @@ def uses_of_word(
     names = list(dict.fromkeys(labels[use.sentence] for use in found))
     figure = _Picture(3.2 * len(vectors), 3.4 + 0.2 * len(names))
     all_axes = figure.subplots(1, len(vectors), squeeze=False)[0]
-    colors = matplotlib.colormaps[COLORS](np.linspace(0.0, 0.9, len(names)))
     for axes, title, values in zip(all_axes, layer_names(len(vectors)), vectors):
         points, explained = analysis.plane(values)
         drawn = []
         for i, name in enumerate(names):
             chosen = points[[labels[use.sentence] == name for use in found]]
             marker = MARKERS[i % len(MARKERS)]
-            drawn.append(axes.scatter(*chosen.T, color=colors[i], marker=marker))
+            color = analysis.COLORS[i % len(analysis.COLORS)]
+            drawn.append(axes.scatter(*chosen.T, s=60, color=color, marker=marker))
         axes.set_title(title)
         axes.set_xlabel(f"{explained[0]:.0%} of the variance" if explained.any() else "all equal")
-        axes.set_ylabel(f"{explained[1]:.0%}")
+        axes.set_ylabel(f"{explained[1]:.0%} of the variance")
+        axes.tick_params(left=False, labelleft=False, bottom=False, labelbottom=False)
         axes.margins(0.15)
     legend = figure.legend(drawn, names, loc="outside lower center")
     for text in legend.get_texts():
@@ -164,12 +164,12 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
     figure = _Picture(1.5 + 1.3 * len(rows[0]), 3.2)
     axes = figure.subplots()
     places, width = np.arange(len(rows[0])), 0.8 / len(rows)
-    colors = matplotlib.colormaps[COLORS](np.linspace(0.2, 0.8, len(rows)))
     for i, (mix, row) in enumerate(zip(mixes, rows)):
         offset = (i - (len(rows) - 1) / 2) * width
         gamma = float(ops.convert_to_numpy(mix.gamma)[0])
         name = f"{mix.name}, \N{GREEK SMALL LETTER GAMMA} = {gamma:.2f}"
-        bars = axes.bar(places + offset, row, width, color=colors[i], label=name)
+        color = analysis.COLORS[i % len(analysis.COLORS)]
+        bars = axes.bar(places + offset, row, width, color=color, label=name)
         axes.bar_label(bars, fmt="%.2f")
     axes.set_xticks(places, layer_names(len(rows[0])))
     axes.set_ylabel("weight")

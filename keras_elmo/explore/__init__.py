@@ -22,6 +22,8 @@ _SETTINGS = {
     "browser.gatherUsageStats": "false",
     "client.showErrorDetails": "none",
     "client.toolbarMode": "minimal",
+    "theme.base": "light",  # the colors of the charts are for a light page
+    "theme.primaryColor": "#0072b2",
 }
 
 

@@ -1,87 +1,140 @@
-"""The pictures of the explorer, by Altair."""
+"""The charts of the explorer, by Altair. They are as wide as their place on the page."""
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
 from keras_elmo import analysis
-from keras_elmo.analysis import layer_names
 
-alt.data_transformers.disable_max_rows()  # two sentences of 60 words have 14,400 cosines
+alt.data_transformers.disable_max_rows()  # two sentences of 60 words have 3,600 cosines
 
-_COLORS = "cividis"  # even in gray, and for those who do not tell red from green
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+_STYLE = {
+    "font": "Source Sans, sans-serif",
+    "axis": {"labelFontSize": 15, "titleFontSize": 15, "titleFontWeight": "normal"},
+    "legend": {"labelFontSize": 15, "symbolSize": 200},
+    "title": {"fontSize": 17, "anchor": "start"},
+    "view": {"stroke": None},
+}
 # The label of "3 word" on an axis is the word.
 _WORD = "slice(datum.label, indexof(datum.label, ' ') + 1)"
 
 
-def heat_map(words: list[list[str]], cosines: pd.DataFrame) -> alt.Chart:
-    """Cosines between the words of two sentences; columns `layer`, `first`, `second`, `cosine`."""
-    rows, columns = map(numbered, words)
-    layers = list(dict.fromkeys(cosines.layer))
-    data = cosines.assign(
-        first=np.tile(np.repeat(rows, len(columns)), len(layers)),
-        second=np.tile(columns, len(rows) * len(layers)),
-    )
-    chart = alt.Chart(data, width=24 * len(columns), height=24 * len(rows)).mark_rect()
-    chart = chart.encode(
-        x=_words(alt.X, "second", columns, "second sentence"),
-        y=_words(alt.Y, "first", rows, "first sentence"),
-        color=alt.Color("cosine:Q", scale=alt.Scale(scheme=_COLORS, domain=[0, 1], clamp=True)),
-        tooltip=["first", "second", alt.Tooltip("cosine:Q", format=".3f")],
-    )
-    return chart.facet(column=alt.Column("layer:N", sort=layers, title=None))
-
-
-def planes(places: list[str], contexts: list[str], vectors: np.ndarray) -> alt.HConcatChart:
-    """The uses of a word in a plane, for each layer.
+def heat_map(data: pd.DataFrame, title: str, axes: tuple[str, str], high: float) -> alt.LayerChart:
+    """A matrix of numbers, which are written into the cells where these are wide enough.
 
     Args:
-        places: Labels of the uses in the legend.
-        contexts: Texts of the tooltips.
-        vectors: float `(L + 1, N, D)`.
+        data: A row for each cell, from left to right and then down; its columns are the label at
+            the left, the label below, and the number.
+        title: The title.
+        axes: The titles of the axes, left and below.
+        high: The number that has the lightest color; the darkest is 0.
     """
-    pictures, order, scale = [], list(dict.fromkeys(places)), alt.Scale(zero=False)
-    for name, layer in zip(layer_names(len(vectors)), vectors):
-        points, explained = analysis.plane(layer)
-        data = pd.DataFrame({"sentence": places, "context": contexts})
-        data["x"], data["y"] = points.T
-        share = f"{explained[0]:.0%} of the variance" if explained.any() else "all equal"
-        chart = alt.Chart(data, title=name, width=260, height=260)
-        chart = chart.mark_point(size=90, filled=True).encode(
-            x=alt.X("x:Q", title=share, scale=scale),
-            y=alt.Y("y:Q", title=f"{explained[1]:.0%} of the variance", scale=scale),
-            color=alt.Color("sentence:N", sort=order, scale=alt.Scale(scheme=_COLORS)),
-            shape=alt.Shape("sentence:N", sort=order, scale=alt.Scale(range=list(_SHAPES))),
-            tooltip=["context", "sentence"],
+    down, across, value = data.columns
+    rows, columns = (list(dict.fromkeys(data[name])) for name in (down, across))
+    # Labels below are horizontal if all of them fit: wide screens have the room, phones do not.
+    fits = f"width > {len(columns) * 8 * max(map(len, columns))}"
+    below = alt.Axis(
+        title=axes[1],
+        labelExpr=_WORD,
+        labelLimit=130,
+        labelAngle=alt.expr(f"{fits} ? 0 : -90"),
+        labelAlign=alt.expr(f"{fits} ? 'center' : 'right'"),
+        labelBaseline=alt.expr(f"{fits} ? 'top' : 'middle'"),
+        labelOverlap="parity",
+    )
+    left = alt.Axis(title=axes[0], labelExpr=_WORD, labelLimit=130)
+    scale = alt.Scale(scheme="viridis", domain=[0, high], clamp=True)
+    base = alt.Chart(data, title=title, height=alt.Step(34)).encode(
+        # Without their order, words that were there before the last change would come first.
+        x=alt.X(f"{across}:N", sort=columns, axis=below),
+        y=alt.Y(f"{down}:N", sort=rows, axis=left),
+        tooltip=[down, across, alt.Tooltip(f"{value}:Q", format=".3f")],
+    )
+    cells = base.mark_rect().encode(alt.Color(f"{value}:Q", scale=scale, legend=None))
+    numbers = base.mark_text(
+        fontSize=14, opacity=alt.expr(f"width > {36 * len(columns)} ? 1 : 0")
+    ).encode(
+        text=alt.Text(f"{value}:Q", format=".2f"),
+        color=alt.condition(
+            f"datum['{value}'] > {0.5 * high}", alt.value("black"), alt.value("white")
+        ),
+    )
+    return _styled(cells + numbers)
+
+
+def spelling(ids: pd.DataFrame) -> alt.LayerChart:
+    """The ids of the characters; columns `word`, `place`, `character`, `id`."""
+    words, longest = list(dict.fromkeys(ids.word)), ids.place.max() + 1
+    chart = alt.Chart(ids, title="Characters and their ids", height=alt.Step(56))
+    chart = chart.encode(
+        x=alt.X("place:O", axis=None),
+        y=alt.Y("word:N", sort=words, title=None, axis=alt.Axis(labelExpr=_WORD, labelLimit=130)),
+        tooltip=["character", "id"],
+    )
+    small, wide = f"min(17, 0.9 * width / {longest})", f"width > {30 * longest} ? 1 : 0"
+    return _styled(
+        chart.mark_rect(color="#dbe9f6", stroke="white", strokeWidth=2)
+        + chart.mark_text(fontSize=alt.expr(small), dy=-10, color="black").encode(text="character")
+        + chart.mark_text(fontSize=14, dy=12, color="black", opacity=alt.expr(wide)).encode(
+            text="id"
         )
-        pictures.append(chart)
-    return alt.hconcat(*pictures)
-
-
-def filter_bars(activations: pd.DataFrame) -> alt.Chart:
-    """The mean activation of the filters of each width; columns `word`, `width`, `activation`."""
-    scale = alt.Scale(scheme=_COLORS)
-    chart = alt.Chart(activations, width=alt.Step(40)).mark_rect()
-    return chart.encode(
-        x=alt.X("width:O", title="width in characters", axis=alt.Axis(labelAngle=0)),
-        y=_words(alt.Y, "word", activations.word, "word"),
-        color=alt.Color("activation:Q", title="mean activation", scale=scale),
-        tooltip=["word", "width", alt.Tooltip("activation:Q", format=".3f")],
     )
 
 
-def probability_bars(scores: pd.DataFrame) -> alt.Chart:
+def plane(title: str, vectors: np.ndarray, uses: pd.DataFrame) -> alt.Chart:
+    """The uses of a word in the plane in which they differ most.
+
+    Args:
+        title: The title.
+        vectors: float `(N, D)`.
+        uses: A row for each use: its `context`, and the `label` of its mark.
+    """
+    points, explained = analysis.plane(vectors)
+    data = uses.assign(x=points[:, 0], y=points[:, 1])
+    share = f"{explained[0]:.0%} of the variance" if explained.any() else "all vectors are equal"
+    axis, scale = alt.Axis(labels=False, ticks=False), alt.Scale(zero=False, padding=24)
+    chart = alt.Chart(data, title=title, height=340).encode(
+        x=alt.X("x:Q", title=share, axis=axis, scale=scale),
+        y=alt.Y("y:Q", title=f"{explained[1]:.0%} of the variance", axis=axis, scale=scale),
+        tooltip=["context"],
+    )
+    return _styled(_marks(chart, uses))
+
+
+def key(title: str, uses: pd.DataFrame) -> alt.LayerChart:
+    """The marks of the planes, each with its `context` and the `nearest` one."""
+    chart = alt.Chart(uses, title=title, height=alt.Step(56)).encode(
+        y=alt.Y("label:N", sort=None, axis=None), tooltip=["context", "nearest"]
+    )
+    lines = chart.encode(x=alt.value(26))
+    style = {"align": "left", "fontSize": 15, "limit": alt.expr("width - 30")}
+    return _styled(
+        _marks(chart.encode(x=alt.value(10)), uses)
+        + lines.mark_text(dy=-10, color="black", **style).encode(text="context")
+        + lines.mark_text(dy=10, color="#555", **style).encode(text="nearest")
+    )
+
+
+def probability_bars(scores: pd.DataFrame) -> alt.LayerChart:
     """Bits of each word in each direction; columns `word`, `direction`, `bits`, `probability`."""
-    directions = list(dict.fromkeys(scores.direction))
-    scale = alt.Scale(range=["#00204c", "#bcaf6f"])
-    chart = alt.Chart(scores, height=alt.Step(12)).mark_bar()
-    return chart.encode(
-        x=alt.X("bits:Q", title="surprise in bits: how unlikely the word is"),
-        y=_words(alt.Y, "word", scores.word, None),
+    words, directions = (list(dict.fromkeys(scores[name])) for name in ("word", "direction"))
+    color = alt.Color(
+        "direction:N",
+        sort=directions,
+        scale=alt.Scale(range=list(analysis.COLORS)),
+        legend=alt.Legend(orient="top", title=None),
+    )
+    room = alt.Scale(domain=[0, 1.15 * scores.bits.max()])  # for the number at the longest bar
+    chart = alt.Chart(scores, height=alt.Step(20)).encode(
+        x=alt.X("bits:Q", title="surprise in bits", scale=room, axis=alt.Axis(tickCount=6)),
+        y=alt.Y("word:N", sort=words, title=None, axis=alt.Axis(labelExpr=_WORD, labelLimit=130)),
         yOffset=alt.YOffset("direction:N", sort=directions),
-        color=alt.Color("direction:N", sort=directions, scale=scale),
-        tooltip=["word", "direction", alt.Tooltip("probability:Q", format=".2%")],
+        tooltip=["word", "direction", "bits", alt.Tooltip("probability:Q", format=".2%")],
+    )
+    numbers = chart.mark_text(align="left", dx=4, fontSize=14, color="black")
+    return _styled(
+        chart.mark_bar().encode(color) + numbers.encode(text=alt.Text("bits:Q", format=".1f"))
     )
 
 
@@ -90,7 +143,16 @@ def numbered(words: list[str]) -> list[str]:
     return [f"{i} {word}" for i, word in enumerate(words, 1)]
 
 
-def _words(axis, field, words, title):
-    labels = alt.Axis(labelExpr=_WORD, labelLimit=160)
-    # Without their order, words that were there before the last change would come first.
-    return axis(f"{field}:O", sort=list(dict.fromkeys(words)), title=title, axis=labels)
+def _marks(chart, uses):
+    """A mark for each label: colors do not suffice to tell them apart."""
+    labels = list(dict.fromkeys(uses.label))
+    return chart.mark_point(size=130, filled=True, opacity=1).encode(
+        alt.Color(
+            "label:N", sort=labels, scale=alt.Scale(range=list(analysis.COLORS)), legend=None
+        ),
+        alt.Shape("label:N", sort=labels, scale=alt.Scale(range=list(_SHAPES)), legend=None),
+    )
+
+
+def _styled(chart):
+    return chart.configure(**_STYLE)

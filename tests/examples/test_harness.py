@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+import draw_results
 import features
 import harness
 from example_programs import settings_of
@@ -130,3 +131,12 @@ def test_training_ends_with_the_best_epoch(monkeypatch):
     moves = np.diff([0.0, *seen]) / 6
     assert_close(moves, np.array([0.5] * 7 + [0.25] * 3 + [0.125]), tolerance=1e-3)
     assert float(to_numpy(model.weight)) == seen[7]
+
+
+def test_pictures_of_results_are_those_of_the_scores(tmp_path):
+    draw_results.main(tmp_path)
+    names = {path.name for path in tmp_path.iterdir()} | {"srl-roles.png"}
+    assert names == {path.name for path in draw_results.RESULTS.glob("*.png")}
+    # the table of examples/README.md
+    runs = draw_results.ablation("wnut17", "glove+elmo")
+    assert draw_results.mix(runs, "input").round(2).tolist() == [0.19, 0.42, 0.39]

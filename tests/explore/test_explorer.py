@@ -23,10 +23,13 @@ from keras_elmo import (
     explore,
     perplexity,
 )
+from keras_elmo.explore import examples
+from many_languages import MANY_LANGUAGES, VARIANTS
 from training_models import DATA, tiny_model, vocabulary
 
 pytest.importorskip("streamlit", reason="the explorer needs Streamlit")
 import streamlit
+from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.testing.v1 import AppTest
 
 PAGE = Path(explore.__file__).with_name("page.py")
@@ -40,15 +43,19 @@ def nothing_cached():
 
 
 @pytest.fixture
-def page(monkeypatch):
-    """Opens a view of the page of a model."""
+def page():
+    """Opens a view of a model."""
 
-    def opened(view, model=TINY):
-        monkeypatch.setattr(sys, "argv", ["page.py", str(model)])
-        app = AppTest.from_file(PAGE, default_timeout=120).run()
-        return done(app.radio[0].set_value(view))
+    def opened(address, model=TINY):
+        return done(AppTest.from_function(view_of, args=(address, str(model)), default_timeout=120))
 
     return opened
+
+
+def view_of(address, model):
+    from keras_elmo.explore import views
+
+    views.show(address, model)
 
 
 def done(widget):
@@ -67,11 +74,19 @@ def layers(sentence):
 
 
 def charts(app):
-    return [json.loads(chart.proto.spec) for chart in app.get("vega_lite_chart")]
+    """The title of each chart of several layers, and its data."""
+    protos = [chart.proto for chart in app.get("vega_lite_chart")]
+    return {
+        json.loads(proto.spec)["layer"][0]["title"]: convert_arrow_bytes_to_pandas_df(
+            proto.datasets[0].data.data
+        )
+        for proto in protos
+        if "layer" in json.loads(proto.spec)
+    }
 
 
 def test_similarity_and_its_weights(page):
-    app = typed(page("Similarity"), "First sentence", "The bank paid .")
+    app = typed(page("similarity"), "First sentence", "The bank paid.")
     app = typed(app, "Second sentence", "On the bank")
     table = app.dataframe[0].value
     first, second = layers("The bank paid ."), layers("On the bank")
@@ -88,17 +103,17 @@ def test_similarity_and_its_weights(page):
     mixes = [analysis.mixed(x, [0, 0, 5]) for x in (first, second)]
     expected = analysis.cosines(*mixes).ravel()
     np.testing.assert_allclose(after[is_sum].cosine, expected, atol=1e-5)
-    (chart,) = charts(app)
-    assert chart["facet"]["column"]["sort"] == ["token vectors", "LSTM 1", "LSTM 2", "weighted sum"]
-    assert chart["spec"]["encoding"]["color"]["scale"]["scheme"] == "cividis"
+    assert list(charts(app)) == ["token vectors", "LSTM 1", "LSTM 2", "weighted sum"]
 
 
 def test_characters_and_filters(page):
-    app = typed(page("Characters and filters"), "Words", "caf\u00e9 a")
-    spelled, fired = (element.value for element in app.dataframe)
-    rows = encode_sentences([["caf\u00e9", "a"]])[0, 1:-1]
-    assert spelled.ids.tolist() == [" ".join(map(str, row)) for row in rows]
-    assert spelled["UTF-8"].tolist() == ["63 61 66 c3 a9", "61"]
+    words = ["caf\u00e9", "a", 60 * "b"]
+    app = typed(page("characters"), "Words", " ".join(words))
+    fired = app.dataframe[0].value
+    rows = encode_sentences([words])[0, 1:-1]
+    spelled = charts(app)["Characters and their ids"]
+    assert spelled.id.tolist() == rows[rows != 261].tolist()
+    assert "".join(spelled.character) == f"\u25b8cafc3a9\u25c2\u25b8a\u25c2\u25b8{48 * 'b'}\u25c2"
     encoder = ElmoLayer(TINY).token_encoder
     table = np.pad(to_numpy(encoder.char_embedding), ((1, 0), (0, 0)))[rows]
     for (width, _), convolution in zip(encoder.filters, encoder.convolutions):
@@ -106,25 +121,45 @@ def test_characters_and_filters(page):
         windows = np.lib.stride_tricks.sliding_window_view(table, width, axis=1)
         outputs = np.einsum("ntcw,wcf->ntf", windows, kernel) + bias
         activations = np.maximum(outputs, 0).max(axis=1)
-        found = fired[fired.width == width].activation
+        found = fired[fired.width == str(width)].activation
         np.testing.assert_allclose(found, activations.mean(axis=1), atol=1e-5)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_characters_of_a_model_with_a_lexicon(page, variant):
+    model = MANY_LANGUAGES / variant
+    app = typed(page("characters", model), "Words", "the xyz")
+    if variant == "word_only":
+        assert "no characters" in app.info[0].value
+        return
+    rules = ElmoLayer(model).char_encoder.rules
+    rows = rules.encode_words(["the", "xyz"])[:, -rules.max_characters_per_token :]
+    spelled = charts(app)["Characters and their ids"]
+    assert "".join(spelled.character) == "\u25b8the\u25c2\u25b8xyz\u25c2"
+    assert spelled.id.tolist() == rows[:, :5].ravel().tolist()
+
+
 def test_uses_of_a_word(page):
-    sentences = ["The bank paid .", "nothing", "On the Bank we sat .", "A bank"]
-    app = typed(page("Uses of a word"), "Word", "bank")
-    app = typed(app, "Sentences, one a line", "\n".join(sentences))
-    vectors = np.stack([layers(sentences[i])[-1, j] for i, j in ((0, 1), (2, 2), (3, 1))])
+    text = "The bank paid. Nothing else.\nOn the Bank we sat .\nA bank"
+    sentences = ["The bank paid .", "On the Bank we sat .", "A bank"]
+    app = typed(page("uses"), "Word", "bank")
+    app = typed(app, "Sentences, one a line", text)
+    vectors = np.stack([layers(s)[-1, j] for s, j in zip(sentences, (1, 2, 1))])
     near = analysis.nearest(vectors, 1)
     contexts = ["The [bank] paid .", "On the [Bank] we sat .", "A [bank]"]
     table = app.dataframe[0].value
     assert table.use.tolist() == contexts
     assert table["nearest use"].tolist() == [contexts[j] for [(j, _)] in near]
     np.testing.assert_allclose(table.cosine, [cosine for [(_, cosine)] in near], atol=1e-5)
+    (key,) = charts(app).values()
+    assert key.label.is_unique and len(key) == 3
     app = typed(app, "Word", "shore")
     assert "not occur in the 4 sentences" in app.error[0].value.replace("\\", "")
     app = typed(typed(app, "Word", "bank"), "Sentences, one a line", "A bank .")
     assert "occurs only once" in app.info[0].value
+    app = typed(app, "Sentences, one a line", 201 * "A bank.\n")
+    assert "first 200 of 201" in app.info[0].value
+    assert len(app.dataframe[0].value) == 200
 
 
 def test_how_sure_the_language_model_is(page, tmp_path):
@@ -134,7 +169,7 @@ def test_how_sure_the_language_model_is(page, tmp_path):
     (tmp_path / "text.txt").write_text(sentence + "\n")
     scores = []
     perplexity(model, tmp_path / "text.txt", words, on_sentence=scores.append)
-    app = typed(page("Language model", tmp_path / "model"), "Sentence", f"{sentence} zzz")
+    app = typed(page("language-model", tmp_path / "model"), "Sentence", f"{sentence} zzz")
     app = typed(app, "Sentence", sentence)
     table, count = app.dataframe[0].value, len(sentence.split())
     forward = table[table.direction == "forward"].probability
@@ -145,19 +180,51 @@ def test_how_sure_the_language_model_is(page, tmp_path):
 
 
 def test_a_model_without_a_softmax_says_how_to_get_one(page):
-    assert "keras-elmo train" in page("Language model").info[0].value
+    assert "keras-elmo train" in page("language-model").info[0].value
 
 
 def test_wrong_input_shows_a_message(page):
-    app = page("Similarity")
+    app = page("similarity")
     for text, message in (("  ", "at least one word, got none"), (61 * "a ", "at most 60 words")):
         app = typed(app, "First sentence", text)
         assert message in app.error[0].value.replace("\\", "")
-    app = typed(app, "First sentence", "Hello there.")
-    assert any("there.: tokens are separated" in caption.value for caption in app.caption)
-    app = done(app.radio[0].set_value("Uses of a word"))
-    app = typed(app, "Word", "![x](http://a.b/x.png)")
+    app = typed(page("uses"), "Word", "![x](http://a.b/x.png)")
     assert "![" not in app.error[0].value  # typed text is not markup
+
+
+def test_each_view_has_an_address(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["page.py", TINY])
+    app = done(AppTest.from_file(PAGE, default_timeout=120))
+    assert app.header[0].value == "Similarity"
+    links = [link.proto.page for link in app.get("page_link")]
+    assert links == ["characters", "similarity", "uses", "language-model"]
+
+
+def test_examples_show_what_the_bundled_model_knows(page):
+    app = page("uses", "default")
+    for word, text in examples.USES.items():
+        app = done(app.radio[0].set_value(word))
+        table, half = app.dataframe[0].value, len(text.splitlines()) // 2
+        assert len(table) == 2 * half
+        senses = [list(table.use).index(use) < half for use in table["nearest use"]]
+        assert senses == half * [True] + half * [False]
+    app = page("similarity", "default")
+    for example, word, other, grows in (
+        ("different words", "2 doctor", "2 nurse", True),
+        ("the same word", "2 left", "2 left", False),
+    ):
+        table = done(app.radio[0].set_value(example)).dataframe[0].value
+        cosines = table[(table["first"] == word) & (table["second"] == other)].cosine.tolist()
+        assert (cosines[2] - cosines[0] > 0.4) if grows else (cosines[0] - cosines[2] > 0.4)
+    app = page("language-model", "default")
+    bits = {}
+    for example in examples.LANGUAGE_MODEL:
+        table = done(app.radio[0].set_value(example)).dataframe[0].value
+        table = table[table.direction == "forward"]
+        bits[example] = dict(zip(table.word, table.bits))
+    assert max(bits["an odd word"], key=bits["an odd word"].get) == "4 window"
+    assert bits["no odd word"]["4 head"] < 1
+    assert bits["wrong agreement"]["6 is"] > 6
 
 
 def test_a_taken_port_is_named(capsys):
@@ -245,8 +312,9 @@ def test_in_a_browser(server, tmp_path):
         first = page.get_by_role("textbox", name="First sentence")
         first.wait_for(timeout=120_000)
         first.fill("A cold hand")
+        page.get_by_role("textbox", name="Second sentence").fill("Her left hand was cold.")
         page.keyboard.press("Enter")
-        cell = page.locator("[aria-label*='first: 3 hand; second: 3 hand']")
+        cell = page.locator("path[aria-label*='second: 3 hand; first: 3 hand']")
         cell.first.wait_for(timeout=30_000)
         found = [
             float(re.search(r"cosine: ([-\u2212.\d]+)", label).group(1).replace("\u2212", "-"))
@@ -254,25 +322,31 @@ def test_in_a_browser(server, tmp_path):
         ]
         expected = analysis.cosines(layers("A cold hand"), layers("Her left hand was cold ."))
         np.testing.assert_allclose(found[:3], expected[:, 2, 2], atol=1e-5)
-        # A button that is pressed while the page is built may be replaced by a new one.
-        page.locator("[data-test-script-state='notRunning']").wait_for(timeout=30_000)
-        for kind, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("CSV", b"layer,")):
-            with page.expect_download() as download:
-                page.get_by_role("button", name=f"Save as {kind}", exact=True).first.click()
-            assert Path(download.value.path()).read_bytes().startswith(begin)
         reached = set()
         for _ in range(40):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
-        assert {"First sentence", "Second sentence", "s of LSTM 1", "gamma"} <= reached
-        page.get_by_text("Characters and filters", exact=True).click()
+        assert {"First sentence", "Second sentence"} <= reached
+        page.goto(f"{address}/characters")
         typed = page.get_by_role("textbox", name="Words")
         typed.fill("of banks there")  # the second word was there before
         page.keyboard.press("Enter")
         words = page.locator("[aria-label^='Y-axis'] text")
-        words.get_by_text("there", exact=True).wait_for(timeout=30_000)
+        words.get_by_text("there", exact=True).first.wait_for(timeout=30_000)
         assert words.all_text_contents()[:3] == ["of", "banks", "there"]
-        page.get_by_text("Uses of a word", exact=True).click()
-        page.get_by_text("Nearest uses").wait_for(timeout=30_000)
+        page.get_by_role("link", name="Uses of a word").click()
+        page.get_by_role("textbox", name="Sentences").wait_for(timeout=30_000)
+        assert page.url == f"{address}/uses"
+        page.set_viewport_size({"width": 400, "height": 800})
+        for view in ("similarity", "characters", "uses"):  # this model has no softmax
+            page.goto(f"{address}/{view}")
+            page.locator("[data-testid='stExpander']").first.wait_for(timeout=30_000)
+            page.locator("[data-test-script-state='notRunning']").wait_for(timeout=30_000)
+            edges = page.evaluate(
+                "[...document.querySelectorAll('[data-testid=stMain] :is(text, p)')]"
+                ".map(e => e.getBoundingClientRect()).filter(e => e.width)"
+                ".flatMap(e => [e.left, e.right])"
+            )
+            assert len(edges) > 20 and min(edges) >= 0 and max(edges) <= 400
         browser.close()
     assert all(url.startswith((address, "data:", "blob:")) for url in requests)
