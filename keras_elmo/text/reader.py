@@ -248,7 +248,7 @@ def _entries(lines, source, position, most):
         if entry.name in taken:
             raise ValueError(
                 f"Expected each entry of {source} to have its own identifier, got {entry.name!r} "
-                f"for entry {number:,}, which is missing or belongs to an earlier entry."
+                f"for entry {number:,}, which is missing or belongs to an earlier entry. Rename it."
             )
         taken.add(entry.name)
         residues = [list(entry.residues)] if entry.residues else []
