@@ -403,6 +403,7 @@ class Embedder:
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was started; a complete one is left unchanged.
+                A function `tokenize` must then have a name.
             overwrite: Whether to replace an existing target.
 
         Returns:

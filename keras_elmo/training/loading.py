@@ -153,6 +153,8 @@ def facts_of_training(folder: Path, step: int) -> dict[str, str]:
         return {}
     settings = {name: x for name, x in read_json(path).items() if x is not None and x is not False}
     settings.pop("options", None)
+    if "start_from" in settings:  # not a path: the card is for others
+        settings["start_from"] = Path(settings["start_from"]).name
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     row = next((row for row in csv.DictReader(lines) if row["step"] == str(step)), {})
     steps = (
