@@ -48,7 +48,7 @@ def test_raw_text_to_count_and_to_train_on(tmp_path):
     # Other ways to read the same file have other indexes.
     assert CorpusIndex.build(raw, tmp_path).text_hash != index.text_hash
     for size in (4, 5):
-        first = CorpusIndex.build(raw, tmp_path, tokenize=lambda text: [text.split()[:size]])
+        first = CorpusIndex.build(raw, tmp_path, tokenize=lambda x, n=size: [x.split()[:n]])
         assert first.sentence(0) == [b"The", b"bank", b"didn't.", b"It", b"left."][:size]
 
 
