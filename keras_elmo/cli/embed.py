@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from keras_elmo.cli.common import MODEL_HELP, add_number, add_tokenize, print_table, tokenize_of
+from keras_elmo.cli.common import MODEL_HELP, add_number, add_tokenize, print_table
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
@@ -98,7 +98,6 @@ def _check(arguments, parser):
     if arguments.vectors == "layers" and not arguments.output:
         parser.error("--vectors layers needs --output: a table shows one vector for each word")
     arguments.source = _source(arguments, parser)
-    arguments.tokenize = tokenize_of(arguments)
     if arguments.ray and not isinstance(arguments.source, str):
         parser.error("--ray needs text files: --input 'shards/*'")
 
