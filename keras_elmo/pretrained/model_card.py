@@ -68,7 +68,7 @@ def describe(config: ElmoConfig) -> Iterator[tuple[str, Any]]:
     if config.has_lexicon and config.word_dim:
         yield "words", f"{config.vocabulary_size:,} in the lexicon, {config.word_dim} numbers each"
     if config.reads_characters:
-        filters = ", ".join(f"{number} of width {width}" for width, number in config.filters)
+        filters = ", ".join(f"{number} of width {width}" for width, number in config.filters or ())
         dim, width = config.char_embedding_dim, config.max_characters_per_token
         table = f"{config.num_characters:,} in the lexicon, " if config.has_lexicon else ""
         yield "characters", f"{table}{dim} numbers each, at most {width} a token"
