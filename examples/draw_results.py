@@ -19,6 +19,7 @@ PENALTIES = {
     "all, lambda = 0.001": "glove+elmo --l2 0.001",
     "all, lambda = 0": "glove+elmo",
 }
+SHARES = {"1 %": " --fraction 0.01", "10 %": " --fraction 0.1", "100 %": ""}
 PLACES = {
     "input only": ("", "input"),
     "input and output: at the input": (" --placement both", "input"),
@@ -54,24 +55,14 @@ def draw_mixes(mixes, title, path):
 
 def main(output=RESULTS):
     """Draws the pictures into a folder."""
-    features = ("glove", "glove+elmo")
-    chains = {
-        x: {
-            metric: [float(row[metric]) for row in read("litbank") if row["features"] == x]
-            for metric in ("MUC", "B3", "CEAF")
-        }
-        for x in features
-    }
+    chains, amounts = {}, {}
+    for x in ("glove", "glove+elmo"):
+        rows = [row for row in read("litbank") if row["features"] == x]
+        chains[x] = {name: [float(row[name]) for row in rows] for name in ("MUC", "B3", "CEAF")}
+        runs = {share: ablation("wnut17", x + option) for share, option in SHARES.items()}
+        amounts[x] = {share: [float(run["test"]) for run in runs[share]] for share in runs}
     title = "Coreference on LitBank, three seeds"
     draw_scores(chains, title, output / "litbank-scores.png", xlabel="metric")
-    shares = {"1 %": " --fraction 0.01", "10 %": " --fraction 0.1", "100 %": ""}
-    amounts = {
-        x: {
-            share: [float(run["test"]) for run in ablation("wnut17", x + option)]
-            for share, option in shares.items()
-        }
-        for x in features
-    }
     title = "Named entities on WNUT-17, three seeds"
     path = output / "ner-amount.png"
     draw_scores(amounts, title, path, xlabel="share of the training text")

@@ -97,19 +97,14 @@ def printed_log() -> Iterator[None]:
 
 
 def add_tokenize(command) -> None:
-    """Adds the options for raw text, which `tokenize_of` reads."""
+    """Adds the options for raw text, of which `main` makes the library's argument `tokenize`."""
     text = "split raw text into sentences and tokens"
-    command.add_argument("--tokenize", action="store_true", help=text)
+    command.add_argument("--tokenize", action="store_const", const=True, help=text)
     command.add_argument(
         "--language",
         default="en",
         help="the language of the text, for --tokenize (default: %(default)s)",
     )
-
-
-def tokenize_of(arguments) -> str | None:
-    """The library's argument `tokenize`: a language, or `None` for tokenized text."""
-    return arguments.language if arguments.tokenize else None
 
 
 def add_overwrite(command, what: str) -> None:

@@ -6,10 +6,11 @@ import os
 import re
 import sys
 
-from keras_elmo.cli.common import MODEL_HELP, add_number, add_tokenize, print_table, tokenize_of
+from keras_elmo.cli.common import MODEL_HELP, add_number, add_tokenize, print_table
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
+_READING = ("field", "format", "max_line_tokens", "tokenize")
 
 
 def add_command(commands, common):
@@ -89,16 +90,14 @@ def add_command(commands, common):
 
 
 def _check(arguments, parser):
-    needs = dict.fromkeys(
-        ("pooling", "boundaries", "dtype", "compression", "resume", "overwrite"), "output"
-    )
+    names = ("pooling", "boundaries", "dtype", "compression", "resume", "overwrite")
+    needs = dict.fromkeys(names, "output")
     for option, needed in {**needs, "ray": "output", "actors": "ray"}.items():
         if getattr(arguments, option) and not getattr(arguments, needed):
             parser.error(f"--{option} needs --{needed}")
     if arguments.vectors == "layers" and not arguments.output:
         parser.error("--vectors layers needs --output: a table shows one vector for each word")
     arguments.source = _source(arguments, parser)
-    arguments.tokenize = tokenize_of(arguments)
     if arguments.ray and not isinstance(arguments.source, str):
         parser.error("--ray needs text files: --input 'shards/*'")
 
@@ -182,8 +181,7 @@ def _embed_on_ray(arguments, options):
 
 
 def _file_options(arguments):
-    names = ("pooling", "boundaries", "tokenize", "field", "format")
-    names += ("max_line_tokens", "compression")
+    names = (*_READING, "pooling", "boundaries", "compression")
     options = {name: getattr(arguments, name) for name in names}
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
@@ -211,8 +209,8 @@ def _embed_to_terminal(arguments, embedder):
     from keras_elmo.analysis import tokens
     from keras_elmo.text.reader import read_records
 
-    names = ("field", "max_line_tokens", "tokenize", "format")
-    records = read_records(arguments.source, **{name: getattr(arguments, name) for name in names})
+    reading = {name: getattr(arguments, name) for name in _READING}
+    records = read_records(arguments.source, **reading)
     shown = list(itertools.islice(records, _MAX_SHOWN))
     _print_reasons((r.name or i, r.error) for i, r in enumerate(shown) if r.error)
     sentences = [tokens(sentence) for record in shown for sentence in record.sentences]

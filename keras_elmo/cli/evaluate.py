@@ -4,13 +4,7 @@ import contextlib
 import json
 import math
 
-from keras_elmo.cli.common import (
-    add_number,
-    add_overwrite,
-    add_tokenize,
-    check_output,
-    tokenize_of,
-)
+from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize, check_output
 from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.language_models import find_language_model
@@ -72,7 +66,7 @@ def _evaluate(arguments):
     from keras_elmo.training.loading import load_language_model
 
     model, vocabulary = load_language_model(arguments.model, arguments.vocab)
-    text = CorpusIndex.build(arguments.files, tokenize=tokenize_of(arguments))
+    text = CorpusIndex.build(arguments.files, tokenize=arguments.tokenize)
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256
         value, steps = bilm_tf_perplexity(model, text, vocabulary, batch_size=batch_size)

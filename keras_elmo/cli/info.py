@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from keras_elmo.cli.common import BYTES_PER_PARAMETER, MODEL_HELP, print_table
+from keras_elmo.cli.common import MODEL_HELP, print_table
 from keras_elmo.pretrained.locate import find_downloaded, locate
+from keras_elmo.pretrained.model_card import describe
 from keras_elmo.pretrained.registry import get_model, list_models
-from keras_elmo.pretrained.weight_table import count_parameters, weight_table
+from keras_elmo.pretrained.weight_table import weight_table
 
 
 def add_command(commands, common):
@@ -38,7 +39,7 @@ def _info(arguments):
         if config is None:
             hint = f"known from its files: load it once with ElmoLayer({known.name!r})"
             facts += known.architecture or [("architecture", hint)]
-    for name, value in [*facts, *(_architecture(config) if config else ())]:
+    for name, value in [*facts, *(describe(config) if config else ())]:
         print(f"{name + ':':<16}{value}")
     if config:
         _show_layers(config)
@@ -60,31 +61,6 @@ def _published(known):
         return [("archive", address)]
     names = {"options file": known.options_file, "weights file": known.weights_file}
     return [(name, f"{address}/{file}") for name, file in names.items()]
-
-
-def _architecture(config):
-    parameters = count_parameters(config)
-    if config.has_lexicon and config.word_dim:
-        yield "words", f"{config.vocabulary_size:,} in the lexicon, {config.word_dim} numbers each"
-    if config.reads_characters:
-        filters = ", ".join(f"{number} of width {width}" for width, number in config.filters)
-        dim, width = config.char_embedding_dim, config.max_characters_per_token
-        table = f"{config.num_characters:,} in the lexicon, " if config.has_lexicon else ""
-        yield "characters", f"{table}{dim} numbers each, at most {width} a token"
-        yield "convolutions", f"{filters}; {config.activation}"
-        yield "highway layers", config.num_highway
-    elif not config.has_lexicon:
-        yield "words", f"{config.vocabulary_size:,} in the vocabulary"
-    lstm = f"{config.num_layers} layers of {config.lstm_dim} units"
-    directions = "forward and backward" if config.bidirectional else "forward"
-    yield "LSTM", f"{lstm}, projected to {config.projection_dim}, {directions}"
-    clips = {"cell": config.cell_clip, "projection": config.proj_clip}
-    yield "clips", ", ".join(f"{x} {c:g}" if c else f"{x} none" for x, c in clips.items())
-    skip = config.use_skip_connections
-    yield "skip", "layers after the first add their input" if skip else "none"
-    yield "parameters", f"{parameters:,}"
-    yield "memory", f"{parameters * BYTES_PER_PARAMETER / 1e6:.1f} MB in float32"
-    yield "word vector", f"{config.output_dim} numbers, in each of {config.num_layers + 1} layers"
 
 
 def _show_layers(config):

@@ -36,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     arguments = parser.parse_args(argv)
     debug = getattr(arguments, "debug", False)
+    if getattr(arguments, "tokenize", None):
+        arguments.tokenize = arguments.language
     try:
         arguments.check(arguments, parser)
         if arguments.needs_keras:

@@ -6,7 +6,7 @@ import sys
 import typing
 from pathlib import Path
 
-from keras_elmo.cli.common import add_tokenize, printed_log, tokenize_of
+from keras_elmo.cli.common import add_tokenize, printed_log
 from keras_elmo.cli.evaluate import print_report
 from keras_elmo.training.settings import SETTINGS, TrainingSettings
 
@@ -75,7 +75,6 @@ def _option(name):
 
 def _check(arguments, parser):
     settings = {name: getattr(arguments, name) for name in SETTINGS}
-    settings["tokenize"] = tokenize_of(arguments)
     arguments.settings = TrainingSettings(**settings)
     arguments.settings.check_files()
 

@@ -1,12 +1,6 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import (
-    add_number,
-    add_overwrite,
-    add_tokenize,
-    check_output,
-    tokenize_of,
-)
+from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize, check_output
 from keras_elmo.text.reader import counted, find_files
 
 
@@ -32,7 +26,7 @@ def _vocab(arguments):
     from keras_elmo.text.vocabulary import Vocabulary, count_words
 
     check_output(arguments.output, find_files(arguments.files), arguments.overwrite)
-    words = count_words(arguments.files, tokenize=tokenize_of(arguments), show_progress=None)
+    words = count_words(arguments.files, tokenize=arguments.tokenize, show_progress=None)
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )

@@ -253,11 +253,11 @@ class Embedder:
                 f"than pad_to={pad_to}: pass a larger one, or 'longest'."
             )
         layers = [self.config.num_layers + 1] if output == "layers" else []
-        padded = np.zeros((len(texts), *layers, num_tokens, self.dim), np.float32)
+        vectors = np.zeros((len(texts), *layers, num_tokens, self.dim), np.float32)
         arrays = self._arrays(texts, output, None, boundaries, len(texts))
-        for array, row, length in zip(arrays, padded, lengths):
+        for array, row, length in zip(arrays, vectors, lengths):
             row[..., :length, :] = array
-        return padded, np.arange(num_tokens) < np.reshape(lengths, (-1, 1))
+        return vectors, np.arange(num_tokens) < np.reshape(lengths, (-1, 1))
 
     def stream(
         self,
@@ -403,6 +403,7 @@ class Embedder:
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was started; a complete one is left unchanged.
+                A function `tokenize` must then have a name.
             overwrite: Whether to replace an existing target.
 
         Returns:

@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.weight_table import count_parameters
-from keras_elmo.text.reader import counted
 
 CARD = "README.md"
 _TAGS = ["elmo", "keras", "word-embeddings"]
@@ -51,17 +50,8 @@ def model_card(config: ElmoConfig, facts: Mapping[str, Any]) -> str:
     """
     metadata: dict[str, Any] = {"library_name": "keras_elmo", "pipeline_tag": "feature-extraction"}
     metadata |= {"tags": _TAGS, **{name: facts[name] for name in _METADATA if facts.get(name)}}
-    inputs = [f"{config.num_filters:,} filters over characters"] * config.reads_characters
-    if config.word_dim or not config.reads_characters:
-        inputs.append(f"a table of {config.vocabulary_size:,} words")
-    rows = {
-        "Input": " and ".join(inputs),
-        "LSTM": f"{counted(config.num_layers, 'layer')} of {config.lstm_dim:,} units, "
-        f"{'forward and backward' if config.bidirectional else 'forward'}",
-        "Vectors": f"{config.output_dim:,} numbers in each of {config.num_layers + 1} layers",
-        "Parameters": f"{count_parameters(config):,}",
-        **{name: value for name, value in facts.items() if name not in _METADATA},
-    }
+    rows = {name[0].upper() + name[1:]: value for name, value in describe(config)}
+    rows |= {name: value for name, value in facts.items() if name not in _METADATA}
     return _marked(
         _TEXT.format(
             # JSON is YAML too. The language "no" would be a boolean without quotation marks.
@@ -70,6 +60,32 @@ def model_card(config: ElmoConfig, facts: Mapping[str, Any]) -> str:
             programs="keras_elmo" if config.has_lexicon else "bilm-tf, AllenNLP and keras_elmo",
         )
     )
+
+
+def describe(config: ElmoConfig) -> Iterator[tuple[str, Any]]:
+    """Names and values that describe an architecture."""
+    parameters = count_parameters(config)
+    if config.has_lexicon and config.word_dim:
+        yield "words", f"{config.vocabulary_size:,} in the lexicon, {config.word_dim} numbers each"
+    if config.reads_characters:
+        filters = ", ".join(f"{number} of width {width}" for width, number in config.filters or ())
+        dim, width = config.char_embedding_dim, config.max_characters_per_token
+        table = f"{config.num_characters:,} in the lexicon, " if config.has_lexicon else ""
+        yield "characters", f"{table}{dim} numbers each, at most {width} a token"
+        yield "convolutions", f"{filters}; {config.activation}"
+        yield "highway layers", config.num_highway
+    elif not config.has_lexicon:
+        yield "words", f"{config.vocabulary_size:,} in the vocabulary"
+    lstm = f"{config.num_layers} layers of {config.lstm_dim} units"
+    directions = "forward and backward" if config.bidirectional else "forward"
+    yield "LSTM", f"{lstm}, projected to {config.projection_dim}, {directions}"
+    clips = {"cell": config.cell_clip, "projection": config.proj_clip}
+    yield "clips", ", ".join(f"{x} {c:g}" if c else f"{x} none" for x, c in clips.items())
+    skip = config.use_skip_connections
+    yield "skip", "layers after the first add their input" if skip else "none"
+    yield "parameters", f"{parameters:,}"
+    yield "memory", f"{4 * parameters / 1e6:.1f} MB in float32"
+    yield "word vector", f"{config.output_dim} numbers, in each of {config.num_layers + 1} layers"
 
 
 def is_edited(path: Path) -> bool:

@@ -29,7 +29,8 @@ def read_entries(
 
     The lines of a sequence are joined without white space. Lower-case letters, which mark masked
     regions, become upper-case. The identifier is the first word after ">", or UniProt's accession
-    number if the word is "sp|accession|name" or "tr|accession|name"; "/" becomes "_".
+    number if the word is "sp|accession|name" or "tr|accession|name"; "/" and control characters
+    become "_".
 
     Args:
         lines: The lines of the file.
@@ -76,5 +77,5 @@ def _entry(header, residues, count, most, digest):
 def _identifier(header):
     word = header.split(maxsplit=1)[0] if header.strip() else ""
     uniprot = re.match(r"(?:sp|tr)\|([^|]+)\|", word)
-    # HDF5 would read "/" as a group.
-    return (uniprot[1] if uniprot else word).replace("/", "_")
+    # HDF5 would read "/" as a group, and end a name at a NUL byte.
+    return re.sub(r"[/\x00-\x1f\x7f]", "_", uniprot[1] if uniprot else word)

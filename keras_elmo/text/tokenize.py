@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -73,8 +74,11 @@ def reader_of_texts(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
 
 
 def name_of(how: Tokenize) -> Any:
-    """A JSON-serializable name of a way to tokenize, equal for equal ways."""
-    return "en" if how is True else getattr(how, "__qualname__", how)
+    """A JSON-serializable name of a way to tokenize; of a function without one, a new one."""
+    if not callable(how):
+        return "en" if how is True else how or None
+    name = getattr(how, "__qualname__", "<lambda>")
+    return uuid.uuid4().hex if name.endswith("<lambda>") else name
 
 
 @functools.cache

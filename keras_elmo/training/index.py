@@ -79,7 +79,7 @@ class CorpusIndex:
             max_sentences: Read only this many sentences; `None` for all.
             tokenize: For raw text, of which a line holds any number of sentences: `True`, or the
                 code of a language such as `"de"`, to split it by `keras_elmo.tokenize`; or a
-                function that does so.
+                function that does so, recognized by its name.
             show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
         Raises:

@@ -152,15 +152,15 @@ def facts_of_training(folder: Path, step: int) -> dict[str, str]:
     if not path.is_file():
         return {}
     settings = {name: x for name, x in read_json(path).items() if x is not None and x is not False}
-    settings.pop("options", None)
+    del settings["options"]
+    if "start_from" in settings:  # not a path: the card is for others
+        settings["start_from"] = Path(settings["start_from"]).name
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     row = next((row for row in csv.DictReader(lines) if row["step"] == str(step)), {})
-    steps = (
-        f"{counted(step, 'step')} of {settings['batch_size']} x {settings['unroll_steps']} words"
-    )
+    words = f"{settings['batch_size']} x {settings['unroll_steps']} words"
+    facts = {"Training": f"{counted(step, 'step')} of {words}"}
     if row:
-        steps += f", {float(row['epoch']):.4g} passes over the text"
-    facts = {"Training": steps}
+        facts["Training"] += f", {float(row['epoch']):.4g} passes over the text"
     if row.get("val_perplexity"):
         facts["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
     return {**facts, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}

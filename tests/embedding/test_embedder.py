@@ -1,5 +1,6 @@
 """Many sentences at once: the vectors of the layer, whatever the batches."""
 
+import functools
 import logging
 import os
 import pickle
@@ -232,6 +233,13 @@ def test_raw_texts_are_their_sentences(embedder, tmp_path):
     padded, mask = embedder.embed(RAW, tokenize=tokens, boundaries=True, pad_to="longest")
     assert mask.sum(axis=1).tolist() == [10, 2, 4, 9]
     np.testing.assert_allclose(padded[mask], np.concatenate(expected), atol=1e-6)
+    text, target = tmp_path / "text.txt", tmp_path / "v.h5"
+    text.write_text(RAW[0])
+    for function in (functools.partial(tokens), lambda text: tokens(text), tokens):
+        embedder.embed_file(text, target, tokenize=function, overwrite=True)
+        with pytest.raises(ValueError, match="made with a different tokenize"):
+            embedder.embed_file(text, target, tokenize=lambda text: [[text]], resume=True)
+    assert embedder.embed_file(text, target, tokenize=tokens, resume=True).was_complete
     with pytest.raises(ValueError, match="tokenize must be True, the code of a language, or a fun"):
         embedder.embed(RAW, tokenize=3)
 

@@ -25,6 +25,7 @@ from many_languages import MANY_LANGUAGES
 
 WEIGHTS = (TINY / "weights.hdf5").read_bytes()
 FILES = ["tiny/options.json", "tiny/weights.hdf5"]
+COMMIT = "0" * 40
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -55,6 +56,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
                     break
         else:
             super().do_GET()
+
+    def end_headers(self):
+        self.send_header("X-Repo-Commit", COMMIT)  # as a hub does
+        self.send_header("ETag", f'"{Path(self.path).name}"')
+        super().end_headers()
 
     def log_message(self, *_):
         """Says nothing."""
@@ -357,51 +363,6 @@ def test_a_repository_of_the_hub(monkeypatch):
     refused("hf://user/none", "Could not download hf://user/none: 404: no such repository")
 
 
-class Hub(http.server.SimpleHTTPRequestHandler):
-    """A hub with the repository user/repo, whose files are in a folder."""
-
-    commit = "0" * 40
-
-    def do_GET(self):
-        address, _, _ = self.path.partition("?")
-        sizes = {path.name: path.stat().st_size for path in Path(self.directory).iterdir()}
-        info = {
-            "id": "user/repo",
-            "sha": self.commit,
-            "siblings": [{"rfilename": x} for x in sizes],
-        }
-        tree = [{"type": "file", "path": x, "oid": x, "size": size} for x, size in sizes.items()]
-        found = {
-            "/api/models/user/repo/revision/main": info,
-            f"/api/models/user/repo/tree/{self.commit}": tree,
-        }
-        name = address.removeprefix(f"/user/repo/resolve/{self.commit}/")
-        if address in found:
-            self.send(json.dumps(found[address]).encode(), "listing")
-        elif name in sizes:
-            self.send(Path(self.directory, name).read_bytes(), name)
-        else:
-            self.send_error(404)
-
-    do_HEAD = do_GET
-
-    def send(self, content, etag):
-        self.send_response(200)
-        for name, value in {
-            "Content-Type": "application/json",
-            "Content-Length": len(content),
-            "ETag": f'"{etag}"',
-            "X-Repo-Commit": self.commit,
-        }.items():
-            self.send_header(name, str(value))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    def log_message(self, *_):
-        """Says nothing."""
-
-
 FROM_HUB = """
 import h5py, keras, numpy as np
 from keras_elmo import ElmoLayer, cli
@@ -411,23 +372,32 @@ np.savez("v.npz", layer=vectors[0], command=h5py.File("v.h5")["0"][()], code=cod
 """
 
 
-def test_an_export_is_served_by_a_hub_and_loaded(tmp_path):
+def test_an_export_is_served_by_a_hub_and_loaded(server, tmp_path):
     pytest.importorskip("huggingface_hub")
-    elmo = ElmoLayer(TINY)
-    elmo.export_hdf5(tmp_path / "repo")
-    assert sorted(os.listdir(tmp_path / "repo")) == ["README.md", "options.json", "weights.hdf5"]
-    handler = functools.partial(Hub, directory=str(tmp_path / "repo"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as hub:
-        threading.Thread(target=hub.serve_forever, daemon=True).start()
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
-            "HF_HOME": str(tmp_path / "home"),
-        }
-        program = [sys.executable, "-c", FROM_HUB]
-        ended = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
-        hub.shutdown()
+    elmo, names = ElmoLayer(TINY), ["README.md", "options.json", "weights.hdf5"]
+    repo = server.folder / "user" / "repo" / "resolve" / COMMIT
+    elmo.export_hdf5(repo)
+    assert sorted(os.listdir(repo)) == names
+    sizes = [(repo / name).stat().st_size for name in names]
+    answers = {
+        "revision/main": {"id": "user/repo", "sha": COMMIT, "siblings": []},
+        f"tree/{COMMIT}": [
+            {"type": "file", "path": name, "oid": name, "size": size}
+            for name, size in zip(names, sizes)
+        ],
+    }
+    for place, answer in answers.items():
+        path = server.folder / "api" / "models" / "user" / "repo" / place
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(answer))
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "HF_ENDPOINT": server.address,
+        "HF_HOME": str(tmp_path / "home"),
+    }
+    program = [sys.executable, "-c", FROM_HUB]
+    ended = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
     assert ended.returncode == 0, ended.stderr.decode()
     (downloaded,) = (tmp_path / "home").glob("hub/models--user--repo/snapshots/*")
     assert sorted(os.listdir(downloaded)) == ["options.json", "weights.hdf5"]

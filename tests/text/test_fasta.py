@@ -12,7 +12,7 @@ CONTENT = b"""\xef\xbb\xbf
 >sp|P69905|HBA_HUMAN Hemoglobin OS=Homo sapiens
 MVLS paDK
 tnV\r
->A0A1_HUMAN/2-9 caf\xe9
+>A0A1_HUMAN/2\x00\x1b9 caf\xe9
 xbzUO
 
 >4HHB_1|Chains A|x\tmore
@@ -34,7 +34,7 @@ def test_entries():
     found = records(CONTENT, max_line_tokens=12)
     assert [(record.name, "".join(record.tokens), record.error) for record in found] == [
         ("P69905", "MVLSPADKTNV", None),
-        ("A0A1_HUMAN_2-9", "XBZUO", None),
+        ("A0A1_HUMAN_2__9", "XBZUO", None),
         ("4HHB_1|Chains", "", "no residues"),
         ("stop", "", "'*' at position 3 is not the letter of an amino acid"),
         ("gap", "", "'-' at position 2 is not the letter of an amino acid"),

@@ -334,6 +334,8 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
     run = {"vocabulary": tf1 / "vocabulary.txt", "held_out": (), "steps": 1}
     result = train(settings(tmp_path / "run", start_from=tf1, options=None, **run))
     assert result.vocabulary.words == lines[:-1]
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert f"start_from={tf1.name}" in card and str(tmp_path) not in card
     assert load_language_model(tmp_path / "run")[1] == result.vocabulary
 
 
