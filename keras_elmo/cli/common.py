@@ -99,12 +99,9 @@ def printed_log() -> Iterator[None]:
 def add_tokenize(command) -> None:
     """Adds the options for raw text, of which `main` makes the library's argument `tokenize`."""
     text = "split raw text into sentences and tokens"
-    command.add_argument("--tokenize", action="store_const", const=True, help=text)
-    command.add_argument(
-        "--language",
-        default="en",
-        help="the language of the text, for --tokenize (default: %(default)s)",
-    )
+    command.add_argument("--tokenize", action="store_const", const="en", help=text)
+    text = "the same for another language than English, such as de"
+    command.add_argument("--language", help=text)
 
 
 def add_overwrite(command, what: str) -> None:

@@ -33,11 +33,13 @@ def add_command(commands, common):
     command.add_argument(
         "--vocab", metavar="FILE", help="the vocabulary file, if it is not in the folder"
     )
-    add_number(command, "--batch-size", None, "sentences in a batch (default: 64)")
+    size = "sentences in a batch (default: 64); fewer are faster if some are very long"
+    add_number(command, "--batch-size", None, size)
     command.add_argument(
         "--per-sentence",
         metavar="FILE",
-        help="write a JSON line for each sentence, with the score of each word in nats",
+        help="write a JSON line for each sentence, with the score of each word in nats; forward "
+        "ends with that of the sentence's end, backward begins with that of its beginning",
     )
     add_overwrite(command, "the file of --per-sentence if it exists")
     command.add_argument(

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     arguments = parser.parse_args(argv)
     debug = getattr(arguments, "debug", False)
-    if getattr(arguments, "tokenize", None):
+    if "tokenize" in arguments and arguments.language:
         arguments.tokenize = arguments.language
     try:
         arguments.check(arguments, parser)

@@ -23,7 +23,7 @@ class EmbeddedShards:
     skipped: int = 0  # that were complete already
     lines: int = 0  # in the output
     tokens: int = 0  # embedded by this job
-    failed: int = 0  # lines that could not be read; their arrays have no tokens
+    failed: int = 0  # lines that could not be read, embedded as empty ones
     invalid_lines: int = 0  # with bytes that are not UTF-8, which are dropped
     reasons: list[tuple[str, int | str, str]] = dataclasses.field(default_factory=list)
     """For some of those, the shard, the line or entry as in `EmbeddedFile` and the reason."""

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import logging
 import numbers
 import operator
 import os
@@ -25,7 +24,7 @@ from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
-from keras_elmo.text.tokenize import Tokenize, reader_of_texts
+from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, reader_of_texts
 from keras_elmo.text.tokens import check_batch, token_bytes, without_padding
 from keras_elmo.text.vocabulary import (
     BEGIN,
@@ -43,8 +42,6 @@ _POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _PIECE_TOKENS = 256  # of longer sentences
-_RAW_END = re.compile(rb"\w[.!?]$")
-_LOG = logging.getLogger("keras_elmo")
 _OUT_OF_MEMORY = re.compile(  # what the errors of the backends say
     r"memoryerror|resource_?exhausted|out ?of ?memory|not enough memory"
     r"|can't allocate memory|failed to allocate",
@@ -304,7 +301,8 @@ class Embedder:
 
     def _embed_rows(self, block, output, boundaries):
         """An array for each sentence of a block, a list of tokens."""
-        self._hint_at_raw_text(block)
+        if self.config.reads_text and not self._has_hinted:
+            self._has_hinted = hint_at_raw_text(block)
         table, sentence_rows = self._word_table(block)
         arrays: list[Any] = [None] * len(block)
         order = sorted(range(len(block)), key=lambda i: len(block[i]))
@@ -319,20 +317,6 @@ class Embedder:
             for i, array in zip(batch, self._run(rows, table, output, boundaries)):
                 arrays[i] = array
         return arrays
-
-    def _hint_at_raw_text(self, block):
-        """Logs once if most sentences end in a token such as "rates."."""
-        if self._has_hinted or not self.config.reads_text:
-            return
-        ends = [token_bytes(tokens[-1]) for tokens in block if tokens]
-        raw = list(filter(_RAW_END.search, ends))
-        if len(raw) > len(ends) / 2:
-            self._has_hinted = True
-            _LOG.warning(
-                "Most sentences end in a token such as %r, but the models were trained on text in "
-                "which punctuation marks are tokens. If this is raw text, see `tokenize`.",
-                raw[0].decode(),
-            )
 
     def _arrays(self, texts, output, pooling, boundaries, total):
         blocks = in_blocks(texts, num_positions, self.block_tokens)

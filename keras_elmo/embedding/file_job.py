@@ -28,7 +28,7 @@ class EmbeddedFile:
     was_complete: bool = False  # an earlier run had completed the file, which was left unchanged
     tokens: int = 0  # embedded by this run
     seconds: float = 0.0  # of this run, excluding loading the model
-    failed: int = 0  # lines of this run that could not be read; their arrays have no tokens
+    failed: int = 0  # lines of this run that could not be read, embedded as empty ones
     invalid_lines: int = 0  # of this run, with bytes that are not UTF-8, which are dropped
     reasons: list[tuple[int | str, str]] = dataclasses.field(default_factory=list)
     """For the first lines that could not be read, the line's number from 0, or the identifier of an

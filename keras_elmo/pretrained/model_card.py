@@ -18,8 +18,8 @@ _TEXT = """---
 
 # ELMo
 
-A bidirectional language model. Each of its layers has a vector for every word, which depends on the
-sentence ([Peters et al. 2018](https://aclanthology.org/N18-1202/)).
+A bidirectional language model. Each of its layers has a vector for every token, which depends on
+the sentence ([Peters et al. 2018](https://aclanthology.org/N18-1202/)).
 
 | | |
 | --- | --- |
@@ -31,7 +31,7 @@ The folder is in the format of {programs}:
 from keras_elmo import ElmoLayer, Embedder  # pip install "keras-elmo[hub]"
 
 layer = ElmoLayer("hf://USER/REPO")  # for a Keras model
-vectors = Embedder("hf://USER/REPO").embed(["The bank raised its rates ."])
+vectors = Embedder("hf://USER/REPO").embed(["tokens separated by spaces"])
 ```
 
 <!-- Add what else users need to know: the training text, its tokenization, and above, between the

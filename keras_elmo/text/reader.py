@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
 from keras_elmo.text import fasta
-from keras_elmo.text.tokenize import Tokenize, reader_of_texts
+from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, reader_of_texts
 from keras_elmo.text.tokens import token_bytes
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -97,7 +97,7 @@ def read_blocks(
         tokenize: For raw text, in which a line holds any number of sentences.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
     """
-    total = sum(map(os.path.getsize, files))
+    total, has_begun = sum(map(os.path.getsize, files)), False
     with progress_bar("reading", total=total, unit="bytes", shown=show_progress) as bar:
         for path in files:
             before, position = report.sentences, 0
@@ -110,7 +110,11 @@ def read_blocks(
                 if max_sentences is not None:
                     lines = itertools.islice(filter(bytes.split, lines), max_sentences - before)
                 while block := list(_block(lines)):
-                    yield b"".join(block), _sentences(block, report)
+                    sentences = _sentences(block, report)
+                    if not has_begun and not tokenize:
+                        hint_at_raw_text(sentences)
+                    has_begun = True
+                    yield b"".join(block), sentences
                     if raw.seekable():
                         bar.update(raw.tell() - position)
                         position = raw.tell()

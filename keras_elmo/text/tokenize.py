@@ -2,14 +2,20 @@
 
 import functools
 import itertools
+import logging
+import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from keras_elmo.text.tokens import token_bytes, tokens_of
 
 Tokenize = bool | str | Callable[[str], list[list[str]]] | None
 """How raw text becomes tokens: `True` or the code of a language for `tokenize`, or a function."""
+
+_RAW_END = re.compile(rb"\w[.!?]$")
+_log = logging.getLogger(__name__)
 
 
 def tokenize(text: str, language: str = "en") -> list[list[str]]:
@@ -29,8 +35,8 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
         `Embedder.embed`.
 
     Raises:
-        ImportError: if syntok, spaCy or what it needs for the language is not installed, or it does
-            not know the language.
+        ImportError: if syntok, spaCy or what it needs for the language is not installed.
+        ValueError: if it does not know the language, or `text` is no string.
 
     Example:
 
@@ -40,6 +46,8 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
     Reference: https://github.com/fnl/syntok for sentences, and
     https://spacy.io/usage/linguistic-features#tokenization for tokens.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"Expected a text as one string, got {text!r:.60}.")
     segmenter, tokenizer = _libraries(language)
     paragraphs = segmenter.analyze(text)
     starts = [sentence[0].offset for paragraph in paragraphs for sentence in paragraph]
@@ -68,9 +76,29 @@ def reader_of_texts(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
     def sentences(text):
         if not isinstance(text, (str, bytes)):
             return [tokens_of(text)]
-        return list(map(tokens_of, how(token_bytes(text).decode())))
+        found = list(how(token_bytes(text).decode()))
+        if strings := [sentence for sentence in found if isinstance(sentence, (str, bytes))]:
+            raise ValueError(
+                "The function tokenize must return a list of sentences, each a list of tokens; got "
+                f"{strings[0]!r:.60} in place of a sentence."
+            )
+        return list(map(tokens_of, found))
 
     return sentences
+
+
+def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
+    """Logs a hint if most sentences end in a token such as "rates."; returns whether they do."""
+    ends = [token_bytes(tokens[-1]) for tokens in sentences if tokens]
+    raw = list(filter(_RAW_END.search, ends))
+    if len(raw) <= len(ends) / 2:
+        return False
+    _log.warning(
+        "Most sentences end in a token such as %r, but the published models were trained on text "
+        "in which punctuation marks are tokens. If this is raw text, pass tokenize=True.",
+        raw[0].decode(),
+    )
+    return True
 
 
 def name_of(how: Tokenize) -> Any:
@@ -92,6 +120,8 @@ def _libraries(language: str) -> tuple[Any, Any]:
         raise ImportError(message) from None
     from spacy.lang.char_classes import HYPHENS
 
+    if find_spec(f"spacy.lang.{language}") is None:
+        raise ValueError(f"Unknown language {language!r}: pass a code of spaCy's, such as 'de'.")
     pipeline: Any = spacy.blank(language)
     if language == "en":
         dashes = HYPHENS.removeprefix("-|")

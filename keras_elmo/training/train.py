@@ -360,7 +360,8 @@ class _Report(keras.callbacks.Callback):
         if has_held_out:
             shown.append(f"held-out {logs['val_perplexity']:.1f}")
         shown.append(f"{speed:,.0f} tokens/s")
-        shown.append(f"about {minutes // 60} h {minutes % 60} min to go")
+        if step < self._num_steps:
+            shown.append(f"about {minutes // 60} h {minutes % 60} min to go")
         _log.info(", ".join(shown))
         self.rows.append(self._row(epoch, step, **logs))
         self._write()

@@ -111,7 +111,7 @@ def test_raw_text(run, tmp_path):
     assert code == 0 and perplexity in out and "0.00% of them not in the vocabulary" in out
     code, _, err = run(*train)
     assert code == 1 and "tokenize was 'en', now None" in err
-    code, _, err = run("evaluate", folder, text, "--tokenize", "--language", "qq")
+    code, _, err = run("evaluate", folder, text, "--language", "qq")
     assert code == 1 and "qq" in err
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from keras_elmo import CorpusIndex, count_words, tokenize
 from keras_elmo.text.reader import read_sentences
+from keras_elmo.text.tokenize import reader_of_texts
 
 pytest.importorskip("syntok", reason="needs the extra tokenize")
 pytest.importorskip("spacy", reason="needs the extra tokenize")
@@ -32,8 +33,10 @@ def test_english_text(text, expected):
 
 def test_other_languages_have_their_own_rules():
     assert tokenize("Das ist z.B. gut.", language="de") == [["Das", "ist", "z.B.", "gut", "."]]
-    with pytest.raises(ImportError, match="qq"):
+    with pytest.raises(ValueError, match="Unknown language 'qq'"):
         tokenize("?", language="qq")
+    with pytest.raises(ValueError, match="Expected a text as one string"):
+        tokenize(["A list"])
 
 
 def test_raw_text_to_count_and_to_train_on(tmp_path):
@@ -50,6 +53,20 @@ def test_raw_text_to_count_and_to_train_on(tmp_path):
     for size in (4, 5):
         first = CorpusIndex.build(raw, tmp_path, tokenize=lambda x, n=size: [x.split()[:n]])
         assert first.sentence(0) == [b"The", b"bank", b"didn't.", b"It", b"left."][:size]
+
+
+def test_raw_text_is_hinted_at(tmp_path, caplog):
+    (tmp_path / "raw.txt").write_text("It left.\nThey came.\nA title\n")
+    CorpusIndex.build(tmp_path / "raw.txt", tokenize=True)
+    assert not caplog.records
+    count_words(tmp_path / "raw.txt")
+    (record,) = caplog.records
+    assert "end in a token such as 'left.'" in record.message
+
+
+def test_a_function_returns_lists_of_tokens():
+    with pytest.raises(ValueError, match="must return a list of sentences, .*; got 'a'"):
+        reader_of_texts(str.split)("a b")
 
 
 def test_no_characters_are_lost_in_a_long_paragraph():
