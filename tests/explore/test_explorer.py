@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -254,7 +255,11 @@ def server():
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "keras_elmo", "explore", "--no-browser", "--port", str(port)]
     process = subprocess.Popen(
-        [*command, "--model", TINY], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [*command, "--model", TINY],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # Background jobs, and their children, ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     address = f"http://127.0.0.1:{port}"
     for _ in range(600):
@@ -297,13 +302,15 @@ def test_a_foreign_host_is_refused_and_the_server_ends_with_the_command(server):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(find_spec("playwright") is None, reason="needs Playwright")
 def test_in_a_browser(server, tmp_path):
-    api = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
+    from playwright import sync_api
+
     chromium = next(filter(os.path.exists, ["/usr/bin/chromium", "/usr/bin/google-chrome"]), None)
     if chromium is None:
         pytest.skip("needs Debian's chromium")
     _, address = server
-    with api.sync_playwright() as playwright:
+    with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         requests = []
