@@ -38,8 +38,8 @@ def add_command(commands, common):
     command.add_argument(
         "--per-sentence",
         metavar="FILE",
-        help="write a JSON line for each sentence, with the score of each word in nats; forward "
-        "ends with that of the sentence's end, backward begins with that of its beginning",
+        help="write a JSON line for each sentence, with the score of each word in nats, and "
+        "of the sentence's end (the last forward score) and beginning (the first backward score)",
     )
     add_overwrite(command, "the file of --per-sentence if it exists")
     command.add_argument(

@@ -36,7 +36,7 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
 
     Raises:
         ImportError: if syntok, spaCy or what it needs for the language is not installed.
-        ValueError: if it does not know the language, or `text` is no string.
+        ValueError: if it does not know the language, or `text` is not a string.
 
     Example:
 
