@@ -10,6 +10,7 @@ from keras_elmo.cli.common import MODEL_HELP, add_number, add_tokenize, print_ta
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
+_PROCESSOR = "/proc/cpuinfo"
 _READING = ("field", "format", "max_line_tokens", "tokenize")
 
 
@@ -143,6 +144,12 @@ def _embed(arguments):
 
 
 def _embed_to_file(arguments, embedder):
+    if embedder.dtype == "float32" and _computes_in_bfloat16():
+        print(
+            "keras-elmo: this processor has bfloat16 instructions: --compute-dtype bfloat16 is "
+            "faster, in half the memory, with errors of about 0.5 %",
+            file=sys.stderr,
+        )
     report = embedder.embed_file(
         arguments.source,
         arguments.output,
@@ -178,6 +185,19 @@ def _embed_on_ray(arguments, options):
         f"{counted(report.shards, 'shard')} to {arguments.output} "
         f"({report.skipped:,} already there)"
     )
+
+
+def _computes_in_bfloat16():
+    """Whether TensorFlow computes on a processor with instructions for bfloat16."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow" or keras.distribution.list_devices("gpu"):
+        return False
+    try:
+        with open(_PROCESSOR, encoding="utf-8") as file:
+            return re.search(r"\b(amx|avx512)_bf16\b", file.read()) is not None
+    except OSError:  # not on Linux
+        return False
 
 
 def _file_options(arguments):

@@ -1,11 +1,13 @@
 """The parts of an `ElmoLayer` as functions of NumPy arrays, compiled; threads can share them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.ops.lstm import masked
@@ -24,13 +26,17 @@ class CompiledWords:
             lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, ids
         )
 
-    def run(self, ids: np.ndarray) -> np.ndarray:
-        """Vectors float32 `(n, P)` of ids `(n, C)`, or `(n,)` for models that read words."""
+    def start(self, ids: np.ndarray) -> Callable[[], np.ndarray]:
+        """Starts to compute the vectors of ids `(n, C)`, or `(n,)` for models that read words.
+
+        Returns a function that waits for them, float32 `(n, P)`.
+        """
         num_words, rows = len(ids), _FEWEST_WORDS
         while rows < num_words:
             rows *= 4
         padding = ((0, rows - num_words),) + ((0, 0),) * (ids.ndim - 1)
-        return self._vectors(np.pad(ids, padding))[:num_words]
+        vectors = self._vectors(np.pad(ids, padding))
+        return lambda: ops.convert_to_numpy(vectors)[:num_words]
 
 
 class CompiledSentences:
@@ -81,40 +87,58 @@ class CompiledSentences:
             layers = ops.sum(layers, axis=1)
         return ops.cast(layers, "float32")
 
-    def run(
-        self, table: np.ndarray, sentences: Sequence[np.ndarray], piece: int, boundaries: bool
-    ) -> list[np.ndarray]:
-        """The vectors of each sentence of a batch, `(T, D * P)` or `(L + 1, T, D * P)`.
+    def start(
+        self,
+        table: Any,
+        sentences: Sequence[np.ndarray],
+        piece: int,
+        spec: OutputSpec,
+    ) -> Callable[[], list[np.ndarray]]:
+        """Starts to compute the vectors of each sentence of a batch.
 
         Args:
-            table: Token vectors; the first two belong to the boundaries.
+            table: What `as_table` returned: token vectors, the first two of the boundaries.
             sentences: Rows of the table.
             piece: How many tokens of a sentence are read at once.
-            boundaries: Whether the two boundaries are tokens of the outputs.
-        """
-        lengths = np.array([len(rows) for rows in sentences], np.int32)
-        # What pads is masked, whatever it is.
-        index = delimited_rows(lengths.tolist(), np.concatenate(sentences), begin=0, end=1)
-        begin = 0 if boundaries else 1
-        ends = lengths + 2 - begin
-        if index.shape[1] > piece:
-            return self._run_in_pieces(table, index, lengths, piece, begin, ends)
-        vectors = _padded_call(self._call, table[index], (), lengths + 2)
-        # Copies: a view would keep the whole batch in memory.
-        return [array[..., begin:end, :].copy() for array, end in zip(vectors, ends)]
+            spec: What to return. Arrays to be pooled are in float32.
 
-    def _run_in_pieces(self, table, index, lengths, piece, begin, ends):
+        Returns:
+            A function that waits for the arrays, `(T, D * P)` or `(L + 1, T, D * P)`, and returns
+            them. A GPU computes in the meantime.
+        """
+        lengths = np.array([len(rows) + 2 for rows in sentences], np.int32)
+        # What pads is masked, whatever it is.
+        index = delimited_rows((lengths - 2).tolist(), np.concatenate(sentences), begin=0, end=1)
+        num_rows = padded(len(index)) - len(index)
+        index, lengths = np.pad(index, ((0, num_rows), (0, 0))), np.pad(lengths, (0, num_rows))
+        begin = 0 if spec.boundaries else 1
+        dtype = spec.dtype if spec.pooling is None else "float32"
+        ends = lengths[: len(sentences)] - begin
+        if index.shape[1] > piece:
+            arrays = self._in_pieces(table, index, lengths, piece, begin, ends, dtype)
+            return lambda: arrays
+        vectors = ops.cast(_call(self._call, table, index, lengths), dtype)
+
+        def arrays_of_sentences():
+            # Copies: a view would keep the whole batch in memory.
+            found = zip(ops.convert_to_numpy(vectors), ends)
+            return [array[..., begin:end, :].copy() for array, end in found]
+
+        return arrays_of_sentences
+
+    def _in_pieces(self, table, index, lengths, piece, begin, ends, dtype):
         num_layers = () if self._num_outputs is None else (self._num_outputs,)
         dim = table.shape[1]
         width = dim * len(self._directions)
-        arrays = [np.empty((*num_layers, end - begin, width), np.float32) for end in ends]
+        arrays = [np.empty((*num_layers, end - begin, width), dtype) for end in ends]
         starts = range(0, index.shape[1], piece)
         for d, (direction, order) in enumerate(zip(self._directions, (starts, starts[::-1]))):
             state = [np.zeros((len(index), *shape), np.float32) for shape in self._state_shapes]
             for start in order:
-                tokens = table[index[:, start : start + piece]]
-                left = np.clip(lengths + 2 - start, 0, tokens.shape[1])
-                vectors, *state = _padded_call(direction, tokens, state, left, piece)
+                part = index[:, start : start + piece]
+                left = np.clip(lengths - start, 0, part.shape[1])
+                vectors, *state = _call(direction, table, part, left, state, piece)
+                vectors = ops.convert_to_numpy(ops.cast(vectors, dtype))
                 for array, found, end in zip(arrays, vectors, ends):
                     first, last = max(start, begin), min(start + piece, end)
                     if first < last:
@@ -123,28 +147,29 @@ class CompiledSentences:
         return arrays
 
 
+def as_table(vectors: np.ndarray) -> Any:
+    """Token vectors `(n, P)` as a tensor of a few different sizes, for `CompiledSentences`."""
+    num_rows = 1 << len(vectors).bit_length() if keras.backend.backend() == "jax" else len(vectors)
+    return ops.convert_to_tensor(np.pad(vectors, ((0, num_rows - len(vectors)), (0, 0))))
+
+
 def _mask(tokens, lengths):
     if lengths is None:
         return None
     return ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
 
 
-def _padded_call(function, tokens, state, lengths, steps=None):
+def _call(function, table, index, lengths, state=(), steps=None):
     """Calls a function of token vectors `(B, T, P)`, a state and lengths, in few shapes.
 
     On JAX there are `steps` time steps, or as many as a bucket has. Elsewhere they are not padded:
     each padded step costs as much as any other, but only XLA recompiles for each number of steps.
     """
-    num_rows, num_steps = tokens.shape[:2]
-    rows, is_jax = padded(num_rows), keras.backend.backend() == "jax"
+    num_steps, is_jax = index.shape[1], keras.backend.backend() == "jax"
     steps = (steps or padded(num_steps)) if is_jax else num_steps
-    tokens = np.pad(tokens, ((0, rows - num_rows), (0, steps - num_steps), (0, 0)))
-    lengths, *state = (
-        np.pad(x, ((0, rows - num_rows),) + ((0, 0),) * (x.ndim - 1)) for x in (lengths, *state)
-    )
+    tokens = ops.take(table, np.pad(index, ((0, 0), (0, steps - num_steps))), axis=0)
     # It is faster without a mask.
-    outputs = function(tokens, *state, *([] if (lengths == steps).all() else [lengths]))
-    return [x[:num_rows] for x in outputs] if state else outputs[:num_rows]
+    return function(tokens, *state, *([] if (lengths == steps).all() else [lengths]))
 
 
 def padded(count: int, up: bool = True) -> int:

@@ -13,12 +13,14 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.blocks import in_blocks, num_positions
-from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, padded
+from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, as_table, padded
 from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
+from keras_elmo.embedding.output_spec import OUTPUTS, OutputSpec
 from keras_elmo.embedding.word_cache import Key, WordCache
 from keras_elmo.files import check_free, check_is_no_input
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.process import check_process
+from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.hdf5 import write_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
@@ -37,8 +39,6 @@ from keras_elmo.text.vocabulary import (
 
 Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
 
-_OUTPUTS = ("mix", "layers", "top", "average", "sum")
-_POOLINGS = (None, "mean", "max")
 _BATCHES_TOGETHER = 16
 _WORDS_AT_ONCE = 512
 _PIECE_TOKENS = 256  # of longer sentences
@@ -124,7 +124,7 @@ class Embedder:
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         self._ids = {} if self.config.reads_text else self._ids_of_words()
         self._words = CompiledWords(self.layer)
-        self._sentences = {output: CompiledSentences(self.layer, output) for output in _OUTPUTS}
+        self._sentences = {output: CompiledSentences(self.layer, output) for output in OUTPUTS}
         self._has_hinted = False
         self._cache = WordCache(word_cache if self.config.reads_text else 0, self._encode)
 
@@ -160,6 +160,7 @@ class Embedder:
         tokenize: Tokenize = ...,
         boundaries: bool = ...,
         pad_to: None = ...,
+        dtype: str = ...,
     ) -> list[np.ndarray]: ...
 
     @overload
@@ -171,6 +172,7 @@ class Embedder:
         tokenize: Tokenize = ...,
         boundaries: bool = ...,
         pad_to: int | str,
+        dtype: str = ...,
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def embed(
@@ -182,6 +184,7 @@ class Embedder:
         tokenize: Tokenize = None,
         boundaries: bool = False,
         pad_to: int | str | None = None,
+        dtype: str = "float32",
     ) -> list[np.ndarray] | tuple[np.ndarray, np.ndarray]:
         """Embeds sentences, or raw texts.
 
@@ -201,9 +204,11 @@ class Embedder:
                 after each sentence, which then count as tokens. Padding follows after `</S>`.
             pad_to: For one array of all sentences, padded with zeros: its T, or `"longest"` for
                 that of the longest sentence. Padding of the input does not count.
+            dtype: `"float32"` or `"float16"`, of the arrays. Numbers beyond float16's 65,504 become
+                infinite.
 
         Returns:
-            A float32 array for each sentence or text of T tokens: `(T, 2 * P)`, or
+            An array for each sentence or text of T tokens: `(T, 2 * P)`, or
             `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled. The vectors of padding are
             zeros.
 
@@ -224,24 +229,22 @@ class Embedder:
         >>> vectors.shape, mask.tolist()
         ((2, 2, 256), [[True, True], [True, False]])
         """
+        spec = OutputSpec(output, pooling, boundaries, dtype)
+        self._check_request(sentences, spec)
         if pad_to is None:
-            arrays = self.stream(
-                sentences, output, pooling, tokenize=tokenize, boundaries=boundaries
-            )
-            return list(arrays)
+            return list(self._stream(sentences, spec, tokenize))
         if pooling is not None:
             raise ValueError(
                 "pad_to and pooling exclude each other: np.stack makes one array of pooled vectors."
             )
-        return self._embed_padded(sentences, output, tokenize, boundaries, pad_to)
+        return self._embed_padded(sentences, spec, tokenize, pad_to)
 
-    def _embed_padded(self, sentences, output, tokenize, boundaries, pad_to):
+    def _embed_padded(self, sentences, spec, tokenize, pad_to):
         if pad_to != "longest" and not (isinstance(pad_to, numbers.Integral) and pad_to > 0):
             raise ValueError(f"pad_to must be 'longest' or a positive integer; got {pad_to!r}.")
-        self._check_request(sentences, output, None, boundaries)
         read = reader_of_texts(tokenize)
         texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
-        lengths = [sum(len(s) + 2 * boundaries for s in text or [[]]) for text in texts]
+        lengths = [_num_positions(text, spec) for text in texts]
         longest = max(lengths, default=0)
         num_tokens = longest if pad_to == "longest" else pad_to
         if longest > num_tokens:
@@ -249,9 +252,9 @@ class Embedder:
                 f"Sentence {lengths.index(longest)}, counted from 0, has {longest:,} tokens, more "
                 f"than pad_to={pad_to}: pass a larger one, or 'longest'."
             )
-        layers = [self.config.num_layers + 1] if output == "layers" else []
-        vectors = np.zeros((len(texts), *layers, num_tokens, self.dim), np.float32)
-        arrays = self._arrays(texts, output, None, boundaries, len(texts))
+        layers = [self.config.num_layers + 1] if spec.output == "layers" else []
+        vectors = np.zeros((len(texts), *layers, num_tokens, self.dim), spec.dtype)
+        arrays = self._arrays(texts, spec, len(texts))
         for array, row, length in zip(arrays, vectors, lengths):
             row[..., :length, :] = array
         return vectors, np.arange(num_tokens) < np.reshape(lengths, (-1, 1))
@@ -265,24 +268,24 @@ class Embedder:
         *,
         tokenize: Tokenize = None,
         boundaries: bool = False,
+        dtype: str = "float32",
     ) -> Iterator[np.ndarray]:
         """Yields what `embed` lists, in memory that does not grow with the number of sentences.
 
         Args:
-            sentences, output, pooling, tokenize, boundaries: As for `embed`.
+            sentences, output, pooling, tokenize, boundaries, dtype: As for `embed`.
             num_sentences: Their number for the progress bar, if they have no length.
         """
-        self._check_request(sentences, output, pooling, boundaries)
+        spec = OutputSpec(output, pooling, boundaries, dtype)
+        self._check_request(sentences, spec)
+        return self._stream(sentences, spec, tokenize, num_sentences)
+
+    def _stream(self, sentences, spec, tokenize, num_sentences=None):
         total = num_sentences or operator.length_hint(sentences) or None
-        texts = map(reader_of_texts(tokenize), sentences)
-        return self._arrays(texts, output, pooling, boundaries, total)
+        return self._arrays(map(reader_of_texts(tokenize), sentences), spec, total)
 
     def embed_block(
-        self,
-        texts: Sequence[list[list[Any]]],
-        output: str = "mix",
-        pooling: str | None = None,
-        boundaries: bool = False,
+        self, texts: Sequence[list[list[Any]]], spec: OutputSpec = OutputSpec()
     ) -> list[np.ndarray]:
         """What `embed` returns of texts, each a list of its sentences, which are lists of tokens.
 
@@ -292,37 +295,74 @@ class Embedder:
             return []
         texts = [text or [[]] for text in texts]
         sentences = map(without_padding, itertools.chain.from_iterable(texts))
-        arrays = iter(self._embed_rows(list(sentences), output, boundaries))
+        arrays = iter(self._embed_rows(list(sentences), spec))
         found = [_joined([next(arrays) for _ in text]) for text in texts]
-        if pooling is not None:
-            return [_pooled(array, pooling) for array in found]
-        lengths = [sum(len(tokens) + 2 * boundaries for tokens in text) for text in texts]
-        return list(map(_padded, found, lengths))
+        if spec.pooling is not None:
+            return [_pooled(array, spec) for array in found]
+        return [_padded(array, _num_positions(text, spec)) for array, text in zip(found, texts)]
 
-    def _embed_rows(self, block, output, boundaries):
+    def _embed_rows(self, block, spec):
         """An array for each sentence of a block, a list of tokens."""
         if self.config.reads_text and not self._has_hinted:
             self._has_hinted = hint_at_raw_text(block)
-        table, sentence_rows = self._word_table(block)
+        vectors, rows = self._word_table(block)
+        table, sentences = as_table(vectors), self._sentences[spec.output]
+
+        def start(batch):
+            return sentences.start(table, batch, self._piece, spec)
+
         arrays: list[Any] = [None] * len(block)
-        order = sorted(range(len(block)), key=lambda i: len(block[i]))
-        while order:  # the longest of those that are left, as many as fill a batch
-            longest = len(block[order[-1]]) + 2
-            count = padded(max(1, self.batch_tokens // min(longest, self._piece)), up=False)
-            batch = order[-count:]
-            if longest > self._piece:  # not with much shorter ones, which would be padded
-                batch = [i for i in batch if 2 * (len(block[i]) + 2) > longest]
-            order = order[: -len(batch)]
-            rows = [sentence_rows[i] for i in batch]
-            for i, array in zip(batch, self._run(rows, table, output, boundaries)):
+        batches = self._batches(list(map(len, block)))
+        started = ((batch, self._start([rows[i] for i in batch], start)) for batch in batches)
+        for batch, found in one_ahead(started):
+            for i, array in zip(batch, found):
                 arrays[i] = array
         return arrays
 
-    def _arrays(self, texts, output, pooling, boundaries, total):
+    def _batches(self, lengths):
+        """The places of sentences with these numbers of tokens, by batch, the longest first."""
+        order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        while order:  # the longest of those that are left, as many as fill a batch
+            longest = lengths[order[-1]] + 2
+            count = padded(max(1, self.batch_tokens // min(longest, self._piece)), up=False)
+            batch = order[-count:]
+            if longest > self._piece:  # not with much shorter ones, which would be padded
+                batch = [i for i in batch if 2 * (lengths[i] + 2) > longest]
+            order = order[: -len(batch)]
+            yield batch
+
+    def _start(self, batch, start):
+        """Starts a batch of rows of the table: a function that waits for its arrays."""
+        try:
+            wait = start(batch)
+        except Exception as error:
+            arrays = self._halved(batch, start, error)
+            return lambda: arrays
+
+        def arrays_of_batch():
+            try:
+                return wait()
+            except Exception as error:
+                return self._halved(batch, start, error)
+
+        return arrays_of_batch
+
+    def _halved(self, batch, start, error):
+        """The arrays of a batch in two parts, if the error is that memory ran out."""
+        if not _OUT_OF_MEMORY.search(f"{type(error).__name__} {error}"):
+            raise error
+        if len(batch) == 1:
+            message = "Not enough memory: make the Embedder with a smaller batch_tokens."
+            raise MemoryError(message) from error
+        half = len(batch) // 2
+        self.batch_tokens = half * min(max(map(len, batch)) + 2, self._piece)
+        return [x for part in (batch[:half], batch[half:]) for x in self._start(part, start)()]
+
+    def _arrays(self, texts, spec, total):
         blocks = in_blocks(texts, num_positions, self.block_tokens)
         with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:
             for block in blocks:
-                yield from self.embed_block(block, output, pooling, boundaries)
+                yield from self.embed_block(block, spec)
                 bar.update(len(block))
 
     def _word_table(self, block):
@@ -332,21 +372,6 @@ class Embedder:
         keys, rows = distinct([BEGIN, END, *map(self._key, tokens)])
         ends = np.cumsum(list(map(len, block)))
         return self._word_vectors(keys), np.split(rows[2:][index], ends[:-1])
-
-    def _run(self, batch, table, output, boundaries):
-        """Arrays of the sentences of a batch, given as rows of the table."""
-        try:
-            return self._sentences[output].run(table, batch, self._piece, boundaries)
-        except Exception as error:
-            if not _OUT_OF_MEMORY.search(f"{type(error).__name__} {error}"):
-                raise
-            if len(batch) == 1:
-                message = "Not enough memory: make the Embedder with a smaller batch_tokens."
-                raise MemoryError(message) from error
-        half = len(batch) // 2
-        self.batch_tokens = half * min(max(map(len, batch)) + 2, self._piece)
-        parts = batch[:half], batch[half:]
-        return [x for part in parts for x in self._run(part, table, output, boundaries)]
 
     def embed_file(
         self,
@@ -406,12 +431,13 @@ class Embedder:
 
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
-        writing = dict(dtype=dtype, compression=compression, resume=resume, overwrite=overwrite)
+        writing = dict(compression=compression, resume=resume, overwrite=overwrite)
         reading = dict(
             field=field, max_line_tokens=max_line_tokens, tokenize=tokenize, format=format
         )
-        self._check_request((), output, pooling, boundaries)
-        return embed_file(self, source, target, output, pooling, boundaries, reading, **writing)
+        spec = OutputSpec(output, pooling, boundaries, dtype)
+        self._check_request((), spec)
+        return embed_file(self, source, target, spec, reading, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
@@ -447,10 +473,13 @@ class Embedder:
         write_token_embeddings(path, self._encode(keys), words)
         return len(words)
 
-    def _key(self, token):
-        """The cache key of a word: UTF-8 with at least the bytes that the encoder reads."""
-        key = token_bytes(token)
-        return self.layer.char_encoder.rules.key(key) if self.config.reads_text else key
+    @functools.cached_property
+    def _key(self):
+        """From a word to its cache key: UTF-8 with at least the bytes that the encoder reads."""
+        if not self.config.reads_text:
+            return token_bytes
+        key = self.layer.char_encoder.rules.key
+        return lambda token: key(token_bytes(token))
 
     def _word_vectors(self, keys):
         check_process()  # before a lock that may have been held when the process was forked
@@ -459,28 +488,26 @@ class Embedder:
     def _encode(self, keys: Sequence[Key]) -> np.ndarray:
         """Token vectors float32 `(n, P)` of distinct words, by the model."""
         if not self.config.reads_text:
-            return self._words.run(np.array(word_places(keys, self._ids), np.int32) + 1)
+            return self._words.start(np.array(word_places(keys, self._ids), np.int32) + 1)()
         rules = self.layer.char_encoder.rules
         vectors = np.empty((len(keys), self.config.projection_dim), np.float32)
+
+        def start(places):
+            rows = encode_vocabulary([keys[i] for i in places], rules)
+            return self._words.start(rules.trimmed(rows, self.config.widest_filter))
+
         # Words of similar lengths together: their characters are trimmed to the longest.
         order = sorted(range(len(keys)), key=lambda i: len(keys[i]))
-        for start in range(0, len(order), _WORDS_AT_ONCE):
-            places = order[start : start + _WORDS_AT_ONCE]
-            rows = encode_vocabulary([keys[i] for i in places], rules)
-            vectors[places] = self._words.run(rules.trimmed(rows, self.config.widest_filter))
+        chunks = [order[i : i + _WORDS_AT_ONCE] for i in range(0, len(order), _WORDS_AT_ONCE)]
+        for places, found in one_ahead((places, start(places)) for places in chunks):
+            vectors[places] = found
         return vectors
 
-    def _check_request(self, sentences, output, pooling, boundaries):
+    def _check_request(self, sentences, spec):
         check_batch(sentences)
-        if output not in _OUTPUTS:
-            raise ValueError(f"output must be one of {', '.join(_OUTPUTS)}; got {output!r}.")
-        if pooling not in _POOLINGS:
-            raise ValueError(f"pooling must be None, 'mean' or 'max'; got {pooling!r}.")
-        if boundaries and pooling is not None:
-            raise ValueError("boundaries and pooling exclude each other: words are pooled.")
-        if output == "mix" and not self.layer.mixes:
+        if spec.output == "mix" and not self.layer.mixes:
             raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
-        if output == "mix" and self.layer.layer_norm:
+        if spec.output == "mix" and self.layer.layer_norm:
             raise ValueError(
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
                 "output='layers' and mix them yourself."
@@ -513,6 +540,11 @@ def _copy(layer):
     return copy
 
 
+def _num_positions(text, spec):
+    """The tokens of a text in its array."""
+    return sum(len(tokens) + 2 * spec.boundaries for tokens in text or [[]])
+
+
 def _joined(arrays):
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-2)
 
@@ -524,7 +556,8 @@ def _padded(array, num_tokens):
     return np.pad(array, padding) if missing else array
 
 
-def _pooled(array, pooling):
+def _pooled(array, spec):
     if not array.shape[-2]:
-        return np.zeros((*array.shape[:-2], array.shape[-1]), np.float32)
-    return array.mean(axis=-2) if pooling == "mean" else array.max(axis=-2)
+        return np.zeros((*array.shape[:-2], array.shape[-1]), spec.dtype)
+    pooled = array.mean(axis=-2) if spec.pooling == "mean" else array.max(axis=-2)
+    return pooled.astype(spec.dtype, copy=False)

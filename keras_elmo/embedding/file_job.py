@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from keras_elmo.embedding.blocks import in_blocks, num_positions
+from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.files import check_is_no_input
 from keras_elmo.progress import progress_bar
@@ -50,9 +51,7 @@ def embed_file(
     embedder: Any,
     source: str | os.PathLike[str] | BinaryIO,
     target: str | os.PathLike[str],
-    output: str,
-    pooling: str | None,
-    boundaries: bool,
+    spec: OutputSpec,
     reading: dict[str, Any],
     **writer_options,
 ) -> EmbeddedFile:
@@ -62,16 +61,14 @@ def embed_file(
     """
     settings = {
         "model": fingerprint(embedder),
-        "output": output,
-        "pooling": pooling,
-        "boundaries": boundaries,
+        **dataclasses.asdict(spec),
         **reading,
         "tokenize": name_of(reading["tokenize"]),
     }
     num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
     check_is_no_input(target, [source, *embedder.sources])
     with (
-        open_writer(target, settings, **writer_options) as writer,
+        open_writer(target, settings, dtype=spec.dtype, **writer_options) as writer,
         progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,
     ):
         records = read_records(source, **reading)
@@ -82,7 +79,7 @@ def embed_file(
             records, lambda record: num_positions(record.sentences), embedder.block_tokens
         ):
             texts = [record.sentences for record in block]
-            writer.write(block, embedder.embed_block(texts, output, pooling, boundaries))
+            writer.write(block, embedder.embed_block(texts, spec))
             for record in block:
                 report.add(record)
             rate = report.tokens / max(time.monotonic() - start, 1e-9)

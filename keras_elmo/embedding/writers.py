@@ -54,8 +54,6 @@ def open_writer(
         dtype, compression, resume, overwrite: As for `Embedder.embed_file`, as are the errors.
     """
     path = os.path.abspath(path)
-    if dtype not in ("float32", "float16"):
-        raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
     if compression not in (None, "gzip"):
         raise ValueError(f"compression must be None or 'gzip', got {compression!r}.")
     if _suffix(path) not in _WRITERS:

@@ -393,8 +393,11 @@ class ElmoLayer(keras.layers.Layer):
             tokens = self.token_encoder(ops.cast(inputs, "int32"))
         else:  # each word is encoded once
             tokens = gather(self.token_encoder(words), inputs)
+        layers = self._run_bilm(tokens, mask, training)
+        if not self.backbone.trainable_variables:
+            layers = ops.stop_gradient(layers)  # TensorFlow would trace a gradient nobody uses
         # The begin of a sentence is at the first position, the end at the last valid one.
-        layers, mask = self._run_bilm(tokens, mask, training)[:, :, 1:-1], mask[:, 2:]
+        layers, mask = layers[:, :, 1:-1], mask[:, 2:]
         return masked(layers, mask[:, None, :, None]), mask
 
     def _run_bilm(self, tokens, mask, training):

@@ -1,16 +1,15 @@
-"""Functions of tensors, compiled for NumPy arrays."""
+"""Functions of tensors, compiled."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
-import numpy as np
-from keras import ops, tree
+from keras import ops
 
 
 class CompiledFunction:
-    """A function of tensors and variables, compiled, as a function of NumPy arrays.
+    """A function of tensors and variables, compiled.
 
     It computes with the current values of the variables. Threads can share it, which Keras'
     `predict` does not allow.
@@ -26,10 +25,26 @@ class CompiledFunction:
         make = {"tensorflow": _tensorflow_call, "jax": _jax_call, "torch": _torch_call}
         self._call = make[keras.backend.backend()](function, variables, signature)
 
-    def __call__(self, *arrays: np.ndarray) -> Any:
-        """The function's result on these arrays, as NumPy arrays."""
-        outputs = self._call(*map(ops.convert_to_tensor, arrays))
-        return tree.map_structure(ops.convert_to_numpy, outputs)
+    def __call__(self, *arrays: Any) -> Any:
+        """The function's result on NumPy arrays or tensors; JAX may still be computing it."""
+        return self._call(*map(ops.convert_to_tensor, arrays))
+
+
+def one_ahead(
+    started: Iterable[tuple[Any, Callable[[], Any]]],
+) -> Iterator[tuple[Any, Any]]:
+    """Yields each key with what its function returns, which may wait for the device.
+
+    Each pair is taken from `started` before the function of the one before it is called: the device
+    then works while the results are used.
+    """
+    before = None
+    for pair in started:
+        if before is not None:
+            yield before[0], before[1]()
+        before = pair
+    if before is not None:
+        yield before[0], before[1]()
 
 
 def _tensorflow_call(function, variables, signature):

@@ -208,7 +208,7 @@ class Scorer:
         with distributed(None):
             for numbers, batch in corpus.numbered():
                 losses, *state = function(*map(batch.get, signature), *state)
-                yield numbers, batch["weights"], losses
+                yield numbers, batch["weights"], ops.convert_to_numpy(losses)
 
     def perplexity(
         self,

@@ -1,14 +1,18 @@
 """Commands run in this process."""
 
+import os
+
 import pytest
 
 from keras_elmo import cli
+from keras_elmo.cli import embed
 
 
 @pytest.fixture
 def run(capsys, monkeypatch):
     """Runs a command: its exit code, standard output and standard error."""
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(embed, "_PROCESSOR", os.devnull)
 
     def command(*arguments):
         try:

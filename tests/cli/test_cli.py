@@ -18,6 +18,7 @@ import pytest
 
 from helpers import TINY, assert_close
 from keras_elmo import ElmoLayer, Embedder, encode_sentences
+from keras_elmo.cli import embed
 from keras_elmo.cli.common import printed_log, with_options
 from keras_elmo.embedding import distributed
 from many_languages import MANY_LANGUAGES, golden
@@ -111,6 +112,18 @@ def test_embed_continues_a_file(run, tmp_path):
     code, _, err = run(*command, "--resume")
     assert code == 1 and "made with a different compression and a different dtype" in err
     assert run(*command, "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize("flag, has_bfloat16", [("amx_bf16", 1), ("avx512_bf16", 1), ("avx2", 0)])
+def test_embed_hints_at_bfloat16(run, tmp_path, monkeypatch, flag, has_bfloat16):
+    processor, text = tmp_path / "cpuinfo", tmp_path / "text.txt"
+    processor.write_text(f"processor : 0\nflags : fpu {flag} sse\n")
+    text.write_text("one two\n")
+    monkeypatch.setattr(embed, "_PROCESSOR", processor)
+    command = ("embed", text, "--model", TINY, "--overwrite", "--output", tmp_path / "vectors.h5")
+    hint = "--compute-dtype bfloat16 is faster"
+    assert (hint in run(*command)[2]) == has_bfloat16
+    assert hint not in run(*command, "--compute-dtype", "bfloat16")[2]
 
 
 def test_an_interrupted_file_is_kept(run, tmp_path, monkeypatch, caplog):

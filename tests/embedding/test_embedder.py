@@ -84,6 +84,19 @@ def test_outputs_and_pooling(layers, embedder):
     assert embedder.embed(SENTENCES, "layers", "mean")[0].shape == (3, layers[0].shape[-1])
 
 
+@pytest.mark.parametrize("arguments", [{}, {"pooling": "mean"}, {"pad_to": 7}])
+def test_arrays_of_float16(arguments):
+    embedder = small(batch_tokens=64)  # reads LONG in pieces
+    for sentences in (SENTENCES[:2], LONG) if "pad_to" not in arguments else (SENTENCES[:2],):
+        found = embedder.embed(sentences, "top", dtype="float16", **arguments)
+        expected = embedder.embed(sentences, "top", **arguments)
+        for array, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(array, other.astype(array.dtype))
+        assert found[0].dtype == "float16"
+    with pytest.raises(ValueError, match="dtype must be 'float32' or 'float16'"):
+        embedder.embed(["a"], dtype="bfloat16")
+
+
 def test_the_mix_is_the_layers_own(layers):
     elmo = ElmoLayer(TINY)
     elmo.mixes[0].layer_weights.assign([2.0, -1.0, 0.5])
@@ -196,9 +209,9 @@ def test_tables_and_sentences_in_a_column(method, embedder):
 
 
 def test_each_word_is_encoded_once(monkeypatch):
-    encoded, run = [], CompiledWords.run
+    encoded, start = [], CompiledWords.start
     monkeypatch.setattr(
-        CompiledWords, "run", lambda s, ids: encoded.append(len(ids)) or run(s, ids)
+        CompiledWords, "start", lambda s, ids: encoded.append(len(ids)) or start(s, ids)
     )
     embedder = small()
     embedder.embed([["a", "b", "a"], ["b", b"a"]])
@@ -319,26 +332,30 @@ def test_a_long_text_is_in_memory_a_piece_at_a_time(monkeypatch):
     assert max(np.prod(shape[:2]) for shape in sizes) == 64
 
 
-def test_too_large_a_batch_is_halved(monkeypatch, layers):
-    run, sizes = CompiledSentences.run, []
+@pytest.mark.parametrize("fails", ["when started", "when awaited"])
+def test_too_large_a_batch_is_halved(monkeypatch, layers, fails):
+    start, sizes = CompiledSentences.start, []
 
-    def run_small(self, table, sentences, *arguments):
+    def out_of_memory():
+        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
+
+    def start_small(self, table, sentences, *arguments):
         sizes.append(len(sentences))
-        if len(sentences) > 2:
-            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
-        return run(self, table, sentences, *arguments)
+        if len(sentences) <= 2:
+            return start(self, table, sentences, *arguments)
+        return out_of_memory if fails == "when awaited" else out_of_memory()
 
-    monkeypatch.setattr(CompiledSentences, "run", run_small)
+    monkeypatch.setattr(CompiledSentences, "start", start_small)
     embedder = small()
     for array, expected in zip(embedder.embed(SENTENCES, "layers"), layers):
         assert_close(array, expected)
     assert sizes == [6, 3, 1, 2, 3, 1, 2]
     assert embedder.batch_tokens < 2048
-    monkeypatch.setattr(CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(MemoryError))
+    monkeypatch.setattr(CompiledSentences, "start", lambda *_: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(MemoryError, match="Not enough memory: make the Embedder with a smaller"):
         embedder.embed(SENTENCES[:1])
     monkeypatch.setattr(
-        CompiledSentences, "run", lambda *_: (_ for _ in ()).throw(KeyError("other"))
+        CompiledSentences, "start", lambda *_: (_ for _ in ()).throw(KeyError("other"))
     )
     with pytest.raises(KeyError, match="other"):
         embedder.embed(SENTENCES)

@@ -454,7 +454,6 @@ def test_killed_at_any_moment(tmp_path):
     [
         ("v.txt", {}, ValueError, r"must end in \.h5, \.hdf5 or \.parquet"),
         ("none/v.h5", {}, FileNotFoundError, "none does not exist: create it"),
-        ("v.h5", {"dtype": "int8"}, ValueError, "'float32' or 'float16', got 'int8'"),
         ("v.h5", {"compression": "zip"}, ValueError, "must be None or 'gzip', got 'zip'"),
         ("v.h5", {"resume": True, "overwrite": True}, ValueError, "exclude each other"),
         ("v.parquet", {}, ImportError, "Parquet files need pyarrow: pip install pyarrow"),

@@ -1,0 +1,31 @@
+"""What an `Embedder` returns for a sentence."""
+
+import dataclasses
+
+OUTPUTS = ("mix", "layers", "top", "average", "sum")
+_POOLINGS = (None, "mean", "max")
+_DTYPES = ("float32", "float16")
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputSpec:
+    """The vectors of a sentence: arguments of `Embedder.embed`, which describes them.
+
+    Raises:
+        ValueError: if one is invalid, or contradicts another.
+    """
+
+    output: str = "mix"
+    pooling: str | None = None
+    boundaries: bool = False
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.output not in OUTPUTS:
+            raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {self.output!r}.")
+        if self.pooling not in _POOLINGS:
+            raise ValueError(f"pooling must be None, 'mean' or 'max'; got {self.pooling!r}.")
+        if self.boundaries and self.pooling is not None:
+            raise ValueError("boundaries and pooling exclude each other: words are pooled.")
+        if self.dtype not in _DTYPES:
+            raise ValueError(f"dtype must be 'float32' or 'float16'; got {self.dtype!r}.")
