@@ -284,9 +284,7 @@ class Embedder:
         total = num_sentences or operator.length_hint(sentences) or None
         return self._arrays(map(reader_of_texts(tokenize), sentences), spec, total)
 
-    def embed_block(
-        self, texts: Sequence[list[list[Any]]], spec: OutputSpec = OutputSpec()
-    ) -> list[np.ndarray]:
+    def embed_block(self, texts: Sequence[list[list[Any]]], spec: OutputSpec) -> list[np.ndarray]:
         """What `embed` returns of texts, each a list of its sentences, which are lists of tokens.
 
         They have about `block_tokens` tokens, all embedded together.
@@ -311,7 +309,7 @@ class Embedder:
         def start(batch):
             return sentences.start(table, batch, self._piece, spec)
 
-        arrays: list[Any] = [None] * len(block)
+        arrays = [None] * len(block)
         batches = self._batches(list(map(len, block)))
         started = ((batch, self._start([rows[i] for i in batch], start)) for batch in batches)
         for batch, found in one_ahead(started):

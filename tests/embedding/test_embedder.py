@@ -25,6 +25,7 @@ from keras_elmo import (
     register_model,
 )
 from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords
+from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.layers import process
 from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.pretrained import registry
@@ -110,7 +111,7 @@ def test_strings_iterators_and_nothing(layers, embedder):
     texts = (" ".join(tokens) for tokens in SENTENCES[:3])
     for array, expected in zip(embedder.embed(texts, "layers"), layers):
         assert_close(array, expected)
-    assert embedder.embed([]) == embedder.embed_block([]) == []
+    assert embedder.embed([]) == embedder.embed_block([], OutputSpec()) == []
     assert embedder.encode_words([]).shape == (0, 12)
     stream = embedder.stream(iter(SENTENCES[4:]), "layers")
     assert_close(next(stream), layers[4])
