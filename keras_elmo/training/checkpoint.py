@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import math
 import os
 import warnings
 import zipfile
@@ -114,11 +115,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 break
         return self.step
 
-    def on_train_batch_end(self, batch, logs=None):
-        self._batch = batch  # the last one, if several are run at once
+    def on_train_batch_begin(self, batch, logs=None):
+        # Not at its end, for which JAX would wait. Several may be run at once.
+        self._done = min(batch + self.model.steps_per_execution, self.params["steps"] or math.inf)
 
     def on_epoch_end(self, epoch, logs=None):
-        self.step += self._batch + 1
+        self.step += self._done
         row = {name: float(value) for name, value in (logs or {}).items()}
         self.history.append({"epoch": epoch, "step": self.step, **row})
         self.save()

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import keras
+from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
@@ -168,11 +169,12 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
             Path(partial).write_text(json.dumps(fixed, indent=1), encoding="utf-8")
         if settings.tensorboard:
             callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
-    with progress_bar("training", total=num_steps, shown=show_progress) as bar:
-        report = _Report(
-            folder / "log.csv", checkpoint, num_steps, steps_per_pass, batch_words, rate, bar
-        )
+    report = _Report(folder / "log.csv", checkpoint, num_steps, steps_per_pass, batch_words, rate)
+    with progress_bar("training", num_steps, unit="steps", shown=show_progress) as bar:
         if step < num_steps:
+            bar.update(step)
+            if not bar.disable:
+                callbacks.append(_Progress(bar))
             every, first_epoch = settings.checkpoint_every, len(checkpoint.history)
             model.fit(
                 corpus.for_keras(step),
@@ -317,12 +319,26 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
 
 
-class _Report(keras.callbacks.Callback):
-    """Logs learning rate and speed, shows how far the training is, and writes log.csv."""
+class _Progress(keras.callbacks.Callback):
+    """Shows how far the training is."""
 
-    def __init__(self, path, checkpoint, num_steps, steps_per_pass, batch_words, rate, bar):
+    async_safe = True  # called in threads with JAX, which then does not wait for each step
+
+    def __init__(self, bar):
         super().__init__()
-        self._path, self._checkpoint, self._bar = path, checkpoint, bar
+        self._bar = bar
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._bar.set_postfix_str(f"perplexity {logs['perplexity']:.1f}", refresh=False)
+        self._bar.update()
+
+
+class _Report(keras.callbacks.Callback):
+    """Logs learning rate and speed, ends the training, and writes log.csv."""
+
+    def __init__(self, path, checkpoint, num_steps, steps_per_pass, batch_words, rate):
+        super().__init__()
+        self._path, self._checkpoint = path, checkpoint
         self._num_steps, self._batch_words = num_steps, batch_words
         self._steps_per_pass, self._rate = steps_per_pass, rate
         self.rows = [self._row(**row) for row in checkpoint.history]
@@ -330,22 +346,19 @@ class _Report(keras.callbacks.Callback):
             is_done = checkpoint.step >= num_steps
             what = "This training has already ended" if is_done else "Resumed"
             _log.info(f"{what} after step {checkpoint.step:,}")
-            bar.update(checkpoint.step)
             self._write()  # the process may have been killed before
 
     def on_epoch_begin(self, epoch, logs=None):
         self._started = time.monotonic()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_begin(self, batch, logs=None):
+        # Not at its end, for which JAX would wait in each step.
         self._done = batch + 1
         if self._checkpoint.step + self._done >= self._num_steps:
-            self.model.stop_training = True  # the last epoch may be shorter
-        if not self._bar.disable:
-            text = f"perplexity {logs['perplexity']:.1f}, {self._speed():,.0f} tokens/s"
-            self._bar.set_postfix_str(text, refresh=False)
-            self._bar.update(self._checkpoint.step + self._done - self._bar.n)
+            self.model.stop_training = True  # after this step: the last epoch may be shorter
 
     def on_test_begin(self, logs=None):
+        ops.convert_to_numpy(self.model.optimizer.iterations)  # waits for the last step
         self._epoch_speed = self._speed()
 
     def on_epoch_end(self, epoch, logs=None):

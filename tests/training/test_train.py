@@ -121,6 +121,21 @@ def test_train_from_python(tmp_path, caplog):
         train(settings(tmp_path, steps=7, uniform_bias=True))
 
 
+def test_no_callback_waits_for_every_step(tmp_path, monkeypatch, capsys):
+    fit, used = keras.Model.fit, []
+    monkeypatch.setattr(
+        keras.Model, "fit", lambda self, *x, **y: used.extend(y["callbacks"]) or fit(self, *x, **y)
+    )
+    train(settings(tmp_path, steps=4), show_progress=True)
+    shown = capsys.readouterr().err
+    assert "4/4" in shown and "perplexity" in shown
+    for callback in used:  # with these JAX starts a step while the one before it runs
+        is_default = (
+            type(callback).on_train_batch_end is keras.callbacks.Callback.on_train_batch_end
+        )
+        assert is_default or callback.async_safe
+
+
 @pytest.mark.slow
 def test_a_run_that_is_stopped_by_a_callback(tmp_path):
     class Stop(keras.callbacks.Callback):
