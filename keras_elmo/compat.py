@@ -12,7 +12,6 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.embedding import embedder
-from keras_elmo.embedding.blocks import in_blocks
 from keras_elmo.files import atomic_write, check_is_no_input
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.layers.elmo_layer import ElmoLayer
@@ -22,7 +21,7 @@ from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
-from keras_elmo.text.tokens import check_batch, checked_tokens
+from keras_elmo.text.tokens import check_batch, checked_tokens, in_blocks
 from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
 
 Tokens = Iterable[Iterable[str]]

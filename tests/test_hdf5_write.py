@@ -139,7 +139,7 @@ from pathlib import Path
 import numpy as np
 from keras_elmo.embedding import writers
 from keras_elmo.embedding.writers import open_writer, stored_lines
-from keras_elmo.pretrained.hdf5 import write_token_embeddings
+from keras_elmo.pretrained.hdf5 import write_arrays
 from keras_elmo.text.reader import Record
 
 folder, writers._PART_BYTES = Path(sys.argv[1]), 1 << 20
@@ -165,7 +165,7 @@ fails("part", embed)
 limit(3 << 20)  # more than a part, less than the joined file
 fails("join", embed)
 print(stored_lines(folder / "v.h5"))
-fails("words", write_token_embeddings, folder / "w.h5", np.ones((1 << 20, 1), "float32"), ["a"])
+fails("words", write_arrays, folder / "w.h5", [("a", np.ones((1 << 20, 1), "float32"))])
 limit(resource.RLIM_INFINITY)
 embed(resume=True)
 print(stored_lines(folder / "v.h5"), sorted(os.listdir(folder)))

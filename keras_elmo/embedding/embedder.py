@@ -12,35 +12,25 @@ from typing import Any, BinaryIO, overload
 import numpy as np
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.embedding.blocks import in_blocks, num_positions
-from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords, as_table, padded
-from keras_elmo.embedding.file_job import EmbeddedFile, embed_file
+from keras_elmo.embedding.file_job import EmbeddedFile, run_file_job
 from keras_elmo.embedding.output_spec import OUTPUTS, OutputSpec
-from keras_elmo.embedding.word_cache import Key, WordCache
+from keras_elmo.embedding.sentence_vectors import SentenceVectors, as_table, padded
+from keras_elmo.embedding.word_vectors import WordVectors
 from keras_elmo.files import check_free, check_is_no_input
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.layers.process import check_process
 from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.folder import files_of_model
-from keras_elmo.pretrained.hdf5 import write_token_embeddings
+from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME, write_arrays
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
 from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, reader_of_texts
-from keras_elmo.text.tokens import check_batch, token_bytes, without_padding
-from keras_elmo.text.vocabulary import (
-    BEGIN,
-    END,
-    encode_vocabulary,
-    id_table,
-    read_words,
-    word_places,
-)
+from keras_elmo.text.tokens import check_batch, in_blocks, num_positions, without_padding
+from keras_elmo.text.vocabulary import BEGIN, END, read_words
 
 Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
 
 _BATCHES_TOGETHER = 16
-_WORDS_AT_ONCE = 512
 _PIECE_TOKENS = 256  # of longer sentences
 _OUT_OF_MEMORY = re.compile(  # what the errors of the backends say
     r"memoryerror|resource_?exhausted|out ?of ?memory|not enough memory"
@@ -122,11 +112,9 @@ class Embedder:
                     "its table, or put them next to the weights as vocabulary.txt."
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
-        self._ids = {} if self.config.reads_text else self._ids_of_words()
-        self._words = CompiledWords(self.layer)
-        self._sentences = {output: CompiledSentences(self.layer, output) for output in OUTPUTS}
+        self._words = WordVectors(self.layer, self.vocabulary, word_cache)
+        self._sentences = {output: SentenceVectors(self.layer, output) for output in OUTPUTS}
         self._has_hinted = False
-        self._cache = WordCache(word_cache if self.config.reads_text else 0, self._encode)
 
     def __repr__(self) -> str:
         return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
@@ -367,9 +355,9 @@ class Embedder:
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
         tokens, index = distinct(itertools.chain.from_iterable(block))
         # Several tokens may have one key: `str` and `bytes`, or long ones that begin alike.
-        keys, rows = distinct([BEGIN, END, *map(self._key, tokens)])
+        keys, rows = distinct([BEGIN, END, *self._words.keys(tokens)])
         ends = np.cumsum(list(map(len, block)))
-        return self._word_vectors(keys), np.split(rows[2:][index], ends[:-1])
+        return self._words.vectors(keys), np.split(rows[2:][index], ends[:-1])
 
     def embed_file(
         self,
@@ -435,12 +423,12 @@ class Embedder:
         )
         spec = OutputSpec(output, pooling, boundaries, dtype)
         self._check_request((), spec)
-        return embed_file(self, source, target, spec, reading, **writing)
+        return run_file_job(self, source, target, spec, reading, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
-        keys, index = distinct(map(self._key, words))
-        return self._word_vectors(keys)[index]
+        keys, index = distinct(self._words.keys(words))
+        return self._words.vectors(keys)[index]
 
     def dump_words(
         self,
@@ -467,39 +455,10 @@ class Embedder:
         check_is_no_input(path, [vocabulary, *self.sources])
         check_free(path, overwrite)
         words = read_words(vocabulary)
-        keys = [word if word in (BEGIN, END) else self._key(word) for word in words]
-        write_token_embeddings(path, self._encode(keys), words)
+        pairs = zip(words, self._words.keys(words))
+        keys = [word if word in (BEGIN, END) else key for word, key in pairs]
+        write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, self._words.encode(keys))])
         return len(words)
-
-    @functools.cached_property
-    def _key(self):
-        """From a word to its cache key: UTF-8 with at least the bytes that the encoder reads."""
-        if not self.config.reads_text:
-            return token_bytes
-        key = self.layer.char_encoder.rules.key
-        return lambda token: key(token_bytes(token))
-
-    def _word_vectors(self, keys):
-        check_process()  # before a lock that may have been held when the process was forked
-        return self._cache.vectors(keys)
-
-    def _encode(self, keys: Sequence[Key]) -> np.ndarray:
-        """Token vectors float32 `(n, P)` of distinct words, by the model."""
-        if not self.config.reads_text:
-            return self._words.start(np.array(word_places(keys, self._ids), np.int32) + 1)()
-        rules = self.layer.char_encoder.rules
-        vectors = np.empty((len(keys), self.config.projection_dim), np.float32)
-
-        def start(places):
-            rows = encode_vocabulary([keys[i] for i in places], rules)
-            return self._words.start(rules.trimmed(rows, self.config.widest_filter))
-
-        # Words of similar lengths together: their characters are trimmed to the longest.
-        order = sorted(range(len(keys)), key=lambda i: len(keys[i]))
-        chunks = [order[i : i + _WORDS_AT_ONCE] for i in range(0, len(order), _WORDS_AT_ONCE)]
-        for places, found in one_ahead((places, start(places)) for places in chunks):
-            vectors[places] = found
-        return vectors
 
     def _check_request(self, sentences, spec):
         check_batch(sentences)
@@ -510,17 +469,6 @@ class Embedder:
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
                 "output='layers' and mix them yourself."
             )
-
-    def _ids_of_words(self):
-        words, size = self.vocabulary or [], self.config.vocabulary_size
-        ids = id_table(words)
-        num_words = max((i for i, word in enumerate(words, start=1) if word), default=0)
-        if not num_words <= size <= len(words):  # blank lines at the end may be rows or not
-            raise ValueError(
-                f"The vocabulary has {num_words:,} words, the model's table {size:,}: pass the "
-                "words in the order of the table's rows."
-            )
-        return ids
 
 
 def _words_beside(model):

@@ -9,14 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from keras_elmo.embedding.blocks import in_blocks, num_positions
 from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.files import check_is_no_input
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, read_records
 from keras_elmo.text.tokenize import name_of
-from keras_elmo.text.tokens import token_bytes
+from keras_elmo.text.tokens import in_blocks, num_positions, token_bytes
 
 MAX_REASONS = 20  # the most unreadable lines that a report lists
 
@@ -47,7 +46,7 @@ class EmbeddedFile:
         self.invalid_lines += not record.is_utf8
 
 
-def embed_file(
+def run_file_job(
     embedder: Any,
     source: str | os.PathLike[str] | BinaryIO,
     target: str | os.PathLike[str],

@@ -1,11 +1,10 @@
 """The hdf5 files of bilm-tf, opened safely; softmax and token vectors."""
 
 import contextlib
-import hashlib
 import math
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from keras_elmo.pretrained.weight_table import check_declared_bytes
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
-_WORDS_DIGEST = "words"
 _MOST_OBJECTS = 2_000  # groups and arrays: far more than a model has
 
 
@@ -128,15 +126,10 @@ def read_softmax(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
         return read_float32(kernel, named), read_float32(bias, named)
 
 
-def read_token_embeddings(
-    path: str | os.PathLike,
-    projection_dim: int | None = None,
-    words: Sequence[str] | None = None,
-) -> np.ndarray:
+def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = None) -> np.ndarray:
     """Reads the token vectors, float32 `(num_words, P)`, of bilm-tf's `dump_token_embeddings`.
 
-    Raises ValueError if P is not `projection_dim`, or if `words` is given and the vectors belong to
-    different words.
+    Raises ValueError if P is not `projection_dim`.
     """
     with open_arrays(path) as found:
         dataset: Any = found.get(TOKEN_EMBEDDINGS_NAME)
@@ -148,41 +141,15 @@ def read_token_embeddings(
                 f"'{TOKEN_EMBEDDINGS_NAME}' of shape (num_words, {projection_dim or 'P'}), "
                 f"found {listing or 'no arrays'}."
             )
-        if words is not None:
-            digest = dataset.attrs.get(_WORDS_DIGEST)  # bilm-tf keeps none
-            if len(words) != shape[0] or digest not in (None, _digest(words)):
-                raise ValueError(
-                    f"The {shape[0]:,} vectors in {path} do not match the {len(words):,} words of "
-                    "the vocabulary. Pass the matching vocabulary, or dump the vectors again."
-                )
         return read_float32(dataset, f"The array {TOKEN_EMBEDDINGS_NAME} in {path}")
 
 
-def write_token_embeddings(
-    path: str | os.PathLike, vectors: np.ndarray, words: Sequence[str]
-) -> None:
-    """Writes token vectors `(num_words, P)` as bilm-tf's `dump_token_embeddings` does.
-
-    A digest of the words tells later whether a vocabulary belongs to them.
-    """
-    write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, vectors)], {_WORDS_DIGEST: _digest(words)})
-
-
-def _digest(words):
-    content = "\n".join(words).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def write_arrays(
-    path: str | os.PathLike,
-    arrays: Iterable[tuple[str, np.ndarray]],
-    attributes: dict[str, str] | None = None,
-) -> None:
-    """Writes arrays by their names, each with the attributes, atomically."""
+def write_arrays(path: str | os.PathLike, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+    """Writes arrays by their names, atomically."""
 
     def write(file):
         for name, array in arrays:
-            file.create_dataset(name, data=array).attrs.update(attributes or {})
+            file.create_dataset(name, data=array)
 
     with atomic_write(path) as partial:
         write_hdf5(partial, write)

@@ -1,10 +1,12 @@
 """Sentences as users have them to lists of tokens."""
 
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
+
+Item = TypeVar("Item")
 
 
 def plain_batch(batch: Any) -> Any:
@@ -163,3 +165,23 @@ def _warn(observation):
         UserWarning,
         stacklevel=3,
     )
+
+
+def num_positions(text: list[list[Any]]) -> int:
+    """The tokens of a text, a list of sentences, and their boundaries; at least 2."""
+    return sum(len(sentence) + 2 for sentence in text or [[]])
+
+
+def in_blocks(
+    items: Iterable[Item], size_of: Callable[[Item], int], limit: int
+) -> Iterator[list[Item]]:
+    """Lists of items, each up to the item with which their sizes reach the limit."""
+    block, size = [], 0
+    for item in items:
+        block.append(item)
+        size += size_of(item)
+        if size >= limit:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block

@@ -24,8 +24,9 @@ from keras_elmo import (
     encode_sentences,
     register_model,
 )
-from keras_elmo.embedding.compiled import CompiledSentences, CompiledWords
 from keras_elmo.embedding.output_spec import OutputSpec
+from keras_elmo.embedding.sentence_vectors import SentenceVectors
+from keras_elmo.embedding.word_vectors import WordVectors
 from keras_elmo.layers import process
 from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.pretrained import registry
@@ -210,9 +211,9 @@ def test_tables_and_sentences_in_a_column(method, embedder):
 
 
 def test_each_word_is_encoded_once(monkeypatch):
-    encoded, start = [], CompiledWords.start
+    encoded, encode = [], WordVectors.encode
     monkeypatch.setattr(
-        CompiledWords, "start", lambda s, ids: encoded.append(len(ids)) or start(s, ids)
+        WordVectors, "encode", lambda s, keys: encoded.append(len(keys)) or encode(s, keys)
     )
     embedder = small()
     embedder.embed([["a", "b", "a"], ["b", b"a"]])
@@ -335,7 +336,7 @@ def test_a_long_text_is_in_memory_a_piece_at_a_time(monkeypatch):
 
 @pytest.mark.parametrize("fails", ["when started", "when awaited"])
 def test_too_large_a_batch_is_halved(monkeypatch, layers, fails):
-    start, sizes = CompiledSentences.start, []
+    start, sizes = SentenceVectors.start, []
 
     def out_of_memory():
         raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
@@ -346,17 +347,17 @@ def test_too_large_a_batch_is_halved(monkeypatch, layers, fails):
             return start(self, table, sentences, *arguments)
         return out_of_memory if fails == "when awaited" else out_of_memory()
 
-    monkeypatch.setattr(CompiledSentences, "start", start_small)
+    monkeypatch.setattr(SentenceVectors, "start", start_small)
     embedder = small()
     for array, expected in zip(embedder.embed(SENTENCES, "layers"), layers):
         assert_close(array, expected)
     assert sizes == [6, 3, 1, 2, 3, 1, 2]
     assert embedder.batch_tokens < 2048
-    monkeypatch.setattr(CompiledSentences, "start", lambda *_: (_ for _ in ()).throw(MemoryError))
+    monkeypatch.setattr(SentenceVectors, "start", lambda *_: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(MemoryError, match="Not enough memory: make the Embedder with a smaller"):
         embedder.embed(SENTENCES[:1])
     monkeypatch.setattr(
-        CompiledSentences, "start", lambda *_: (_ for _ in ()).throw(KeyError("other"))
+        SentenceVectors, "start", lambda *_: (_ for _ in ()).throw(KeyError("other"))
     )
     with pytest.raises(KeyError, match="other"):
         embedder.embed(SENTENCES)

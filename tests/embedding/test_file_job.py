@@ -122,7 +122,7 @@ def test_resumes_after_each_kill(tmp_path, embedder, lines, text, name, monkeypa
     embedder.embed_file(source, whole)
     monkeypatch.setattr("keras_elmo.embedding.writers._PART_BYTES", 1)
     monkeypatch.setattr("keras_elmo.embedding.embedder._BATCHES_TOGETHER", 4)
-    done, run = [0], embedder._run
+    done, run = [0], embedder._start
     while not target.exists():
         count = [0]
 
@@ -132,7 +132,7 @@ def test_resumes_after_each_kill(tmp_path, embedder, lines, text, name, monkeypa
                 raise Killed
             return run(*args)
 
-        monkeypatch.setattr(embedder, "_run", run_a_little)
+        monkeypatch.setattr(embedder, "_start", run_a_little)
         try:
             embedder.embed_file(source, target, resume=True)
         except Killed:

@@ -303,7 +303,7 @@ def test_a_full_disk_leaves_the_old_files_alone(folder, monkeypatch, capfd):
     words = folder.parent / "words.h5"
     for path, write in {
         folder: lambda: weights.write_model(folder, elmo.backbone, softmax),
-        folder.parent: lambda: hdf5.write_token_embeddings(words, softmax[0], list("abcdefghi")),
+        folder.parent: lambda: hdf5.write_arrays(words, [("embedding", softmax[0])]),
     }.items():
         with monkeypatch.context() as patch, pytest.raises(OSError) as caught:
             patch.setattr("keras_elmo.hdf5_write._File._write_all", full)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_elmo.embedding.word_cache import WordCache
+from keras_elmo.embedding.word_vectors import WordCache
 
 
 def vectors_of(keys):

@@ -1,4 +1,4 @@
-"""The parts of an `ElmoLayer` as functions of NumPy arrays, compiled; threads can share them."""
+"""Token vectors to the vectors of words in their sentences, compiled; threads can share it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,33 +13,8 @@ from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.ops.lstm import masked
 from keras_elmo.text.characters import delimited_rows
 
-_FEWEST_WORDS = 8
 
-
-class CompiledWords:
-    """Ids to token vectors: the token encoder of an `ElmoLayer`."""
-
-    def __init__(self, layer: ElmoLayer):
-        encoder = layer.token_encoder
-        ids = (None, None) if layer.config.reads_text else (None,), "int32"
-        self._vectors = CompiledFunction(
-            lambda ids: ops.cast(encoder(ids), "float32"), encoder.variables, ids
-        )
-
-    def start(self, ids: np.ndarray) -> Callable[[], np.ndarray]:
-        """Starts to compute the vectors of ids `(n, C)`, or `(n,)` for models that read words.
-
-        Returns a function that waits for them, float32 `(n, P)`.
-        """
-        num_words, rows = len(ids), _FEWEST_WORDS
-        while rows < num_words:
-            rows *= 4
-        padding = ((0, rows - num_words),) + ((0, 0),) * (ids.ndim - 1)
-        vectors = self._vectors(np.pad(ids, padding))
-        return lambda: ops.convert_to_numpy(vectors)[:num_words]
-
-
-class CompiledSentences:
+class SentenceVectors:
     """Token vectors to an output of `Embedder.embed`: the biLM and the mix of an `ElmoLayer`.
 
     The two directions of a biLM are independent, so long sentences are read in pieces: by the
@@ -117,7 +92,7 @@ class CompiledSentences:
         if index.shape[1] > piece:
             arrays = self._in_pieces(table, index, lengths, piece, begin, ends, dtype)
             return lambda: arrays
-        vectors = ops.cast(_call(self._call, table, index, lengths), dtype)
+        vectors = ops.cast(_call_in_few_shapes(self._call, table, index, lengths), dtype)
 
         def arrays_of_sentences():
             # Copies: a view would keep the whole batch in memory.
@@ -137,7 +112,7 @@ class CompiledSentences:
             for start in order:
                 part = index[:, start : start + piece]
                 left = np.clip(lengths - start, 0, part.shape[1])
-                vectors, *state = _call(direction, table, part, left, state, piece)
+                vectors, *state = _call_in_few_shapes(direction, table, part, left, state, piece)
                 vectors = ops.convert_to_numpy(ops.cast(vectors, dtype))
                 for array, found, end in zip(arrays, vectors, ends):
                     first, last = max(start, begin), min(start + piece, end)
@@ -148,7 +123,7 @@ class CompiledSentences:
 
 
 def as_table(vectors: np.ndarray) -> Any:
-    """Token vectors `(n, P)` as a tensor of a few different sizes, for `CompiledSentences`."""
+    """Token vectors `(n, P)` as a tensor of a few different sizes, for `SentenceVectors`."""
     num_rows = 1 << len(vectors).bit_length() if keras.backend.backend() == "jax" else len(vectors)
     return ops.convert_to_tensor(np.pad(vectors, ((0, num_rows - len(vectors)), (0, 0))))
 
@@ -159,7 +134,7 @@ def _mask(tokens, lengths):
     return ops.arange(ops.shape(tokens)[1]) < ops.expand_dims(lengths, 1)
 
 
-def _call(function, table, index, lengths, state=(), steps=None):
+def _call_in_few_shapes(function, table, index, lengths, state=(), steps=None):
     """Calls a function of token vectors `(B, T, P)`, a state and lengths, in few shapes.
 
     On JAX there are `steps` time steps, or as many as a bucket has. Elsewhere they are not padded:
