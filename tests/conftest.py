@@ -31,6 +31,14 @@ def fresh_keras():
     keras.utils.clear_session(free_memory=False)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Parallel processes take ranges of tests, which share fixtures, and steal when they end."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("needs"):
         for package in mark.args:
