@@ -229,6 +229,8 @@ def train(model, batches, score, settings, loss=None):
         if dev > best:
             best, best_epoch = dev, epoch
             weights = [keras.ops.convert_to_numpy(x).copy() for x in model.trainable_variables]
+            if best == 100:  # it cannot rise
+                break
         elif epoch - best_epoch >= settings.patience:
             break
         elif best and (epoch - best_epoch) % settings.halve_after == 0:

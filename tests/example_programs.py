@@ -11,8 +11,9 @@ import keras
 import numpy as np
 import pytest
 
+from helpers import TINY
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
-ELMO = Path(__file__).parent / "golden" / "inference" / "default"
 
 trains_a_model = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow",
@@ -89,7 +90,7 @@ def settings_of(task, *options):
     words = "the paris ann Bob is bad dog who cat sat saw bark"
     write_glove(Path("glove.txt"), words.split())
     files = [x for part in ("train", "dev", "test") for x in (f"--{part}", "text")]
-    model = ("--glove", "glove.txt", "--elmo", str(ELMO), "--units", "8", "--epochs", "1")
+    model = ("--glove", "glove.txt", "--elmo", str(TINY), "--units", "8", "--epochs", "1")
     return importlib.import_module(task).parse([*files, *model, "--output", "out", *options])
 
 

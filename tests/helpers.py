@@ -19,6 +19,13 @@ tensorflow_only = pytest.mark.skipif(
 )
 
 
+def compiled(model, optimizer, *losses, **options):
+    """Compiles a model; in its first step, TensorFlow would trace that step twice."""
+    model.compile(keras.optimizers.get(optimizer), *losses, **options)
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
 def to_numpy(x):
     """A tensor of any backend as a NumPy array, floats of any precision as float32."""
     if keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype)):

@@ -43,10 +43,12 @@ ILLUSTRATIVE = {"118.3", "3551342", "60003", "512", "(3, 4, 1024)", "(2, 1024)"}
 """Outputs that depend on the files, for which the test has small ones."""
 
 
+NEEDS = {"plot": "matplotlib", "explore.": "streamlit", "text.tokenize": "syntok"}
+"""Modules that cannot be imported, or run, without an extra."""
+
+
 def docstring_examples():
-    # Those of extras that are not installed are left out.
-    missing = {"plot": "matplotlib", "explore.": "streamlit", "text.tokenize": "syntok"}
-    missing = [part for part, package in missing.items() if not find_spec(package)]
+    missing = [part for part, package in NEEDS.items() if not find_spec(package)]
     for module in pkgutil.walk_packages(keras_elmo.__path__, "keras_elmo."):
         if module.name.endswith("__main__") or any(part in module.name for part in missing):
             continue
@@ -59,15 +61,14 @@ def docstring_examples():
 EXAMPLES = {test.name.removeprefix("keras_elmo."): test for test in docstring_examples()}
 
 
+def marks_of(name):
+    if re.match("training|export", name):  # they compile models
+        return [pytest.mark.slow]
+    return [pytest.mark.needs(package) for part, package in NEEDS.items() if part in name]
+
+
 @tensorflow_only
-@pytest.mark.parametrize(
-    "name",
-    # The examples of training and export compile models.
-    [
-        pytest.param(n, marks=pytest.mark.slow if re.match("training|export", n) else [])
-        for n in EXAMPLES
-    ],
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=marks_of(n)) for n in EXAMPLES])
 def test_example(name, tmp_path, monkeypatch):
     test = EXAMPLES[name]
     if name.rsplit(".", 1)[-1] in NOT_RUN:

@@ -35,9 +35,10 @@ def run_python(code, backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("jax", "torch")]
+)
 def test_works_without_tensorflow(backend):
-    pytest.importorskip(backend)
     code = """
 import keras, keras_elmo
 ids = keras_elmo.encode_sentences([["The", "cat", "sat"], ["Hi"]])
@@ -64,11 +65,13 @@ print([path for path in opened if not path.endswith((".py", ".pyc"))])
     assert run_python(code, os.environ["KERAS_BACKEND"]).strip() == "[]"
 
 
+@pytest.mark.needs()  # again with all backends
 def test_importing_the_package_loads_no_backend():
     code = "import sys, keras_elmo, keras_elmo.progress"
     assert "loaded []" in run_python(code + SHOW_HEAVY, "tensorflow")
 
 
+@pytest.mark.needs()  # again with all backends
 def test_quick_commands_load_no_backend():
     code = """
 import sys
@@ -105,8 +108,34 @@ IMPORTS = (
 )
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder with a model around a layer, and a language model."""
+    folder = tmp_path_factory.mktemp("saved")
+    inputs = keras.Input((None, CONFIG.row_width), dtype="int32")
+    outputs = keras_elmo.ElmoLayer(None, config=CONFIG)(inputs)
+    keras.Model(inputs, outputs).save(folder / "elmo_layer.keras")
+    language_model = tiny_model()
+    language_model.compile()
+    language_model.save(folder / "language_model.keras")
+    return folder
+
+
+SAVED = """
+print(*keras.saving.get_custom_objects())
+for name in ("elmo_layer", "language_model"):
+    model = keras.models.load_model(f"{folder}/{name}.keras")
+print(keras.saving.get_registered_name(type(model)))
+@keras.saving.register_keras_serializable("mine")
+class Gate(keras_elmo.Highway):
+    pass
+print(type(keras.layers.deserialize(keras.layers.serialize(Gate()))) is Gate)
+"""
+
+
 @pytest.mark.parametrize("imports", IMPORTS)
-def test_every_class_of_saved_models_is_registered(imports):
+def test_saved_models_load_after_the_import(imports, saved):
+    """All their classes are registered, and those that a user derives from them can be."""
     marked = re.compile(
         r'^@keras.saving.register_keras_serializable\("keras_elmo"\)\nclass (\w+)', re.M
     )
@@ -115,42 +144,11 @@ def test_every_class_of_saved_models_is_registered(imports):
         for path in (ROOT / "keras_elmo").rglob("*.py")
         for name in marked.findall(path.read_text(encoding="utf-8"))
     }
-    code = f"{imports}; print(*keras.saving.get_custom_objects())"
-    registered = run_python(code, os.environ["KERAS_BACKEND"]).split()
+    code = f"{imports}\nfolder = {str(saved)!r}\n{SAVED}"
+    registered, *found = run_python(code, os.environ["KERAS_BACKEND"]).splitlines()
     assert len(expected) > 10
-    assert expected <= set(registered)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("imports", IMPORTS)
-def test_saved_models_load_after_the_import(imports, tmp_path):
-    elmo = keras_elmo.ElmoLayer(None, config=CONFIG)
-    inputs = keras.Input((None, CONFIG.row_width), dtype="int32")
-    keras.Model(inputs, elmo(inputs)).save(tmp_path / "elmo_layer.keras")
-    language_model = tiny_model()
-    language_model.compile()
-    language_model.save(tmp_path / "language_model.keras")
-    code = f"""
-{imports}
-folder = {str(tmp_path)!r}
-for name in ("elmo_layer", "language_model"):
-    model = keras.models.load_model(f"{{folder}}/{{name}}.keras")
-print(keras.saving.get_registered_name(type(model)))
-"""
-    written = run_python(code, os.environ["KERAS_BACKEND"])
-    assert written.split() == ["keras_elmo>BidirectionalLanguageModel"]
-
-
-@pytest.mark.slow
-def test_a_subclass_of_the_user_loads():
-    code = """
-import keras_elmo, keras
-@keras.saving.register_keras_serializable("mine")
-class Gate(keras_elmo.Highway):
-    pass
-print(type(keras.layers.deserialize(keras.layers.serialize(Gate()))) is Gate)
-"""
-    assert run_python(code, os.environ["KERAS_BACKEND"]).strip() == "True"
+    assert expected <= set(registered.split())
+    assert found == ["keras_elmo>BidirectionalLanguageModel", "True"]
 
 
 @pytest.mark.slow

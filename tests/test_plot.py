@@ -13,6 +13,7 @@ pytest.importorskip("matplotlib", reason="the extra plot is not installed")
 
 from keras_elmo import ElmoLayer, Embedder, WeightedLayerSum, analysis, encode_sentences, plot
 
+pytestmark = pytest.mark.needs("matplotlib")
 FIRST, SECOND = ["The", "bank", "paid", "."], ["He", "sat", "on", "the", "bank", "."]
 
 

@@ -187,8 +187,8 @@ def test_every_model_of_another_language_is_listed(name):
     assert " ".join(shown.get(name, f"| `{name}` |").split()) in " ".join(page.split())
 
 
+@pytest.mark.needs("matplotlib")
 def test_the_api_reference_is_complete():
-    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     from keras_elmo import plot
 
     reference = "\n".join(text for page, text in PAGES.items() if page.startswith("docs/api/"))

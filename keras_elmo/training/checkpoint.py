@@ -252,8 +252,6 @@ def _variables(model, optimizer):
     """All variables by their names in a checkpoint, in a fixed order."""
     groups = {"model": model.variables}
     if optimizer:
-        if not model.optimizer.built:
-            model.optimizer.build(model.trainable_variables)
         groups["optimizer"] = model.optimizer.variables
     distinct = {id(one): (group, one) for group, found in groups.items() for one in found}
     # Keras' own names depend on how many models were made before.

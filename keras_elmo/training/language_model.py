@@ -259,12 +259,13 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 "dtype='mixed_bfloat16'."
             )
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
+        # In its first step, TensorFlow would trace that step twice.
+        self.optimizer.build(self.trainable_variables)
 
     def compile_from_config(self, config):
         """Compiles a loaded model as the saved one was."""
         # Keras does not call a `compile` that is overridden.
         self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
 
     def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Trains on a `LanguageModelCorpus`, or on a dataset of its batches.

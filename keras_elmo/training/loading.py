@@ -193,7 +193,6 @@ def load_tf1_checkpoint(model: BidirectionalLanguageModel, path: str | os.PathLi
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
     if slots and isinstance(optimizer, keras.optimizers.Adagrad):
         variables = model.trainable_variables
-        optimizer.build(variables)
         # bilm-tf's gradients are larger by the factor unroll_steps: see bilm_tf_optimizer.
         scale = model.unroll_steps**2
         accumulators = dict(zip(map(id, variables), optimizer.variables[-len(variables) :]))

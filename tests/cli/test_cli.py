@@ -56,14 +56,19 @@ def test_embed_shows_vectors_and_nearest_words(run):
 
 
 @pytest.mark.parametrize(
-    "kind, arguments",
-    [("mix", {}), ("top", {"use_top_only": True}), ("layers", {"output": "layers"})],
+    "kind, arguments, has_boundaries",
+    [
+        ("mix", {}, False),
+        ("top", {"use_top_only": True}, False),
+        ("layers", {"output": "layers"}, True),
+    ],
 )
-def test_embed_writes_files(run, tmp_path, kind, arguments):
+def test_embed_writes_files(run, tmp_path, kind, arguments, has_boundaries):
     text, output = tmp_path / "text.txt", tmp_path / "vectors.h5"
     text.write_bytes("Zoë paid caf\r\n\nthe \t end .".encode().replace(b"caf", b"caf\xe9"))
-    command = ("embed", "--model", TINY, "--input", text, "--output", output)
-    code, out, err = run(*command, "--vectors", kind, "--batch-tokens", 2)
+    command = ("embed", "--model", TINY, "--input", text, "--output", output, "--vectors", kind)
+    options = ["--boundaries"] if has_boundaries else []
+    code, out, err = run(*command, "--batch-tokens", 2, *options)
     assert code == 0
     assert "3 sentences" in out and "6 tokens" in out
     assert err == "keras-elmo: 1 line with invalid UTF-8 (those bytes dropped)\n"
@@ -71,14 +76,12 @@ def test_embed_writes_files(run, tmp_path, kind, arguments):
     with h5py.File(output) as file:
         assert sorted(file) == ["0", "1", "2"]
         for i, length in enumerate((3, 0, 3)):
-            np.testing.assert_allclose(file[str(i)][()], expected[i][..., :length, :], atol=1e-5)
-    assert run(*command, "--vectors", kind, "--boundaries", "--overwrite")[0] == 0
-    with h5py.File(output) as file:
-        for i, length in enumerate((3, 0, 3)):
-            words = file[str(i)][()][..., 1:-1, :]
+            edge = int(has_boundaries)
+            assert file[str(i)].shape[-2] == length + 2 * edge
+            words = file[str(i)][()][..., edge : length + edge, :]
             np.testing.assert_allclose(words, expected[i][..., :length, :], atol=1e-5)
-            assert file[str(i)].shape[-2] == length + 2
-    code, _, err = run(*command, "--vectors", kind, "--resume")
+    options = ["--boundaries"] if not has_boundaries else []
+    code, _, err = run(*command, *options, "--resume")
     assert code == 1 and "made with a different boundaries: resume with the same" in err
 
 
@@ -197,18 +200,6 @@ def test_an_input_without_words_is_no_error(run, tmp_path, content):
     assert code == 0 and out.startswith(f"Wrote the vectors of {lines} sentences")
     with h5py.File(output) as file:
         assert len(file) == lines
-
-
-@pytest.mark.parametrize("option", ["--resume", "--overwrite", None])
-def test_embed_does_not_replace_its_input(run, tmp_path, option):
-    text, link = tmp_path / "text.h5", tmp_path / "link.h5"
-    text.write_text("bank\nriver\n")
-    link.hardlink_to(text)
-    for output in (text, link):
-        command = ["embed", "--model", TINY, "--input", text, "--output", output]
-        code, _, err = run(*command, *filter(None, [option]))
-        assert code == 1 and f"{output.name} is an input and would be overwritten" in err
-    assert text.read_text() == "bank\nriver\n" and len(os.listdir(tmp_path)) == 2
 
 
 # --- dump-words and vocab ---------------------------------------------------------------------

@@ -94,9 +94,8 @@ def test_train_evaluate_and_export(run, train, tmp_path, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.needs("spacy", "syntok")
 def test_raw_text(run, tmp_path):
-    pytest.importorskip("syntok", reason="needs the extra tokenize")
-    pytest.importorskip("spacy", reason="needs the extra tokenize")
     text, words, folder = (tmp_path / name for name in ("raw.txt", "words.txt", "run"))
     text.write_text("The bank didn't raise rates. Why not?\n\nWe don't know.\n" * 9)
     code, out, _ = run("vocab", text, "--tokenize", "--output", words, "--size", 9)

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers import TINY
 from keras_elmo import Embedder
 from keras_elmo.embedding import distributed
 from keras_elmo.embedding.distributed import _Actor, _shards, embed_shards
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference" / "default"
-ARGUMENTS = {"model": str(GOLDEN), "num_actors": 2, "embedder": {"batch_tokens": 64}}
+ARGUMENTS = {"model": str(TINY), "num_actors": 2, "embedder": {"batch_tokens": 64}}
 
 
 @pytest.fixture
@@ -50,8 +50,10 @@ def kill_an_actor(killed):
 
 
 @pytest.mark.slow
+@pytest.mark.needs("ray", "pyarrow")
 def test_two_actors_one_of_which_dies(tmp_path, shards, request):
-    ray = pytest.importorskip("ray")
+    import ray
+
     killed = []
     killer = threading.Thread(target=kill_an_actor, args=(killed,))
     killer.start()
@@ -60,7 +62,7 @@ def test_two_actors_one_of_which_dies(tmp_path, shards, request):
     assert killed
     assert (report.shards, report.lines, report.failed) == (4, 80, 0)
     assert report.skipped <= 1  # the actor may have died just after it had completed a shard
-    embedder = Embedder(GOLDEN)
+    embedder = Embedder(TINY)
     for name, rows in read(tmp_path / "out").items():
         lines = (tmp_path / name.removesuffix(".parquet")).read_text().splitlines()
         assert [row["line"] for row in rows] == list(range(20))
@@ -90,11 +92,11 @@ def test_two_actors_one_of_which_dies(tmp_path, shards, request):
     assert ray.is_initialized()
 
 
+@pytest.mark.needs("pyarrow")
 def test_what_became_of_a_shard(tmp_path):
-    pytest.importorskip("pyarrow")
     source, target = tmp_path / "a.txt", tmp_path / "a.txt.parquet"
 
-    def became(model=GOLDEN, **file_arguments):
+    def became(model=TINY, **file_arguments):
         result = _Actor(model, {}, file_arguments).embed(target, source)
         if isinstance(result, Exception):
             return f"{type(result).__name__}: {result}"
@@ -104,25 +106,24 @@ def test_what_became_of_a_shard(tmp_path):
     assert became() == (False, 2, 3)
     assert became() == (True, 2, 0)
     assert re.match("ValueError: .* was made with a different output", became(output="top"))
-    other = GOLDEN.with_name("noskip")
+    other = TINY.with_name("noskip")
     assert re.match("ValueError: .* was made with a different model", became(other))
     source.write_text("the cat\nsat\ndown\n")
     assert re.match("ValueError: .* has more lines than the 2 of", became())
     source.write_text("a cat\n")
     assert re.match("ValueError: .* does not begin with the 2 lines", became())
     missing = "RuntimeError: Embedding .* failed with FileNotFoundError: .*no_model"
-    assert re.match(missing, became(GOLDEN.with_name("no_model")))
+    assert re.match(missing, became(TINY.with_name("no_model")))
 
 
+@pytest.mark.needs("ray", "pyarrow")
 def test_the_folder_of_a_user_is_not_replaced(tmp_path, monkeypatch):
     """The error of an actor is raised as what it is."""
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("ray")
     source, target = tmp_path / "a.txt", tmp_path / "out" / "a.txt.parquet"
     source.write_text("the cat\n")
     target.mkdir(parents=True)
     (target / "thesis.txt").write_text("mine")
-    result = _Actor(GOLDEN, {}, {}).embed(target, source)
+    result = _Actor(TINY, {}, {}).embed(target, source)
     monkeypatch.setattr(distributed, "_results", lambda *_: [(str(source), result)])
     monkeypatch.setattr(distributed, "_start_actors", lambda *_: [])
     monkeypatch.setattr("ray.is_initialized", lambda: True)

@@ -4,18 +4,17 @@ import dataclasses
 import gzip
 import json
 import os
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from helpers import assert_close
+from helpers import GOLDEN, assert_close
 from keras_elmo import ElmoConfig, ElmoLayer, Embedder
 from keras_elmo.embedding.file_job import fingerprint
 from keras_elmo.embedding.writers import stored_lines
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "inference"
+needs_parquet = pytest.mark.needs("pyarrow")
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "it"]
 
 
@@ -90,10 +89,8 @@ def test_odd_lines(tmp_path, embedder):
     assert all(np.isfinite(array).all() for array in read(target))
 
 
-@pytest.mark.parametrize("name", ["v.h5", "v.parquet"])
+@pytest.mark.parametrize("name", ["v.h5", pytest.param("v.parquet", marks=needs_parquet)])
 def test_a_text_without_lines(tmp_path, embedder, name):
-    if name == "v.parquet":
-        pytest.importorskip("pyarrow")
     source, target = write(tmp_path / "text.txt", []), tmp_path / name
     for _ in range(2):
         assert embedder.embed_file(source, target, resume=True).lines == 0
@@ -108,11 +105,14 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    "text, name", [("text.txt", "v.h5"), ("text.txt", "v.parquet"), ("text.faa", "v.h5")]
+    "text, name",
+    [
+        ("text.txt", "v.h5"),
+        pytest.param("text.txt", "v.parquet", marks=needs_parquet),
+        ("text.faa", "v.h5"),
+    ],
 )
 def test_resumes_after_each_kill(tmp_path, embedder, lines, text, name, monkeypatch):
-    if name == "v.parquet":
-        pytest.importorskip("pyarrow")
     if text == "text.faa":
         lines = [f">{79 - i}\n{line}" for i, line in enumerate(lines * 2)]
     else:

@@ -21,7 +21,8 @@ LAYERS = [
 ]
 TOKENS = [["a", b"b\xff"], [], ["c"]]
 SETTINGS = {"model": "m"}
-NAMES = ["v.h5", "v.parquet"]
+needs_parquet = pytest.mark.needs("pyarrow")
+NAMES = ["v.h5", pytest.param("v.parquet", marks=needs_parquet)]
 
 
 def records(tokens=TOKENS, digest="d"):
@@ -61,7 +62,8 @@ def numbers_in(path):
 
 
 def read_parquet(path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow.parquet as parquet
+
     return parquet.read_table(path).to_pylist()
 
 
@@ -72,8 +74,6 @@ def part_names(path):
 
 @pytest.fixture(params=NAMES)
 def path(tmp_path, request):
-    if request.param == "v.parquet":
-        pytest.importorskip("pyarrow")
     return tmp_path / request.param
 
 
@@ -106,10 +106,10 @@ def test_hdf5(tmp_path, dtype, compression):
     assert [found.name for found in tmp_path.iterdir()] == ["v.h5"]
 
 
+@needs_parquet
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("take", [lambda x: x, lambda x: x[0], lambda x: x.sum(axis=(0, 1))])
 def test_parquet(tmp_path, dtype, take):
-    pytest.importorskip("pyarrow")
     arrays = list(map(take, LAYERS))
     fill(open_writer(tmp_path / "v.parquet", SETTINGS, dtype=dtype), arrays)
     rows = read_parquet(tmp_path / "v.parquet")
@@ -269,9 +269,14 @@ IN_THE_WAY = [
     *((".v.h5.parts", make) for make in (link, broken_link, file, folder_with("thesis.txt"))),
     (".v.h5.parts", folder_with("part-00000.h5", "part-1.h5")),
     *(("v.h5", make) for make in (folder_with(), link, broken_link)),
-    (".v.parquet.parts", link),
-    *(("v.parquet", make) for make in (link, broken_link, folder_with("thesis.txt"))),
-    ("v.parquet", folder_with("part-00000.snappy.parquet")),
+    pytest.param(".v.parquet.parts", link, marks=needs_parquet),
+    *(
+        pytest.param("v.parquet", make, marks=needs_parquet)
+        for make in (
+            *(link, broken_link, folder_with("thesis.txt")),
+            folder_with("part-00000.snappy.parquet"),
+        )
+    ),
 ]
 
 
@@ -279,8 +284,6 @@ IN_THE_WAY = [
 @pytest.mark.parametrize("where, make", IN_THE_WAY)
 def test_nothing_of_the_user_is_replaced(tmp_path, where, make, options):
     path = tmp_path / where.removeprefix(".").removesuffix(".parts")
-    if path.suffix == ".parquet":
-        pytest.importorskip("pyarrow")
     make(tmp_path / where)
     before = tree(tmp_path)
     message = f"{path} .*({tmp_path / where}, which is replaced|not a file).* choose another"
@@ -308,9 +311,9 @@ def test_what_appears_meanwhile_is_not_replaced(path, small_parts):
     assert numbers_in(path) == [0, 1, 2, 3]
 
 
+@needs_parquet
 def test_a_finished_folder_is_ours(tmp_path, small_parts):
     """With what a kill has left in it."""
-    pytest.importorskip("pyarrow")
     path = tmp_path / "v.parquet"
     for stop, options in ((2, {}), (4, {"overwrite": True})):
         with open_writer(path, SETTINGS, **options) as writer:
@@ -383,7 +386,7 @@ import h5py
 from keras_elmo.embedding import writers
 
 sys.path[:0] = [sys.argv[2], os.path.dirname(sys.argv[2])]
-from test_writers import NAMES, SETTINGS, numbers_in, write_blocks
+from test_writers import SETTINGS, numbers_in, write_blocks
 
 writers._PART_BYTES = 1
 
@@ -432,17 +435,17 @@ def kill_at_each_moment(path):
     assert numbers_in(path) == [0, 1] and os.listdir(path.parent) == [path.name]
     return moment
 
-for name in NAMES:
+for name in ("v.h5", "v.parquet"):
     folder = Path(sys.argv[1], name[2:])
     folder.mkdir()
     print(kill_at_each_moment(folder / name))
 """
 
 
+@needs_parquet
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_at_any_moment(tmp_path):
     """Each run dies one system call later than the one before it, and resumes what that left."""
-    pytest.importorskip("pyarrow")
     command = [sys.executable, "-c", KILLED, str(tmp_path), os.path.dirname(__file__)]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]

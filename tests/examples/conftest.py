@@ -1,8 +1,12 @@
 """The tests of the examples are skipped where the packages that these need are missing."""
 
+import runpy
+import sys
 from importlib.util import find_spec
 
 import pytest
+
+from example_programs import EXAMPLES
 
 PACKAGES = ("matplotlib", "pyarrow", "scorch", "seqeval")
 
@@ -13,9 +17,10 @@ class SkippedModule(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path, parent):
-    if not all(map(find_spec, PACKAGES)):
-        return SkippedModule.from_parent(parent, path=module_path)
-    return None
+    kind = pytest.Module if all(map(find_spec, PACKAGES)) else SkippedModule
+    module = kind.from_parent(parent, path=module_path)
+    module.add_marker(pytest.mark.needs(*PACKAGES))
+    return module
 
 
 @pytest.fixture(autouse=True)
@@ -23,3 +28,15 @@ def in_folder(tmp_path, monkeypatch):
     """Programs run in an empty folder, and with short epochs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("harness.LEAST_STEPS", 1)
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Runs a program in this process, which has loaded Keras: what it printed."""
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from crf import CRF
-from helpers import assert_close, to_numpy
+from helpers import assert_close, compiled, to_numpy
 
 LENGTHS = (5, 1, 3, 0)
 N_TAGS = 3
@@ -96,8 +96,7 @@ class Tagger(keras.Model):
 def test_training_makes_the_tags_likely(logits, mask):
     """Fits gradients on every backend; an empty and a long sentence leave them finite."""
     tags = np.where(mask, np.arange(max(LENGTHS)) % N_TAGS, -1)
-    model = Tagger()
-    model.compile(keras.optimizers.Adam(0.1))
+    model = compiled(Tagger(), keras.optimizers.Adam(0.1))
     losses = model.fit(logits, tags, epochs=40, verbose=0).history["loss"]
     assert np.isfinite(losses).all() and losses[-1] < losses[0] / 3
     assert all(np.isfinite(to_numpy(weight)).all() for weight in model.weights)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import probes
-from example_programs import ELMO, write_glove
-from helpers import assert_close
+from example_programs import write_glove
+from helpers import TINY, assert_close
 
 CONLLU = """# sent_id = 1
 1	They	they	PRON	PRP	_	2	nsubj	_	_
@@ -70,7 +70,7 @@ def test_treebank():
 def test_parts_of_speech(tmp_path):
     files = ["--train", "train.conllu.xz", "--dev", "ud.conllu.xz", "--test", "ud.conllu.xz"]
     rows = probes.run(
-        probes.parse(["pos", *files, "--epochs", "20", "--elmo", str(ELMO), "--seeds", "2"])
+        probes.parse(["pos", *files, "--epochs", "20", "--elmo", str(TINY), "--seeds", "2"])
     )
     assert [row["layer"] for row in rows] == ["tokens", "LSTM 1", "LSTM 2"]
     # The word does not tell the verb from the noun; its context does.
@@ -88,7 +88,7 @@ def test_word_senses():
     assert (instance.start, instance.stop, instance.word) == (0, 2, ("new_york", "NOUN"))
 
     command = ["senses", "--train", "semcor.jsonl", "--wordnet", "index.sense"]
-    rows = probes.run(probes.parse([*command, "--test", "senseval.data.xml", "--elmo", str(ELMO)]))
+    rows = probes.run(probes.parse([*command, "--test", "senseval.data.xml", "--elmo", str(TINY)]))
     first, *layers = rows
     # "play" is right by the sense that was met, "dog" by the first one, "quux" is not in WordNet.
     assert_close(first["senseval"], np.array(100 / 3))
@@ -107,7 +107,7 @@ def test_the_nearest_sense_is_chosen():
 def test_neighbors():
     sentence = "They play well ."
     command = ["neighbors", "--text", "text.txt", "--sentences", sentence, "--count", "1"]
-    options = ["--glove", "glove.txt", "--elmo", str(ELMO)]
+    options = ["--glove", "glove.txt", "--elmo", str(TINY)]
     rows = probes.run(probes.parse([*command, *options]))
     assert [row["layer"] for row in rows] == ["GloVe", "LSTM 1", "LSTM 2"]
     assert rows[0]["nearest"] in ("game", "river")

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 
 import tagger
-from example_programs import ELMO, run_program, write_glove
+from example_programs import write_glove
 from features import WordTable
-from helpers import tensorflow_only
+from helpers import TINY, tensorflow_only
 
 pytestmark = tensorflow_only
 
@@ -22,12 +22,12 @@ fell\tO
 """
 
 
-def test_the_program_learns(tmp_path):
+def test_the_program_learns(tmp_path, run_here):
     path, glove = tmp_path / "text.conll", tmp_path / "glove.txt"
     path.write_text("\ufeff" + TEXT * 8, encoding="utf-8")
     write_glove(glove, ["ada", "byron", "lived", "in", "london", "rome", "fell"], dim=16)
     files = ("--train", path, "--test", path, "--glove", glove)
-    printed = run_program("tagger.py", *files, "--elmo", ELMO, "--epochs", 60)
+    printed = run_here("tagger.py", *files, "--elmo", TINY, "--epochs", 60)
     assert printed.splitlines()[-1] == "F1 100.00"
 
 
@@ -43,7 +43,7 @@ def test_the_model_reads_no_padding(tmp_path):
         [[2, 1, 1, 1, 1], [3, 1, 0, 0, 0]],
         [[1, 2, 0, 0, 0], [0, 0, 0, 0, 0]],
     ]
-    model = tagger.make_model(np.random.default_rng(0).normal(size=(4, 6)), 3, ELMO)
+    model = tagger.make_model(np.random.default_rng(0).normal(size=(4, 6)), 3, TINY)
     logits = model.predict_on_batch(inputs)
     single = model.predict_on_batch([x[1:, :2] for x in inputs])
     np.testing.assert_allclose(logits[1, :2], single[0], atol=1e-5)

@@ -7,8 +7,8 @@ import pytest
 
 import features
 import ner
-from example_programs import ELMO, experiment_of, write_glove
-from helpers import assert_close, to_numpy
+from example_programs import experiment_of, write_glove
+from helpers import TINY, assert_close, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer
 
 
@@ -59,12 +59,12 @@ def test_words_and_their_numbers():
 
 def test_cached_vectors_are_those_of_the_layer(tmp_path):
     sentences = [["The", "cat"], ["Hello"]]
-    cached = features.CachedLayers(sentences, ELMO, tmp_path)
-    expected = features.Embedder(ELMO).embed(sentences, output="layers")
+    cached = features.CachedLayers(sentences, TINY, tmp_path)
+    expected = features.Embedder(TINY).embed(sentences, output="layers")
     assert len(cached) == 2 and isinstance(cached.tokens, np.memmap)
     for array, other in zip(cached, expected):
         assert_close(array.astype("float32"), other, tolerance=1e-3)
-    other = features.CachedLayers([["The", "cat", "Hello"]], ELMO, tmp_path)
+    other = features.CachedLayers([["The", "cat", "Hello"]], TINY, tmp_path)
     assert other.path != cached.path
     assert sorted(tmp_path.iterdir()) == sorted([cached.path, other.path])
 

@@ -11,6 +11,9 @@ nbformat = pytest.importorskip("nbformat", reason="needs nbclient")
 nbclient = pytest.importorskip("nbclient")
 
 
+pytestmark = pytest.mark.needs("nbclient")
+
+
 def read(path):
     return nbformat.read(path, as_version=4)
 

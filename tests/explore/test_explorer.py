@@ -33,11 +33,12 @@ import streamlit
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.testing.v1 import AppTest
 
+pytestmark = pytest.mark.needs("streamlit")
 PAGE = Path(explore.__file__).with_name("page.py")
 
 
-@pytest.fixture(autouse=True)
-def nothing_cached():
+@pytest.fixture(autouse=True, scope="module")
+def nothing_stays_cached():
     yield
     streamlit.cache_resource.clear()
     streamlit.cache_data.clear()

@@ -18,6 +18,8 @@ def test_hdf5_on_every_backend(elmo, tmp_path):
     assert differences == dict.fromkeys(["word_emb", "lstm_outputs1", "lstm_outputs2"], 0)
     names = ["README.md", "options.json", "weights.hdf5"]
     assert sorted(os.listdir(tmp_path / "a" / "b")) == names
+    # A mix is no part of the files.
+    assert convert(ElmoLayer(TINY, output="layers"), tmp_path / "layers") == differences
 
 
 def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
@@ -29,19 +31,6 @@ def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "_difference", lambda *_: np.nan)
     with pytest.raises(ValueError, match="word_emb by nan"):
         convert(elmo, tmp_path / "a" / "b")
-
-
-def test_an_existing_folder_is_replaced_only_when_told(elmo, tmp_path):
-    convert(elmo, tmp_path / "a")
-    with pytest.raises(FileExistsError, match="a exists already: choose a different name"):
-        convert(elmo, tmp_path / "a")
-    convert(elmo, tmp_path / "a", overwrite=True)
-    assert os.listdir(tmp_path) == ["a"]
-
-
-def test_a_mix_is_no_part_of_the_files(tmp_path):
-    differences = convert(ElmoLayer(TINY, output="layers"), tmp_path / "layers")
-    assert max(differences.values()) == 0
 
 
 # --- models with a lexicon ---------------------------------------------------

@@ -11,9 +11,10 @@ from keras_elmo import encode_sentences, export_onnx
 
 @pytest.mark.slow
 @tensorflow_only
+@pytest.mark.needs("tf2onnx", "onnxruntime")
 def test_onnx_of_any_size(elmo, tmp_path):
-    pytest.importorskip("tf2onnx", reason="the extra onnx is not installed")
-    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    import onnxruntime
+
     path = tmp_path / "elmo.onnx"
     differences = export_onnx(elmo, path)
     assert list(differences) == OUTPUTS

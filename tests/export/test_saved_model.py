@@ -83,15 +83,10 @@ def test_a_fresh_process_without_keras_elmo_serves_both_signatures(saved_model, 
 
 
 @tensorflow_only
-def test_differences_are_reported(saved_model):
-    _, differences = saved_model
+def test_differences_are_reported_and_the_layout_is_tensorflow_servings(saved_model):
+    folder, differences = saved_model
     assert list(differences) == OUTPUTS
     assert 0 <= max(differences.values()) <= 1e-5
-
-
-@tensorflow_only
-def test_the_layout_is_tensorflow_servings(saved_model):
-    folder, _ = saved_model
     assert (folder.parent.name, folder.name) == ("elmo", "1")
     assert (folder / "saved_model.pb").exists()
     assert os.listdir(folder.parent) == ["1"]

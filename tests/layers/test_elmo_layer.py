@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import GOLDEN, TINY, assert_close, tensorflow_only, to_numpy
+from helpers import GOLDEN, TINY, assert_close, compiled, tensorflow_only, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
 from keras_elmo.layers import projected_lstm
 from keras_elmo.ops import lstm
@@ -70,17 +70,6 @@ def test_torch_export():
     elmo, ids = ElmoLayer(TINY), keras.ops.convert_to_tensor(IDS)
     exported = torch.export.export(elmo, (ids,)).module()
     np.testing.assert_allclose(to_numpy(exported(ids)), to_numpy(elmo(ids)), atol=1e-6)
-
-
-def test_invalid_text_is_dropped_before_sentences_are_split():
-    elmo, expected = ElmoLayer(TINY), to_numpy(ElmoLayer(TINY)([["a", "b"]]))
-    assert_close(to_numpy(elmo([b"a \xff\xfe b\xff"])), expected)
-    assert_close(to_numpy(elmo(["a \ud800 b\udfff"])), expected)
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        assert_close(to_numpy(elmo(tf.constant([b"a \xff\xfe b\xff"]))), expected)
-    assert elmo([["a", "\udfff"]]).shape[1] == 2  # a token that was given remains one
 
 
 @pytest.mark.parametrize(
@@ -160,9 +149,7 @@ def test_every_part_is_built_at_once():
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX is slow without its compiler")
 def test_jax_compiles_a_model_as_a_whole():
-    model = on_ids(ElmoLayer(TINY))
-    model.compile("sgd", "mse")
-    assert model.jit_compile
+    assert compiled(on_ids(ElmoLayer(TINY)), "sgd", "mse").jit_compile
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="there it takes strings")
@@ -190,8 +177,7 @@ def test_state_is_carried_in_predict_and_only_the_first_rows_change():
 
 def test_a_biLM_that_carries_state_can_be_trained():
     elmo = ElmoLayer(TINY, stateful=True, trainable_bilm=True, max_batch_size=4)
-    model = on_ids(elmo)
-    model.compile("sgd", "mse")
+    model = compiled(on_ids(elmo), "sgd", "mse")
     before = to_numpy(elmo.bilm.trainable_variables[0])
     target = np.zeros(model.compute_output_shape(IDS.shape), "float32")
     for _ in range(2):
@@ -242,8 +228,7 @@ def test_mixes_of_given_weights(tmp_path, trainable_mix):
     elmo = ElmoLayer(TINY, num_mixes=2, trainable_bilm=True, **options)
     for vectors in elmo(IDS):
         assert_close(to_numpy(vectors), 2 * expected)
-    model = on_ids(elmo)
-    model.compile(keras.optimizers.Adam(0.1), "mse")
+    model = compiled(on_ids(elmo), keras.optimizers.Adam(0.1), "mse", run_eagerly=True)
     model.fit(IDS, [expected] * 2, epochs=2, verbose=0)
     gammas = [to_numpy(mix.gamma)[0] for mix in elmo.mixes]
     assert [gamma != 2 for gamma in gammas] == [trainable_mix] * 2
@@ -271,8 +256,7 @@ def test_training_a_frozen_bilm_changes_only_the_mix(monkeypatch):
     monkeypatch.setattr(lstm, "_backward", lambda *_: pytest.fail("the LSTMs had a gradient"))
     elmo = ElmoLayer(TINY)
     before = [to_numpy(weight).copy() for weight in elmo.weights]
-    model = on_ids(elmo)
-    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model = compiled(on_ids(elmo), keras.optimizers.SGD(1.0), "mse")
     model.fit(IDS, np.ones(model.compute_output_shape(IDS.shape)), verbose=0)
     changed = [not np.array_equal(old, to_numpy(new)) for old, new in zip(before, elmo.weights)]
     assert [weight.name for weight, c in zip(elmo.weights, changed) if c] == [
@@ -538,12 +522,6 @@ def test_tensors_of_strings_on_every_backend():
         assert_close(to_numpy(elmo(strings)), expected)
 
 
-@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow takes strings")
-def test_strings_in_a_model_of_another_backend_are_refused():
-    with pytest.raises(ValueError, match="cannot take strings inside a model on the .* backend"):
-        ElmoLayer(TINY)(keras.Input((), dtype="string"))
-
-
 @tensorflow_only
 def test_strings_encode_each_distinct_word_once(monkeypatch):
     import tensorflow as tf
@@ -561,9 +539,9 @@ def test_strings_encode_each_distinct_word_once(monkeypatch):
 
     monkeypatch.setattr(encoder, "call", watched)
     outputs, gradients = [], []
-    for inputs in (tokens, encode_sentences(sentences)):
+    for run, inputs in ((tf.function(elmo), tokens), (elmo, encode_sentences(sentences))):
         with tf.GradientTape() as tape:
-            outputs.append(tf.function(elmo)(inputs))
+            outputs.append(run(inputs))
             loss = tf.reduce_sum(outputs[-1] ** 2)
         gradients.append(tape.gradient(loss, encoder.char_embedding.value))
     # Four words, the padding and the boundaries; the longest has 17 characters with its marks, and

@@ -11,7 +11,6 @@ from helpers import GOLDEN
 from keras_elmo import ElmoLayer, encode_sentences, encode_token_ids
 
 VARIANTS = ["default", "no_lstm_projection", "noskip", "short_words", "three_layers"]
-WITH_MIXES = [variant for variant in VARIANTS if variant != "three_layers"]
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())
 TOLERANCE = 5e-6
 
@@ -48,22 +47,22 @@ def test_token_vectors(variant):
     assert_close(vectors * valid, outputs_of(variant)["token_embeddings"] * valid, valid)
 
 
-@pytest.mark.parametrize("variant", WITH_MIXES)
+MIXES = {"init": {}, "plain": {}, "ln": {"layer_norm": True}, "top": {"use_top_only": True}}
+
+
 @pytest.mark.parametrize(
-    "mix, arguments, loads_weights",
+    "variant, mix",
     [
-        ("init", {}, False),
-        ("plain", {}, True),
-        ("ln", {"layer_norm": True}, True),
-        ("top", {"use_top_only": True}, True),
+        *(("default", mix) for mix in MIXES),
+        *((variant, "plain") for variant in ("no_lstm_projection", "noskip", "short_words")),
     ],
 )
-def test_mixes(variant, mix, arguments, loads_weights):
+def test_mixes(variant, mix):
     golden = outputs_of(variant)
-    elmo = ElmoLayer(GOLDEN / variant, **arguments)
-    if loads_weights:
+    elmo = ElmoLayer(GOLDEN / variant, **MIXES[mix])
+    if mix != "init":
         elmo.mixes[0].gamma.assign(golden["mix_gamma"])
-    if loads_weights and mix != "top":
+    if mix in ("plain", "ln"):
         elmo.mixes[0].layer_weights.assign(golden["mix_W"])
     assert_close(elmo(SENTENCES["batch"]), golden[f"mix_{mix}"], golden["mask"][..., None])
 

@@ -51,6 +51,7 @@ def test_tokens_have_the_rows_of_encode_sentences():
     np.testing.assert_array_equal(ids, encode_sentences(sentences, 12))
 
 
+@tensorflow_only  # the same on all backends
 @settings(max_examples=60, deadline=None)
 @given(st.lists(any_text, min_size=1, max_size=4), st.integers(3, 12))
 def test_any_text_has_the_rows_of_encode_sentences(sentences, width):
@@ -59,6 +60,7 @@ def test_any_text_has_the_rows_of_encode_sentences(sentences, width):
     np.testing.assert_array_equal(UnicodeCharEncoder(width)(sentences), expected)
 
 
+@tensorflow_only
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
 def test_any_bytes_have_the_rows_of_encode_sentences(sentences):
@@ -67,6 +69,7 @@ def test_any_bytes_have_the_rows_of_encode_sentences(sentences):
         np.testing.assert_array_equal(read(tf.constant(sentences)), expected)
 
 
+@tensorflow_only
 @multiword_tokens
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(any_text.filter(bool), max_size=4), min_size=1, max_size=3))
@@ -75,6 +78,7 @@ def test_any_tokens_have_the_rows_of_encode_sentences(sentences):
     np.testing.assert_array_equal(UnicodeCharEncoder(9).call(padded(sentences)), expected)
 
 
+@tensorflow_only
 def test_every_character_of_unicode_has_the_row_of_encode_sentences():
     characters = [chr(c) for c in range(1, 0x110000)]
     ids = UnicodeCharEncoder(6).call(as_tensor(characters)[:, None])
@@ -168,6 +172,7 @@ def test_too_few_characters():
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow takes strings")
-def test_strings_in_a_model_of_another_backend_are_refused():
+@pytest.mark.parametrize("layer", [UnicodeCharEncoder, ElmoLayer])
+def test_strings_in_a_model_of_another_backend_are_refused(layer):
     with pytest.raises(ValueError, match="cannot take strings inside a model on the .* backend"):
-        UnicodeCharEncoder()(keras.Input((), dtype="string"))
+        layer()(keras.Input((), dtype="string"))

@@ -346,8 +346,9 @@ def test_two_downloads_at_once(server, cache, monkeypatch, place):
     assert sorted(os.listdir(cached(cache, "tiny"))) == ["options.json", "weights.hdf5"]
 
 
+@pytest.mark.needs("huggingface_hub")
 def test_a_repository_of_the_hub(monkeypatch):
-    hub, calls = pytest.importorskip("huggingface_hub"), []
+    calls = []
 
     def snapshot_download(repo, revision, allow_patterns):
         if repo != "user/repo":
@@ -356,7 +357,7 @@ def test_a_repository_of_the_hub(monkeypatch):
         calls.append(revision)
         return str(TINY)
 
-    monkeypatch.setattr(hub, "snapshot_download", snapshot_download)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     same_as_tiny("hf://user/repo")
     same_as_tiny("hf://user/repo@v1")
     assert calls == [None, "v1"]
@@ -372,8 +373,8 @@ np.savez("v.npz", layer=vectors[0], command=h5py.File("v.h5")["0"][()], code=cod
 """
 
 
+@pytest.mark.needs("huggingface_hub")
 def test_an_export_is_served_by_a_hub_and_loaded(server, tmp_path):
-    pytest.importorskip("huggingface_hub")
     elmo, names = ElmoLayer(TINY), ["README.md", "options.json", "weights.hdf5"]
     repo = server.folder / "user" / "repo" / "resolve" / COMMIT
     elmo.export_hdf5(repo)

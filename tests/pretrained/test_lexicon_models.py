@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import assert_close, tensorflow_only, to_numpy
+from helpers import assert_close, to_numpy
 from keras_elmo import (
     BidirectionalLanguageModel,
     ElmoConfig,
@@ -117,17 +117,6 @@ def test_rows_keep_a_window_of_padding_where_a_word_has_the_same_id():
     assert rows.shape[1] == 1 + len("cat") + 2 + 3  # the word, its characters, marks, padding
 
 
-def test_in_a_data_pipeline_on_every_backend():
-    tf = pytest.importorskip("tensorflow")
-    elmo = ElmoLayer(MODEL)
-    encoder = LexiconEncoder(elmo.lexicon)
-    dataset = tf.data.Dataset.from_tensor_slices(["the cat", "北京 z"]).batch(2).map(encoder)
-    inputs = keras.Input((None, elmo.config.row_width), dtype="int32")
-    model = keras.Model(inputs, elmo(inputs))
-    expected = to_numpy(elmo(["the cat", "北京 z"]))
-    assert_close(model.predict(dataset, verbose=0), expected)
-
-
 # --- Saved, cloned, subclassed ----------------------------------------------------------------
 
 
@@ -166,19 +155,6 @@ def test_subclassed_and_functional_models(tmp_path):
     clone = keras.models.clone_model(functional)
     layers = [x for x in clone.layers if isinstance(x, ElmoLayer)]
     assert_close(to_numpy(layers[0](ids)), to_numpy(ElmoLayer(MODEL)(ids)))
-
-
-@pytest.mark.slow
-@tensorflow_only
-def test_exported_by_keras(tmp_path):
-    import tensorflow as tf
-
-    text = tf.constant([["the", "cat"], ["北京", ""]])
-    inputs = keras.Input((None,), dtype="string")
-    model = keras.Model(inputs, ElmoLayer(MODEL, num_mixes=2)(inputs)[1])
-    model.export(tmp_path / "served", verbose=False)
-    served = tf.saved_model.load(tmp_path / "served")
-    assert_close(served.serve(text), to_numpy(ElmoLayer(MODEL)(text)))
 
 
 # --- Configs of an enemy ----------------------------------------------------------------------

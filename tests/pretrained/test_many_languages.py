@@ -102,15 +102,10 @@ def test_a_file_that_is_missing(model, name):
         ElmoLayer(model)
 
 
-def test_a_pair_with_the_wrong_pickle(model):
+def test_pickles_that_are_wrong_or_damaged(model):
     with pytest.raises(ValueError, match="missing forward_layer_0"):
         ElmoLayer((model / "config.json", model / "token_embedder.pkl"))
-
-
-@pytest.mark.parametrize("share", [0, 0.5, 0.99])
-def test_a_truncated_pickle(model, share):
-    path = model / "encoder.pkl"
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    (model / "encoder.pkl").write_bytes((model / "encoder.pkl").read_bytes()[:-1000])
     with pytest.raises(ValueError, match=r"encoder\.pkl.*Download it again"):
         ElmoLayer(model)
 

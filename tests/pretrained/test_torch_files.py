@@ -100,8 +100,10 @@ def refused(path, message):
 
 @pytest.mark.parametrize("is_zip", [False, True], ids=["pickles", "zip"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.needs("torch")
 def test_state_dicts_of_pytorch_are_read(tmp_path, is_zip, dtype):
-    torch = pytest.importorskip("torch")
+    import torch
+
     weights = torch.randn(6, 5, dtype=getattr(torch, dtype))
     state = OrderedDict(
         whole=weights,
@@ -126,8 +128,10 @@ def test_state_dicts_of_pytorch_are_read(tmp_path, is_zip, dtype):
 
 @pytest.mark.parametrize("name", ["encoder.pkl", "token_embedder.pkl"])
 @pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.needs("torch")
 def test_golden_files_have_the_values_of_pytorch(variant, name):
-    torch = pytest.importorskip("torch")
+    import torch
+
     path = MANY_LANGUAGES / variant / name
     expected = torch.load(path, map_location="cpu", weights_only=True)
     arrays = read_state_dict(path)

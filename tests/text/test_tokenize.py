@@ -6,8 +6,7 @@ from keras_elmo import CorpusIndex, count_words, tokenize
 from keras_elmo.text.reader import read_sentences
 from keras_elmo.text.tokenize import reader_of_texts
 
-pytest.importorskip("syntok", reason="needs the extra tokenize")
-pytest.importorskip("spacy", reason="needs the extra tokenize")
+pytestmark = pytest.mark.needs("spacy", "syntok")
 
 
 @pytest.mark.parametrize(

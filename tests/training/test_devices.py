@@ -76,10 +76,9 @@ print("RESULT", json.dumps({
 }))
 """
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution works on JAX"),
-]
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="keras.distribution works on JAX"
+)
 
 
 def start(num_devices, negatives=None, dropout=0.0, clip=1.0, process=None):

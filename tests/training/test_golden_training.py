@@ -206,7 +206,7 @@ def test_first_gradients(run):
     model, golden = model_of(run, carry_state=run != "_nocarry")
     # So large a step that nothing is left of the weights in the difference.
     rate = 2.0**20
-    model.compile(keras.optimizers.SGD(rate))
+    model.compile(keras.optimizers.SGD(rate), run_eagerly=True)
     before = {v.path: to_numpy(v.value) for v in model.trainable_variables}
     model.train_on_batch(next(batches_of(golden)))
     assert_variables(

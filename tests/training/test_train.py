@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import logging
+import shutil
 
 import keras
 import numpy as np
@@ -42,6 +43,23 @@ def settings(output, **changes):
             **changes,
         }
     )
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """The folder and the result of a training, of which the numbers are NumPy's."""
+    folder = tmp_path_factory.mktemp("training") / "run[1]"
+    numbers = {"batch_size": np.int64(4), "steps": np.int32(6), "learning_rate": np.float32(0.5)}
+    return folder, train(settings(folder, **numbers))
+
+
+@pytest.fixture
+def run(once, tmp_path):
+    """A copy of that folder."""
+    return shutil.copytree(once[0], tmp_path / "run[1]")
+
+
+SAME = {"learning_rate": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -137,17 +155,13 @@ def test_no_callback_waits_for_every_step(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_by_a_callback(tmp_path):
+def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp_path):
     class Stop(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             self.model.stop_training = epoch == 0
 
-    assert [row["step"] for row in train(settings(tmp_path), [Stop()]).history] == [3]
-    assert [row["step"] for row in train(settings(tmp_path)).history] == [3, 6]
-
-
-@pytest.mark.slow
-def test_a_run_made_longer_ends_as_one_that_always_was(tmp_path):
+    stopped = train(settings(tmp_path / "parts", steps=4), [Stop()])
+    assert [row["step"] for row in stopped.history] == [3]
     for steps in (4, 7):
         parts = train(settings(tmp_path / "parts", steps=steps))
     whole = train(settings(tmp_path / "whole", steps=7))
@@ -203,14 +217,12 @@ def test_a_text_that_changed_is_told(tmp_path):
     assert train(run).vocabulary.words == ["<S>", "</S>", "<UNK>", "a", "b", "c"] != before.words
 
 
-@pytest.mark.slow
-def test_another_vocabulary_is_refused(tmp_path):
-    train(settings(tmp_path / "run"))
+def test_another_vocabulary_is_refused(run, tmp_path):
     words = vocabulary().words
     Vocabulary([*words[:-2], words[-1], words[-2]]).write(tmp_path / "words.txt")
     with pytest.raises(ValueError, match="the words of its corpus is"):
-        train(settings(tmp_path / "run", vocabulary=tmp_path / "words.txt"))
-    assert Vocabulary.from_file(tmp_path / "run" / "vocabulary.txt") == vocabulary()
+        train(settings(run, vocabulary=tmp_path / "words.txt", **SAME))
+    assert Vocabulary.from_file(run / "vocabulary.txt") == vocabulary()
 
 
 @pytest.mark.parametrize("content", ["{", "7"])
@@ -314,17 +326,16 @@ def test_tensorboard_needs_tensorflow_too(tmp_path, monkeypatch):
         train(settings(tmp_path, tensorboard=True))
 
 
-def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
+def test_one_process_at_a_time_trains_in_a_folder(once, run):
     fcntl = pytest.importorskip("fcntl")
-    with open(tmp_path / ".lock", "w") as file:
+    with open(run / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(BlockingIOError, match="Another training is running in"):
-            train(settings(tmp_path))
-    assert train(settings(tmp_path)).history
-    # The lock is gone with the training, the one that failed too.
+            train(settings(run, **SAME))
+    # The lock is gone with a training, one that failed too.
     with pytest.raises(ValueError, match="training run with other settings"):
-        train(settings(tmp_path, seed=1))
-    assert train(settings(tmp_path)).history
+        train(settings(run, seed=1, **SAME))
+    assert train(settings(run, **SAME)).history == once[1].history
 
 
 @pytest.mark.slow
@@ -354,22 +365,16 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
     assert load_language_model(tmp_path / "run")[1] == result.vocabulary
 
 
-@pytest.mark.slow
-def test_numbers_of_numpy_are_those_of_python(tmp_path):
-    numbers = {"batch_size": np.int64(4), "steps": np.int32(3), "learning_rate": np.float32(0.5)}
-    result = train(settings(tmp_path, **numbers))
-    assert json.loads((tmp_path / "training.json").read_text())["learning_rate"] == 0.5
-    assert train(settings(tmp_path, steps=3, learning_rate=0.5)).history == result.history
+def test_numbers_of_numpy_are_those_of_python(once, run):
+    assert json.loads((run / "training.json").read_text())["learning_rate"] == 0.5
+    assert train(settings(run, **SAME)).history == once[1].history
 
 
-@pytest.mark.slow
-def test_an_exported_model_keeps_the_options_of_its_training(tmp_path):
-    folder = tmp_path / "run[1]"
-    train(settings(folder))
-    export_language_model(folder / "model", tmp_path / "copy")
+def test_an_exported_model_keeps_the_options_of_its_training(run, tmp_path):
+    export_language_model(run / "model", tmp_path / "copy")
     for name in ("options.json", "vocabulary.txt"):
-        assert (tmp_path / "copy" / name).read_text() == (folder / "model" / name).read_text()
-    settings(folder, options=None, start_from=folder / "model").check_files()
+        assert (tmp_path / "copy" / name).read_text() == (run / "model" / name).read_text()
+    settings(run, options=None, start_from=run / "model").check_files()
 
 
 @pytest.mark.slow
