@@ -527,7 +527,7 @@ def test_pickled():
 
 
 def test_shown():
-    assert repr(Embedder()) == "<Embedder dim=256, dtype='float32'>"
+    assert repr(Embedder()) == "<Embedder dim=512, dtype='float32'>"
 
 
 def test_a_forked_process_is_told_to_be_spawned(monkeypatch):
