@@ -6,8 +6,8 @@
     python benchmarks/training_choices.py texts "books/*.xz" "modern/*.xz" "text/*.xz" ...
 
 Each choice is timed for some steps first. It then gets as many steps as fit into the given CPU
-seconds, so a model with slower steps sees less text. The bundled model has the same recipe: Adam,
-whose learning rate falls to zero at the end. The perplexity uses the full softmax, with every
+seconds, so a model with slower steps sees less text. As for the bundled model, the optimizer is
+Adam, whose learning rate falls to zero at the end. The perplexity uses the full softmax, with every
 word of the first held-out sentences scored once. Prints one line of Markdown per choice and text.
 """
 
@@ -41,29 +41,29 @@ SKIPPED_STEPS, TIMED_STEPS = 5, 15
 
 
 def sized(lstm_dim, projection_dim):
-    """The options of the bundled model with LSTMs of a different size."""
+    """The options of `tiny` with LSTMs of a different size."""
     options = PRESETS["tiny"].to_dict()
     options["lstm"].update(dim=lstm_dim, projection_dim=projection_dim)
     return {"options": options}
 
 
-BUNDLED = sized(768, 128)
+LSTM_768 = sized(768, 128)
 CHOICES = {
     "architectures": {
         "LSTM 512, projection 128 (`tiny`)": sized(512, 128),
-        "LSTM 768, projection 128": BUNDLED,
+        "LSTM 768, projection 128": LSTM_768,
         "LSTM 768, projection 192": sized(768, 192),
         "LSTM 1,024, projection 128": sized(1024, 128),
         "LSTM 1,024, projection 128, 2,048 filters (`small`)": {"preset": "small"},
     },
     "recipes": {
-        "bilm-tf's, 1,024 negatives": {**BUNDLED, **BILM_TF},
-        "with the bias by log frequency": {**BUNDLED, **BILM_TF, "uniform_bias": False},
-        "and Adam with a falling rate": {**BUNDLED, "negatives": 1024},
-        "and 4,096 negatives": BUNDLED,
-        "and all words": {**BUNDLED, "negatives": 0},
+        "bilm-tf's, 1,024 negatives": {**LSTM_768, **BILM_TF},
+        "with the bias by log frequency": {**LSTM_768, **BILM_TF, "uniform_bias": False},
+        "and Adam with a falling rate": {**LSTM_768, "negatives": 1024},
+        "and 4,096 negatives": LSTM_768,
+        "and all words": {**LSTM_768, "negatives": 0},
     },
-    "texts": {"LSTM 768, projection 128": BUNDLED},
+    "texts": {"LSTM 768, projection 128": LSTM_768},
 }
 
 

@@ -7,11 +7,7 @@
 The input is GloVe vectors, a character CNN and a learned mix of ELMo's layers, with dropout; two
 bidirectional LSTMs read it and a CRF chooses the tags. Files are in the columns of CoNLL-2003,
 WNUT-17 or Universal NER (file names in .iob2), in any of the schemes IOB1, BIO and IOBES. README.md
-in this folder says where to get them.
-
-With the bundled model, expect an F1 of about 38 on WNUT-17 (with only GloVe 32), 79 on Universal
-NER's English EWT (77) and 68 on LitBank's entities (61). A run takes about 3, 10 and 15 minutes,
-respectively, on one CPU core.
+in this folder says where to get them, and which scores to expect.
 """
 
 import re

@@ -10,10 +10,8 @@
 Only a linear layer is trained here, so it can only use information in the vectors. In the paper the
 lower LSTM layer was better for parts of speech, the upper one for senses. Tables go to `--output`,
 with the paper's figures, which are for the `original` model; those for parts of speech are on
-other data. Files may be plain, .gz or .xz. README.md in this folder says where to get them.
-
-With the bundled model, expect an accuracy of 93 for parts of speech (LSTM 1) and an F1 of 64 for
-senses (LSTM 2).
+other data. Files may be plain, .gz or .xz. README.md in this folder says where to get them,
+and which scores to expect.
 """
 
 import argparse

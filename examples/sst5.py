@@ -8,10 +8,8 @@ The network of McCann et al. 2017, to which Peters et al. 2018 added ELMo: a bid
 reads the sentence, each word attends to all the others, a second LSTM reads the result, and four
 poolings of its outputs go through maxout layers. ELMo is added to the input, to the second LSTM's
 output, or to both, each with its own mix. Files are the trees of the Stanford Sentiment
-Treebank, with its own splits. README.md in this folder says where to get them.
-
-With the bundled model, expect an accuracy of 47 (with only GloVe 42). A run takes about 8
-minutes on one CPU core.
+Treebank, with its own splits. README.md in this folder says where to get them, and which scores to
+expect.
 """
 
 import functools

@@ -73,7 +73,7 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     Example:
 
     >>> ElmoLayer()(add_sentence_boundaries(batch_to_ids([["Hi", "there"]]))).shape
-    TensorShape([1, 2, 256])
+    TensorShape([1, 2, 512])
     """
     ids = np.asarray(ids)
     if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
@@ -126,7 +126,7 @@ class Elmo(ElmoLayer):
     >>> elmo = Elmo("options.json", "weights.hdf5", num_output_representations=2)
     >>> output = elmo(batch_to_ids([["First", "sentence", "."], ["Another"]]))
     >>> [vectors.shape for vectors in output["elmo_representations"]]
-    [TensorShape([2, 3, 256]), TensorShape([2, 3, 256])]
+    [TensorShape([2, 3, 512]), TensorShape([2, 3, 512])]
 
     Reference: AllenNLP 0.9, `allennlp.modules.elmo.Elmo`.
     """
@@ -462,7 +462,7 @@ class BidirectionalLanguageModel:
     >>> ids = Batcher("vocabulary.txt", 50).batch_sentences([["First", "sentence", "."], ["Hi"]])
     >>> ops = bilm(ids)
     >>> ops["lm_embeddings"].shape, ops["token_embeddings"].shape
-    (TensorShape([2, 3, 3, 256]), TensorShape([2, 5, 128]))
+    (TensorShape([2, 3, 3, 512]), TensorShape([2, 5, 256]))
 
     Reference: bilm-tf, `bilm.BidirectionalLanguageModel`.
     """
@@ -612,7 +612,7 @@ def weight_layers(
 
     >>> ops = {"lm_embeddings": ElmoLayer(output="layers")(["The cat sat ."])}
     >>> weight_layers("input", ops, l2_coef=0.001)["weighted_op"].shape
-    TensorShape([1, 4, 256])
+    TensorShape([1, 4, 512])
 
     Reference: bilm-tf, `bilm.weight_layers`.
     """

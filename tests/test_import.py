@@ -43,7 +43,7 @@ def test_works_without_tensorflow(backend):
 import keras, keras_elmo
 ids = keras_elmo.encode_sentences([["The", "cat", "sat"], ["Hi"]])
 elmo = keras_elmo.ElmoLayer()
-print(elmo(ids).shape[1:] == (3, 256), elmo(["The cat sat"]).shape[1:] == (3, 256))
+print(elmo(ids).shape[1:] == (3, 512), elmo(["The cat sat"]).shape[1:] == (3, 512))
 inputs = keras.Input((None, 50), dtype="int32")
 model = keras.Model(inputs, keras.layers.LSTM(2)(elmo(inputs)))
 print(model.predict(ids, verbose=0).shape)

@@ -3,8 +3,9 @@
     python weights/release.py run/model
 
 The folder is one that `keras-elmo train` or `export` wrote. weights/default gets its options,
-vocabulary, weights and softmax. The numbers are rounded to bfloat16, as training rounded them in
-each step, and compressed; the arrays are float32, which every program reads. tests/golden/bundled
+vocabulary, weights and softmax. The weights are rounded to bfloat16 (7 bits of mantissa), as
+training rounded them in each step, and the words' rows of the softmax to 4 bits, which makes the
+file smaller; the arrays are compressed float32, which every program reads. tests/golden/bundled
 gets the layers' vectors of a few sentences and the perplexities of text.txt. MODEL_CARD.md is
 written by hand.
 """
@@ -30,6 +31,7 @@ SENTENCES = [
     ["Zoë", "'s", "tweets", "?"],
 ]
 COPIED, ROUNDED = ("options.json", "vocabulary.txt"), ("weights.hdf5", "softmax.hdf5")
+MANTISSA_BITS = {"softmax/W": 4}  # not its bias, which needs more than 4; others have 7
 CARD = "MODEL_CARD.md"
 
 
@@ -59,21 +61,25 @@ def main():
 
 
 def write_rounded(source, target):
-    """Copies an hdf5 file with its arrays rounded to bfloat16, as compressed float32."""
+    """Copies an hdf5 file with its arrays rounded, as float32, each compressed as a whole."""
+    gzip = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
     with h5py.File(source) as whole, h5py.File(target, "w") as file:
 
         def copy(name, array):
             if isinstance(array, h5py.Dataset):
-                values = rounded(array[...])
-                file.create_dataset(name, data=values, compression="gzip", shuffle=True)
+                values = rounded(array[...], MANTISSA_BITS.get(name, 7))
+                file.create_dataset(name, data=values, chunks=values.shape, **gzip)
 
         whole.visititems(copy)
 
 
-def rounded(values):
-    """float32 numbers rounded to bfloat16."""
-    values = keras.ops.cast(keras.ops.convert_to_tensor(values, "float32"), "bfloat16")
-    return keras.ops.convert_to_numpy(keras.ops.cast(values, "float32"))
+def rounded(values, bits):
+    """float32 numbers rounded to `bits` bits of mantissa, to the nearest, ties to even."""
+    dropped = 23 - bits
+    integers = values.view("uint32")
+    odd = (integers >> dropped) & 1
+    integers = (integers + (1 << (dropped - 1)) - 1 + odd) >> dropped << dropped
+    return integers.view("float32")
 
 
 def text_perplexity():

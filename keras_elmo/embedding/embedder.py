@@ -75,7 +75,7 @@ class Embedder:
 
     >>> embedder = Embedder()
     >>> [vectors.shape for vectors in embedder.embed(["The bank raised its rates .", "Hello"])]
-    [(6, 256), (1, 256)]
+    [(6, 512), (1, 512)]
 
     Reference: Peters et al. 2018; BILM_TF.md.
     """
@@ -212,10 +212,10 @@ class Embedder:
         Example:
 
         >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
-        (3, 2, 256)
+        (3, 2, 512)
         >>> vectors, mask = Embedder().embed(["Hello world", "Hi"], pad_to="longest")
         >>> vectors.shape, mask.tolist()
-        ((2, 2, 256), [[True, True], [True, False]])
+        ((2, 2, 512), [[True, True], [True, False]])
         """
         spec = OutputSpec(output, pooling, boundaries, dtype)
         self._check_request(sentences, spec)

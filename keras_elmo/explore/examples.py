@@ -2,7 +2,7 @@
 
 CHARACTERS = {"spelling": "bank banks banking", "UTF-8": "café naïve Zürich"}
 SIMILARITY = {
-    "different words": ("The doctor gave her some medicine.", "A nurse brought him the pills."),
+    "different words": ("He drank a cup of coffee.", "She made a pot of tea."),
     "the same word": ("He left the room early.", "Her left hand was cold."),
 }
 # The first half of the sentences uses the word in one sense, the second half in another.
@@ -13,12 +13,12 @@ We left the ship at noon.
 He held a sword in his left hand.
 She raised her left arm.
 His left eye was closed.""",
-    "match": """He lit a match in the dark.
-She struck a match and lit the candle.
-The match burned his fingers.
-They won the match by two goals.
-The team lost the match on Sunday.
-He scored in the final match.""",
+    "bat": """He swung the bat and hit the ball.
+The player dropped his bat and ran.
+She broke the bat with her first hit.
+A bat flew out of the cave.
+The bat hung from the roof of the cave.
+A bat caught insects in the dark.""",
 }
 LANGUAGE_MODEL = {
     "an odd word": "He shook his window and said nothing.",

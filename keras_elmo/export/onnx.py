@@ -40,7 +40,7 @@ def export_onnx(
     >>> export_onnx(ElmoLayer(), "elmo.onnx")
     >>> session = onnxruntime.InferenceSession("elmo.onnx")
     >>> session.run(["elmo"], {"char_ids": encode_sentences([["Hi"]])})[0].shape
-    (1, 1, 256)
+    (1, 1, 512)
     """
     checks.check_served(layer, "An ONNX model")
     if not os.fspath(path).endswith(".onnx"):

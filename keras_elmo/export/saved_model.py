@@ -40,7 +40,7 @@ def export_saved_model(
     >>> export_saved_model(ElmoLayer(), "serving/elmo/1")
     >>> served = tf.saved_model.load("serving/elmo/1")
     >>> served.signatures["default"](strings=tf.constant(["The cat sat ."]))["elmo"].shape
-    TensorShape([1, 4, 256])
+    TensorShape([1, 4, 512])
     """
     checks.check_served(layer, "A SavedModel")
     with atomic_folder(folder, overwrite) as partial:

@@ -119,7 +119,7 @@ class ElmoLayer(keras.layers.Layer):
 
     >>> elmo = ElmoLayer()
     >>> elmo(["The cat sat on the mat .", "Hello"]).shape
-    TensorShape([2, 7, 256])
+    TensorShape([2, 7, 512])
 
     In a model, on the TensorFlow backend:
 

@@ -131,7 +131,7 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
         Example:
 
         >>> mix = WeightedLayerSum()
-        >>> mix.build((None, 3, None, 256))
+        >>> mix.build((None, 3, None, 512))
         >>> mix.set_normalized_weights((0, 1, 0))
         >>> mix.normalized_weights
         array([0., 1., 0.], dtype=float32)

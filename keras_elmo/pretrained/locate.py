@@ -90,7 +90,7 @@ def locate(model: ModelSource) -> Iterator[ModelFiles]:
 
     >>> with locate("default") as files:
     ...     print(files.config.projection_dim, files.weights.name)
-    128 weights.hdf5
+    256 weights.hdf5
     """
     with contextlib.ExitStack() as stack:
         yield _read(model, stack)

@@ -534,7 +534,7 @@ def test_later_weights_of_the_layer_are_not_seen():
 
 
 def test_shown():
-    assert repr(Embedder()) == "<Embedder dim=256, dtype='float32'>"
+    assert repr(Embedder()) == "<Embedder dim=512, dtype='float32'>"
 
 
 def test_a_forked_process_is_told_to_be_spawned(monkeypatch):

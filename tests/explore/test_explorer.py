@@ -212,7 +212,7 @@ def test_examples_show_what_the_bundled_model_knows(page):
         assert senses == half * [True] + half * [False]
     app = page("similarity", "default")
     for example, word, other, grows in (
-        ("different words", "2 doctor", "2 nurse", True),
+        ("different words", "6 coffee", "6 tea", True),
         ("the same word", "2 left", "2 left", False),
     ):
         table = done(app.radio[0].set_value(example)).dataframe[0].value

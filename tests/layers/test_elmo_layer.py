@@ -115,7 +115,7 @@ def test_empty_sentences():
 def test_the_bundled_model_loads_by_default():
     elmo = ElmoLayer()
     assert elmo.model == "default"
-    assert elmo(["The cat sat on the mat .", "Hi"]).shape == (2, 7, 256)
+    assert elmo(["The cat sat on the mat .", "Hi"]).shape == (2, 7, 512)
 
 
 def test_several_mixes_in_one_pass():

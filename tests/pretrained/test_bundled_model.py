@@ -39,7 +39,8 @@ def test_perplexity():
 def test_rounding():
     values = np.array([1, 1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-9, 3e-39, 0], "float32")
     expected = values.astype(ml_dtypes.bfloat16).astype("float32")
-    np.testing.assert_array_equal(rounded(values), expected)
+    np.testing.assert_array_equal(rounded(values, 7), expected)
+    np.testing.assert_array_equal(rounded(np.float32([1.5, 1.25, 1.75, -2.3]), 1), [1.5, 1, 2, -2])
 
 
 @pytest.mark.slow
