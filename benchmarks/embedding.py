@@ -8,7 +8,7 @@ simple-elmo 0.9.2 with tensorflow-cpu and tf-keras of the same version; simple-e
 (AllenNLP's ELMo) with torch, numpy, h5py. Peers whose environment is not given are left out.
 
 All read the same random weights in bilm-tf's layout and the same natural text, in sentences of
-25 tokens, in several interleaved rounds. The table is written to benchmarks/README.md: medians
+25 tokens, in several interleaved rounds. Prints tables: medians
 of tokens/s, of the ratio to the fastest peer of each round, and of the share of the machine's
 limit. The limit is measured in the same rounds: the fastest matrix product and memory read.
 """
@@ -55,7 +55,6 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="aimed at for each figure")
-    parser.add_argument("--output", default=HERE / "README.md")
     arguments = parser.parse_args()
     pythons = {
         f"{name} {backend}": sys.executable
@@ -74,14 +73,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "text.txt"
         write_text(arguments.files, text)
-        results = {}
         for name in arguments.architectures:
             config = write_model(name, Path(folder) / name)
             result = measure(Path(folder) / name, text, pythons, arguments)
-            results[name] = config, result, relative_error(Path(folder) / name, text)
-            print(table(name, *results[name]), flush=True)
-    tables = "\n".join(table(name, *result) for name, result in results.items())
-    replace_part(Path(arguments.output), "embedding", tables)
+            error = relative_error(Path(folder) / name, text)
+            print(table(name, config, result, error), flush=True)
 
 
 def write_text(files, path, num_sentences=4096):
@@ -243,15 +239,6 @@ def table(name, config, result, error):
             "",
         ]
     )
-
-
-def replace_part(path, name, text):
-    """Puts a text between the marks of a part of a Markdown file."""
-    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    old = path.read_text(encoding="utf-8") if path.exists() else f"{begin}\n{end}\n"
-    before, _, rest = old.partition(begin)
-    after = rest.partition(end)[2]
-    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
