@@ -8,9 +8,9 @@ simple-elmo 0.9.2 with tensorflow-cpu and tf-keras of the same version; simple-e
 (AllenNLP's ELMo) with torch, numpy, h5py. Peers whose environment is not given are left out.
 
 All read the same random weights in bilm-tf's layout and the same natural text, in sentences of
-25 tokens, in several interleaved rounds. Prints tables: medians
-of tokens/s, of the ratio to the fastest peer of each round, and of the share of the machine's
-limit. The limit is measured in the same rounds: the fastest matrix product and memory read.
+25 tokens, in several interleaved rounds. Prints tables: medians of tokens/s, of the ratio to the
+fastest peer of each round, and of the share of the machine's limit. The limit is measured in the
+same rounds: the fastest matrix product and memory read.
 """
 
 import argparse

@@ -232,7 +232,7 @@ class Embedder:
             raise ValueError(f"pad_to must be 'longest' or a positive integer; got {pad_to!r}.")
         read = reader_of_texts(tokenize)
         texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
-        lengths = [_num_positions(text, spec) for text in texts]
+        lengths = [num_positions(text, spec.boundaries) for text in texts]
         longest = max(lengths, default=0)
         num_tokens = longest if pad_to == "longest" else pad_to
         if longest > num_tokens:
@@ -285,7 +285,8 @@ class Embedder:
         found = [_joined([next(arrays) for _ in text]) for text in texts]
         if spec.pooling is not None:
             return [_pooled(array, spec) for array in found]
-        return [_padded(array, _num_positions(text, spec)) for array, text in zip(found, texts)]
+        lengths = [num_positions(text, spec.boundaries) for text in texts]
+        return list(map(_padded, found, lengths))
 
     def _embed_rows(self, block, spec):
         """An array for each sentence of a block, a list of tokens."""
@@ -484,11 +485,6 @@ def _copy(layer):
     copy = type(layer).from_config(layer.get_config())
     copy.set_weights(layer.get_weights())
     return copy
-
-
-def _num_positions(text, spec):
-    """The tokens of a text in its array."""
-    return sum(len(tokens) + 2 * spec.boundaries for tokens in text or [[]])
 
 
 def _joined(arrays):

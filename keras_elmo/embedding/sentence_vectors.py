@@ -63,11 +63,7 @@ class SentenceVectors:
         return ops.cast(layers, "float32")
 
     def start(
-        self,
-        table: Any,
-        sentences: Sequence[np.ndarray],
-        piece: int,
-        spec: OutputSpec,
+        self, table: Any, sentences: Sequence[np.ndarray], piece: int, spec: OutputSpec
     ) -> Callable[[], list[np.ndarray]]:
         """Starts to compute the vectors of each sentence of a batch.
 
@@ -123,9 +119,11 @@ class SentenceVectors:
 
 
 def as_table(vectors: np.ndarray) -> Any:
-    """Token vectors `(n, P)` as a tensor of a few different sizes, for `SentenceVectors`."""
-    num_rows = 1 << len(vectors).bit_length() if keras.backend.backend() == "jax" else len(vectors)
-    return ops.convert_to_tensor(np.pad(vectors, ((0, num_rows - len(vectors)), (0, 0))))
+    """Token vectors `(n, P)` as a tensor, on JAX of few different sizes, for `SentenceVectors`."""
+    if keras.backend.backend() == "jax":
+        num_rows = 1 << len(vectors).bit_length()
+        vectors = np.pad(vectors, ((0, num_rows - len(vectors)), (0, 0)))
+    return ops.convert_to_tensor(vectors)
 
 
 def _mask(tokens, lengths):

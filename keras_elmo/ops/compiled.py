@@ -1,6 +1,7 @@
 """Functions of tensors, compiled."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -38,13 +39,9 @@ def one_ahead(
     Each pair is taken from `started` before the function of the one before it is called: the device
     then works while the results are used.
     """
-    before = None
-    for pair in started:
-        if before is not None:
-            yield before[0], before[1]()
-        before = pair
-    if before is not None:
-        yield before[0], before[1]()
+    end: list[Any] = [None]
+    for (key, wait), _ in itertools.pairwise(itertools.chain(started, end)):
+        yield key, wait()
 
 
 def _tensorflow_call(function, variables, signature):

@@ -167,9 +167,12 @@ def _warn(observation):
     )
 
 
-def num_positions(text: list[list[Any]]) -> int:
-    """The tokens of a text, a list of sentences, and their boundaries; at least 2."""
-    return sum(len(sentence) + 2 for sentence in text or [[]])
+def num_positions(text: list[list[Any]], boundaries: bool = True) -> int:
+    """The tokens of a text, a list of sentences, and their boundaries, unless these do not count.
+
+    A text without sentences counts as one empty sentence.
+    """
+    return sum(len(sentence) + 2 * boundaries for sentence in text or [[]])
 
 
 def in_blocks(

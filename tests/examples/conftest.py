@@ -32,7 +32,7 @@ def in_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run_here(monkeypatch, capsys):
-    """Runs a program in this process, which has loaded Keras: what it printed."""
+    """Runs a program in this process, which has loaded Keras, and returns its output."""
 
     def run(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
