@@ -10,6 +10,7 @@ from helpers import assert_close, compiled, tensorflow_only, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, Embedder, export_saved_model
 from many_languages import MANY_LANGUAGES, VARIANTS, WORD_CHAR_FIRST, golden, small_lexicon
 
+IS_TENSORFLOW = keras.backend.backend() == "tensorflow"
 TEXT = ["the cat sat", "我 爱 北京"]
 
 
@@ -28,7 +29,8 @@ def test_numbers_of_the_original_from_zero_state(variant):
         assert not layers[i, :, length:].any()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+# Other backends compile each call, and only the encoders differ, which the test above compares.
+@pytest.mark.parametrize("variant", VARIANTS if IS_TENSORFLOW else ["tanh_clips"])
 def test_carried_state(variant):
     elmo = ElmoLayer(MANY_LANGUAGES / variant, output="layers", stateful=True, max_batch_size=8)
     texts, outputs = golden(variant)
@@ -77,9 +79,8 @@ def test_saved_models_need_no_files(variant, tmp_path):
 
 @pytest.mark.slow
 @tensorflow_only
-@pytest.mark.parametrize("variant", ["word_char", "word_only"])
-def test_saved_model_with_the_signatures_of_tf_hub(variant, tmp_path):
-    differences = export_saved_model(ElmoLayer(MANY_LANGUAGES / variant), tmp_path / "served")
+def test_saved_model_with_the_signatures_of_tf_hub(tmp_path):
+    differences = export_saved_model(ElmoLayer(MANY_LANGUAGES / "word_char"), tmp_path / "served")
     assert max(differences.values()) <= 1e-6
 
 

@@ -236,7 +236,7 @@ def test_damaged_settings_are_named(tmp_path, content):
 def test_length_chosen_when_resumed(tmp_path):
     def trapezoid(folder, steps, cooldown_steps):
         changes = {"schedule": "trapezoid", "warmup_steps": 3, "optimizer": "adam"}
-        lengths = {"steps": steps, "cooldown_steps": cooldown_steps}
+        lengths = {"steps": steps, "cooldown_steps": cooldown_steps, "held_out": ()}
         return train(settings(tmp_path / folder, **lengths, **changes))
 
     whole = trapezoid("whole", 16, 6)
