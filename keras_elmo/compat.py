@@ -22,7 +22,7 @@ from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
 from keras_elmo.text.tokens import check_batch, checked_tokens, in_blocks
-from keras_elmo.text.vocabulary import BOUNDARY_MARKS, id_table, read_words, rows_of_ids
+from keras_elmo.text.vocabulary import BEGIN, END, id_table, read_words, rows_of_ids
 
 Tokens = Iterable[Iterable[str]]
 """Sentences, each a list of tokens; the tokens of a string are its characters."""
@@ -32,6 +32,7 @@ DEFAULT_OPTIONS_FILE = f"{_ORIGINAL.locations[0]}/{_ORIGINAL.options_file}"
 DEFAULT_WEIGHT_FILE = f"{_ORIGINAL.locations[0]}/{_ORIGINAL.weights_file}"
 """AllenNLP's addresses of the paper's model."""
 
+_BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
 _EMPTY_WORD = "\ud800"  # a lone surrogate: it has no UTF-8
 _TOKENS_OF_A_SENTENCE = 32
 _BLOCK_BYTES = 16 * 2**20
@@ -60,7 +61,7 @@ def batch_to_ids(batch: Tokens) -> np.ndarray:
 
     Reference: AllenNLP 0.9, `allennlp.modules.elmo.batch_to_ids`.
     """
-    ids = _character_ids(batch, 50, BOUNDARY_MARKS)
+    ids = _character_ids(batch, 50, _BOUNDARY_MARKS)
     ids[np.arange(len(ids)), ids.any(axis=2).sum(axis=1) - 1] = 0  # the rows of ends of sentences
     return ids[:, 1:-1]
 
@@ -395,7 +396,7 @@ class Batcher:
 
     def __init__(self, lm_vocab_file: str | os.PathLike, max_token_length: int):
         words = set(read_words(lm_vocab_file))
-        self._marks = {mark: row for mark, row in BOUNDARY_MARKS.items() if mark in words}
+        self._marks = {mark: row for mark, row in _BOUNDARY_MARKS.items() if mark in words}
         self._max_token_length = max_token_length
 
     def batch_sentences(self, sentences: Tokens) -> np.ndarray:
@@ -427,7 +428,7 @@ class TokenBatcher:
 
     def __init__(self, lm_vocab_file: str | os.PathLike):
         ids = id_table(read_words(lm_vocab_file))
-        self._ids = ids | {mark.encode(): ids[mark] for mark in BOUNDARY_MARKS}
+        self._ids = ids | {mark.encode(): ids[mark] for mark in (BEGIN, END)}
 
     def batch_sentences(self, sentences: Tokens) -> np.ndarray:
         """Token ids, int64 `(B, T + 2)`, of lists of tokens, or of strings' characters."""

@@ -153,6 +153,11 @@ class ElmoConfig:
         if (self.widest_filter or 0) > self.max_characters_per_token:
             allowed = f"widths of at most max_characters_per_token={self.max_characters_per_token}"
             _fail("filters", list(map(list, self.filters or ())), allowed)
+        if self.filters is None:  # unused fields, which options.json does not have
+            unused = ["activation", "char_embedding_dim", "num_highway"]
+            unused += [] if self.has_lexicon else ["max_characters_per_token"]
+            for field in unused:
+                object.__setattr__(self, field, getattr(ElmoConfig, field))
         if not self.has_lexicon:
             return
         if (self.num_characters is None) != (self.filters is None):
@@ -197,7 +202,10 @@ class ElmoConfig:
         True
         """
         if not isinstance(options, dict):
-            raise ValueError(f"Expected the options as a dict, got {options!r:.200}.")
+            raise ValueError(
+                f"Expected the options as a dict, got {options!r:.200}. Read a file with "
+                "ElmoConfig.from_json(path)."
+            )
         options = dict(options)
         if "lstm" not in options:
             found = ", ".join(map(str, options)) or "no fields"

@@ -85,7 +85,9 @@ def test_written_options_are_those_of_an_inference_file(tmp_path):
 
 
 def test_word_input_from_a_character_model():
-    config = ElmoConfig.from_json(OPTIONS).with_word_input(83)
+    config = ElmoConfig(max_characters_per_token=9, filters=[[1, 2]], num_highway=1)
+    config = config.with_word_input(83)
+    assert ElmoConfig.from_dict(config.to_dict()) == config
     assert (config.reads_characters, config.vocabulary_size, config.num_filters) == (False, 83, 0)
     assert "char_cnn" not in config.to_dict()
 
@@ -179,7 +181,7 @@ LEXICON = {"word_dim": 5, "vocabulary_size": 9, "num_characters": 30, "always_pr
     [
         LEXICON,
         {**LEXICON, "word_dim": 0, "vocabulary_size": None},
-        {**LEXICON, "num_characters": None, "filters": None},
+        {**LEXICON, "num_characters": None, "filters": None, "num_highway": 1},
     ],
 )
 def test_options_of_a_lexicon_come_back(fields):

@@ -10,6 +10,7 @@ from keras import ops
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.process import check_process
 from keras_elmo.ops.compiled import CompiledFunction, one_ahead
+from keras_elmo.text.characters import trim_characters
 from keras_elmo.text.tokens import token_bytes
 from keras_elmo.text.vocabulary import encode_vocabulary, id_table, word_places
 
@@ -71,7 +72,8 @@ class WordVectors:
 
         def start(places):
             rows = encode_vocabulary([keys[i] for i in places], self._rules)
-            return self._start(self._rules.trimmed(rows, self._config.widest_filter))
+            widest, padding = self._config.widest_filter, self._rules.padding
+            return self._start(trim_characters(rows, widest, padding))
 
         # Words of similar lengths together: their characters are trimmed to the longest.
         order = sorted(range(len(keys)), key=lambda i: len(keys[i]))

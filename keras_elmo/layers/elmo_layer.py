@@ -18,7 +18,7 @@ from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.recurrent import CarriedState
-from keras_elmo.layers.token_mask import TokenMask, is_string_tensor
+from keras_elmo.layers.token_mask import TokenMask
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, check_string_tensor
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
@@ -27,9 +27,9 @@ from keras_elmo.pretrained.hdf5 import read_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.weights import load_weights, write_model
-from keras_elmo.text.characters import pad_words
+from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.lexicon import Lexicon
-from keras_elmo.text.tokens import is_strings, plain_batch
+from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch
 
 _LARGEST_NUMBER = 10_000  # of mixes, and of sentences with a state
 _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictionary()
@@ -51,8 +51,8 @@ class ElmoLayer(keras.layers.Layer):
     Threads can share a layer that is not `stateful`; on JAX not during `fit` and `predict`. Forked
     processes cannot use ELMo layers; spawn workers instead.
 
-    A saved model contains the weights; a config contains neither weights nor paths. In the same
-    process, `keras.models.clone_model` and `from_config` copy the current weights of the biLM.
+    A saved model contains the weights; a config contains neither weights nor paths. While the layer
+    exists, `keras.models.clone_model` and `from_config` copy the current weights of its biLM.
 
     Args:
         model: The model to load: a name in `list_models()`; a folder or archive (zip, tar.gz) of a
@@ -316,7 +316,8 @@ class ElmoLayer(keras.layers.Layer):
         rules = self.char_encoder.rules
         words, places = rules.encode_batch(strings)
         # Few different shapes, for backends that compile.
-        words = pad_words(rules.trimmed(words, self.config.widest_filter), places.size)
+        words = trim_characters(words, self.config.widest_filter, rules.padding)
+        words = pad_words(words, places.size)
         return ops.convert_to_tensor(places), ops.convert_to_tensor(words)
 
     def _ids_of_string_tensor(self, strings):
@@ -348,6 +349,12 @@ class ElmoLayer(keras.layers.Layer):
                 f"ElmoLayer expects ids from 0 to {most:,}; got {inputs.min():,} to "
                 f"{inputs.max():,}."
             )
+        used = inputs.reshape(*shape[:2], -1).any(axis=-1)
+        if (used[:, 1:] & ~used[:, :-1]).any():
+            raise ValueError(
+                "ElmoLayer expects padding, ids 0, only at the right: use "
+                "keras.utils.pad_sequences(..., padding='post')."
+            )
         if is_bytes:
             begin = self.char_encoder.rules.special_rows()[1]
             if not (inputs[:, 0] == begin).all(axis=-1).any() and inputs.any():
@@ -360,7 +367,10 @@ class ElmoLayer(keras.layers.Layer):
 
     def _expected(self):
         if not self.config.reads_text:
-            return "integer token ids (B, T + 2), from keras_elmo.encode_token_ids"
+            return (
+                "integer token ids (B, T + 2), from keras_elmo.encode_token_ids, in a Sequential "
+                "model after keras.Input((None,), dtype='int32')"
+            )
         encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
         shape = f"(None, {self.config.row_width})"
         return (
@@ -394,7 +404,7 @@ class ElmoLayer(keras.layers.Layer):
         else:  # each word is encoded once
             tokens = gather(self.token_encoder(words), inputs)
         layers = self._run_bilm(tokens, mask, training)
-        if not self.backbone.trainable_variables:
+        if not any(variable.trainable for variable in self.backbone.variables):
             layers = ops.stop_gradient(layers)  # TensorFlow would trace a gradient nobody uses
         # The begin of a sentence is at the first position, the end at the last valid one.
         layers, mask = layers[:, :, 1:-1], mask[:, 2:]

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_elmo.text.tokens import is_string_tensor
+
 
 @keras.saving.register_keras_serializable("keras_elmo")
 class TokenMask(keras.Operation):
@@ -36,12 +38,6 @@ class TokenMask(keras.Operation):
             num_positions += 2 * is_string_tensor(inputs)  # ids have the boundaries already
             num_positions -= 2 * (not self.boundaries)
         return keras.KerasTensor((batch_size, num_positions), "bool")
-
-
-def is_string_tensor(inputs: Any) -> bool:
-    """Whether something is a tensor of strings, also one of a model that is being made."""
-    dtype = getattr(inputs, "dtype", None)
-    return getattr(dtype, "name", dtype) == "string"
 
 
 def ragged_tokens(strings: Any) -> Any:

@@ -6,12 +6,7 @@ import keras
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.placeholders import as_strings
-from keras_elmo.layers.token_mask import (
-    TokenMask,
-    is_string_tensor,
-    ragged_tokens,
-    valid_utf8,
-)
+from keras_elmo.layers.token_mask import TokenMask, ragged_tokens, valid_utf8
 from keras_elmo.text.characters import (
     BEGIN_WORD,
     BYTE_OFFSET,
@@ -21,7 +16,7 @@ from keras_elmo.text.characters import (
     DistinctWords,
     TokenRules,
 )
-from keras_elmo.text.tokens import is_strings, plain_batch, warn_of_columns
+from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch, warn_of_columns
 
 
 @keras.saving.register_keras_serializable("keras_elmo")

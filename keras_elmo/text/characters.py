@@ -64,12 +64,6 @@ class TokenRules(abc.ABC):
         rows, index = self.encode_distinct(sentences)
         return rows[index]
 
-    def trimmed(self, rows: np.ndarray, widest_filter: int | None) -> np.ndarray:
-        """As `trim_characters`; `None` for a model without convolutions."""
-        if widest_filter is None:
-            return rows
-        return trim_characters(rows, widest_filter, padding=self.padding)
-
 
 class ByteRules(TokenRules):
     """The rules of bilm-tf: UTF-8 bytes; see `encode_sentences`."""
@@ -162,12 +156,17 @@ def delimited_rows(
     return rows
 
 
-def trim_characters(ids: np.ndarray, widest_filter: int, padding: int = WORD_PADDING) -> np.ndarray:
+def trim_characters(
+    ids: np.ndarray, widest_filter: int | None, padding: int = WORD_PADDING
+) -> np.ndarray:
     """Truncates the padding after the longest word as far as no output of the encoder changes.
 
     The encoder takes the maximum over windows, so one window of only padding is enough. The new C
-    is a multiple of 8, if there are as many, since compiled models are recompiled for each C.
+    is a multiple of 8, if there are as many, since compiled models are recompiled for each C. An
+    encoder without convolutions, `None`, gets all columns.
     """
+    if widest_filter is None:
+        return ids
     inside = (ids != padding) & (ids != 0)
     longest = np.flatnonzero(inside.any(axis=tuple(range(ids.ndim - 1))))
     needed = (longest[-1] + 1 if len(longest) else 0) + widest_filter

@@ -23,19 +23,24 @@ def plain_batch(batch: Any) -> Any:
         batch = batch.to_tensor()
     elif hasattr(batch, "to_numpy"):
         return list(batch)
-    is_string = getattr(getattr(batch, "dtype", None), "name", None) == "string"
-    return batch.numpy() if is_string and hasattr(batch, "numpy") else batch
+    return batch.numpy() if is_string_tensor(batch) and hasattr(batch, "numpy") else batch
+
+
+def is_string_tensor(inputs: Any) -> bool:
+    """Whether something is a tensor of strings, also one of a model that is being made."""
+    dtype = getattr(inputs, "dtype", None)
+    return getattr(dtype, "name", dtype) == "string"
 
 
 def is_strings(batch: Any) -> bool:
     """Whether a `plain_batch` holds strings, so that `token_lists` reads it."""
     if isinstance(batch, np.ndarray):
-        if batch.dtype.kind == "O":
-            return not batch.size or any(isinstance(x, (str, bytes)) for x in batch.flat)
-        return batch.dtype.kind in "SUT"
+        if batch.dtype.kind != "O":
+            return batch.dtype.kind in "SUT"
+        batch = batch.tolist()
     if isinstance(batch, (list, tuple)):
-        return not batch or any(map(is_strings, batch))
-    return isinstance(batch, (str, bytes))
+        return not batch or any(is_strings(x) or is_string_tensor(x) for x in batch)
+    return isinstance(batch, (str, bytes)) or hasattr(batch, "text")  # spaCy's
 
 
 def token_lists(sentences: Iterable[Any]) -> tuple[list[list[str | bytes]], int]:

@@ -10,13 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_elmo.files import atomic_write
-from keras_elmo.text.characters import (
-    BEGIN_SENTENCE,
-    END_SENTENCE,
-    ByteRules,
-    TokenRules,
-    delimited_rows,
-)
+from keras_elmo.text.characters import ByteRules, TokenRules, delimited_rows
 from keras_elmo.text.reader import Files, TextReport, counted, find_files, open_text, read_blocks
 from keras_elmo.text.tokenize import Tokenize
 from keras_elmo.text.tokens import checked_tokens, token_bytes
@@ -29,7 +23,6 @@ In dicts, words are UTF-8 `bytes` and boundaries these `str`, so that no word is
 
 UNKNOWN_KEY = UNKNOWN.encode()
 _NO_WORD = "!!!MAXTERMID"  # bilm-tf skips this line of a vocabulary, without counting it
-BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
 
 
 class Vocabulary:
@@ -325,8 +318,9 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
 def _check_lines(words, name):
     if not any(words):
         raise ValueError(f"{name} is empty: expected a word on each line.")
-    if spaced := [i for i, word in enumerate(words, start=1) if len(word.encode().split()) > 1]:
+    keys = map(str.encode, words)
+    if spaced := [i for i, key in enumerate(keys, start=1) if key and key.split() != [key]]:
         raise ValueError(
-            f"{name} has more than one word on {counted(len(spaced), 'line')}, of which the first "
-            f"is line {spaced[0]}: expected one per line, and no counts."
+            f"{name} has white space in {counted(len(spaced), 'line')}, of which the first is line "
+            f"{spaced[0]}: expected one word per line, and no counts."
         )

@@ -114,8 +114,7 @@ class TextBatches(abc.ABC):
         places[words] = np.arange(len(words))
         index = places[inputs]
         rows = self._character_ids[words].astype(np.int32)
-        if self.widest_filter is not None:
-            rows = trim_characters(rows, self.widest_filter)
+        rows = trim_characters(rows, self.widest_filter)
         if not self.distinct_words:
             return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
         indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}

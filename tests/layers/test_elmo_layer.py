@@ -92,6 +92,13 @@ def test_ids_that_do_not_exist(options, shape, largest, wrong):
         assert np.isnan(vectors[0, 0]).all()
 
 
+@pytest.mark.parametrize("options", [{}, {"token_embeddings": np.ones((9, 12))}])
+def test_padding_at_the_left_is_refused(options):
+    ids = IDS if not options else np.array([[1, 3, 2], [0, 1, 2]])
+    with pytest.raises(ValueError, match=r"only at the right: use keras.utils.pad_sequences\("):
+        ElmoLayer(TINY, **options)(np.roll(ids, 1, axis=1))
+
+
 @pytest.mark.parametrize("make", [list, np.array, lambda rows: tuple(map(tuple, rows))])
 def test_rows_of_tokens_keep_their_width(make):
     elmo, tokens = ElmoLayer(TINY), make([["the", "cat", "", ""], ["sat", "", "", ""]])
@@ -219,6 +226,20 @@ def test_freezing(tmp_path, trainable_mix, trainable_bilm, weights, trainable):
         assert one.trainable_weights == []
         one.trainable = True
         assert len(one.trainable_weights) == weights
+
+
+def test_a_part_of_the_bilm_is_trained():
+    elmo = ElmoLayer(TINY)
+    elmo.bilm.backward_lstms[1].trainable = True
+    model = compiled(on_ids(elmo), keras.optimizers.SGD(1.0), "mse")
+    before = [to_numpy(variable.value).copy() for variable in elmo.backbone.variables]
+    model.fit(IDS, np.ones(model.compute_output_shape(IDS.shape), "float32"), verbose=0)
+    changed = [
+        variable.path.split("/")[-2]
+        for old, variable in zip(before, elmo.backbone.variables)
+        if not np.array_equal(old, to_numpy(variable.value))
+    ]
+    assert changed == ["backward_1"] * 4
 
 
 @pytest.mark.parametrize("trainable_mix", [True, False])
@@ -418,6 +439,11 @@ def test_clones_have_the_bilm_and_a_config_alone_has_not():
     ):
         fresh = ElmoLayer.from_config({**config, **changes})
         assert not np.allclose(fresh.get_weights()[0], elmo.get_weights()[0])
+    words = ElmoLayer(TINY, token_embeddings=np.ones((9, 12)))
+    model = keras.Sequential([keras.Input((None,), dtype="int32"), words])
+    clone = keras.models.clone_model(model).layers[0]
+    for one, other in zip(clone.get_weights(), words.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What may be a batch of sentences, and which tokens it has."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,8 @@ def test_no_warning_of_tokens_sentences_and_ids():
         ([["a"], []], True),
         ([], True),
         (np.array([None, "a"], dtype=object), True),
+        (np.array([["a", "b"], ["c"]], dtype=object), True),
+        ([[SimpleNamespace(text="spaCy's")]], True),
         (np.array([["a"]], dtype="S"), True),
         (np.zeros((2, 0), dtype=object), True),
         ([[1, 2]], False),

@@ -43,8 +43,8 @@ def test_write_and_read(tmp_path):
     "lines, message",
     [
         (["the", "</S>", "cat"], "has no <S> and no <UNK>: it must begin with"),
-        ([*WORDS, "dog 17"], r"vocab\.txt has more than one word on 1 line, .* is line 7: .* no c"),
-        (["<S>\t9", "</S>\t9", "<UNK>\t1", "the\t5"], "on 4 lines, of which the first is line 1"),
+        ([*WORDS, "dog 17"], r"vocab\.txt has white space in 1 line, .* is line 7: .* no counts"),
+        (["<S>\t9", "</S>\t9", "<UNK>\t1", "the\t5"], "in 4 lines, of which the first is line 1"),
         (["", ""], r"vocab\.txt is empty: expected a word on each line"),
     ],
 )
@@ -53,6 +53,12 @@ def test_bad_files_are_explained(tmp_path, lines, message):
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match=message):
         Vocabulary.from_file(path)
+
+
+@pytest.mark.parametrize("word", [" dog", "dog\n", "\t", "a dog"])
+def test_words_have_no_white_space(word):
+    with pytest.raises(ValueError, match="white space in 1 line, of which the first is line 7"):
+        Vocabulary([*WORDS, word])
 
 
 def test_lines_that_no_text_uses_keep_their_rows(tmp_path):

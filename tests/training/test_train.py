@@ -175,7 +175,7 @@ def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp
     [
         ("files", "text", "The corpus has 4 words to predict"),
         ("files", "empty", "empty contain no sentence"),
-        ("vocabulary", "text", "has more than one word on 1 line"),
+        ("vocabulary", "text", "has white space in 1 line"),
         ("held_out", "empty", "empty contain no sentence"),
     ],
 )
