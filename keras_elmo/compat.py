@@ -77,11 +77,16 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
     TensorShape([1, 2, 512])
     """
     ids = np.asarray(ids)
+    _check_has_no_boundaries(ids)
+    return ops.convert_to_numpy(_with_boundaries(ids))
+
+
+def _check_has_no_boundaries(ids):
     if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
         raise ValueError(
-            "Expected ids without sentence boundaries, got ids that have them: use them unchanged."
+            "Expected ids without sentence boundaries, of batch_to_ids, got ids that have them: "
+            "pass those to an ElmoLayer unchanged."
         )
-    return ops.convert_to_numpy(_with_boundaries(ids))
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -176,7 +181,15 @@ class Elmo(ElmoLayer):
             mix.layer_weights.assign(scalar_mix_parameters)
 
     def __call__(self, inputs, *args, **kwargs):
-        # ElmoLayer's would check ids that have boundaries, which these lack.
+        # Not ElmoLayer's, which would check ids that have boundaries.
+        shape = tuple(getattr(inputs, "shape", ()))
+        if len(shape) != 3:
+            raise ValueError(
+                "Elmo expects character ids (B, T, C) of batch_to_ids, got "
+                f"{type(inputs).__name__} of shape {shape}."
+            )
+        if isinstance(inputs, np.ndarray):
+            _check_has_no_boundaries(inputs)
         return keras.layers.Layer.__call__(self, inputs, *args, **kwargs)
 
     def call(self, inputs, words=None, training=None):
@@ -440,7 +453,8 @@ class BidirectionalLanguageModel:
 
     In new code use `ElmoLayer((options_file, weight_file), output="layers")`; the class of this
     name in `keras_elmo` is the language model in training. As in bilm-tf, the LSTM state is carried
-    from call to call, row by row: `.layer.reset_states()` sets it to zero.
+    from call to call, row by row: `.layer.reset_states()` sets it to zero. bilm-tf has a state for
+    each placeholder: make an object for each input, such as context and question.
 
     Args:
         options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's

@@ -11,10 +11,11 @@ PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike) -> Iterator[str]:
+def atomic_write(path: str | os.PathLike, overwrite: bool = True) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` once the block has succeeded.
 
-    It has the same folder and suffix, and is removed after an error. Content and name are synced to
+    Without `overwrite` a file that exists, also at the end, raises FileExistsError. The new one has
+    the same folder and suffix, and is removed after an error. Content and name are synced to
     disk, so that a power failure leaves the old file or the new one. A link keeps pointing to the
     file. Anything that is not a file, such as /dev/null, is refused with FileExistsError.
 
@@ -22,12 +23,12 @@ def atomic_write(path: str | os.PathLike) -> Iterator[str]:
     ...     file.write("{}")
     """
     path = os.path.realpath(path)
-    check_is_file(path)
-    check_folder(path)
+    check_output(path, (), overwrite)
     partial = _partial_name(path) + os.path.splitext(path)[1]
     try:
         yield partial
         sync_to_disk(partial)
+        check_free(path, overwrite)  # another process may have made it
         os.replace(partial, path)
         sync_to_disk(os.path.dirname(path))
     finally:
@@ -130,16 +131,21 @@ def check_free(path: str | os.PathLike, overwrite: bool) -> None:
         )
 
 
-def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
-    """Raises ValueError if the output `path` is one of the inputs.
+def check_output(path: str | os.PathLike, inputs: Iterable[Any], overwrite: bool) -> None:
+    """Raises an error if a file cannot be written: its folder, an input, an existing file."""
+    check_is_file(path)
+    check_folder(path)
+    check_is_no_input(path, inputs)
+    check_free(path, overwrite)
 
-    Only paths of files count among them.
-    """
+
+def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
+    """Raises ValueError if the output `path` is one of the inputs, of which only paths count."""
     if not os.path.exists(path):
         return
     for source in inputs:
-        is_file = isinstance(source, (str, os.PathLike)) and os.path.isfile(source)
-        if is_file and os.path.samefile(path, source):
+        is_path = isinstance(source, (str, os.PathLike)) and os.path.exists(source)
+        if is_path and os.path.samefile(path, source):
             raise ValueError(
                 f"{os.fspath(path)} is an input and would be overwritten: choose another output."
             )

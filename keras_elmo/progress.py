@@ -4,7 +4,7 @@ from tqdm import tqdm
 
 
 def progress_bar(
-    description: str, total: int | None = None, *, unit: str = "", shown: bool | None = None
+    description: str, total: int | None = None, *, unit: str, shown: bool | None = None
 ) -> tqdm:
     """A progress bar on standard error, to be used in a `with` statement.
 
@@ -17,7 +17,7 @@ def progress_bar(
     return tqdm(
         desc=description,
         total=total,
-        unit=f" {unit}" if unit else "it",
+        unit=f" {unit}",
         unit_scale=unit == "bytes",
         disable=None if shown is None else not shown,
     )

@@ -150,7 +150,7 @@ def test_ids_with_boundaries_are_those_of_encode_sentences():
     ids = add_sentence_boundaries(batch_to_ids(sentences))
     np.testing.assert_array_equal(ids, encode_sentences(sentences))
     assert ids.dtype == np.int32
-    with pytest.raises(ValueError, match="without sentence boundaries, got ids that have them"):
+    with pytest.raises(ValueError, match="without sentence boundaries, of batch_to_ids, got"):
         add_sentence_boundaries(ids)
     elmo = ElmoLayer(TINY)
     with pytest.warns(UserWarning, match="no rows for the boundaries .*add_sentence_boundaries"):
@@ -357,6 +357,12 @@ def test_what_elmo_cannot_do():
     folder = MANY_LANGUAGES / "word_char"
     with pytest.raises(ValueError, match="character ids, which this model does not"):
         Elmo(folder / "config.json", folder / "encoder.pkl", 1)
+    ids = batch_to_ids(SENTENCES)
+    for wrong in (ids[None], ids[:, 0], ids.tolist(), ["a b"]):
+        with pytest.raises(ValueError, match=r"expects character ids \(B, T, C\) of batch_to_ids"):
+            tiny_elmo()(wrong)
+    with pytest.raises(ValueError, match="without sentence boundaries"):
+        tiny_elmo()(encode_sentences(SENTENCES))
 
 
 ADDRESSES = {

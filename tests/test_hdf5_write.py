@@ -148,7 +148,7 @@ def limit(num_bytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, resource.RLIM_INFINITY))
 
 def embed(**options):
-    with open_writer(folder / "v.h5", {}, **options) as writer:
+    with open_writer(folder / "v.h5", {"dtype": "float32"}, **options) as writer:
         while writer.num_lines < 300:
             record = Record([["a"]], None, str(writer.num_lines), 0)
             writer.write([record], [np.ones((2, 9, 256), "float32")])

@@ -22,7 +22,7 @@ def test_shows_description_count_unit_and_text(capsys):
 )
 def test_is_shown_on_a_terminal(capsys, monkeypatch, is_terminal, shown, is_shown):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
-    with progress_bar("embedding", total=2, shown=shown) as bar:
+    with progress_bar("embedding", total=2, unit="steps", shown=shown) as bar:
         bar.update()
         bar.set_postfix_str("half", refresh=False)
         assert bar.disable is not is_shown

@@ -3,15 +3,12 @@
 import argparse
 import contextlib
 import logging
-import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
-
-from keras_elmo.files import check_folder, check_free, check_is_file, check_is_no_input
 
 if TYPE_CHECKING:
     from rich.columns import Columns
@@ -76,19 +73,25 @@ def print_differences(output: str, original: str, differences: dict[str, float])
 
 
 @contextlib.contextmanager
-def printed_log() -> Iterator[None]:
-    """Prints the log of the library in the block."""
+def printed_log(options: Mapping[str, str], *, complete: bool) -> Iterator[None]:
+    """Prints the log of the library in the block, with options in the place of arguments.
+
+    The complete log on standard output, or only its warnings on standard error.
+    """
 
     class Printer(logging.StreamHandler):
         def emit(self, record):
-            self.stream = sys.stdout
+            self.stream = sys.stdout if complete else sys.stderr
             with tqdm.external_write_mode():  # above progress bars
                 super().emit(record)
 
-    log, handler = logging.getLogger("keras_elmo"), Printer(sys.stdout)
+        def format(self, record):
+            return with_options(super().format(record), options)
+
+    log, handler = logging.getLogger("keras_elmo"), Printer()
     level = log.level
     log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO if complete else logging.WARNING)
     try:
         yield
     finally:
@@ -107,11 +110,3 @@ def add_tokenize(command) -> None:
 def add_overwrite(command, what: str) -> None:
     """Adds the option without which no existing output is replaced."""
     command.add_argument("--overwrite", action="store_true", help=f"replace {what}")
-
-
-def check_output(path: str, sources: Iterable[str | os.PathLike], overwrite: bool) -> None:
-    """Raises an error if an output cannot be written: its folder, an input, an existing file."""
-    check_is_file(path)
-    check_folder(path)
-    check_is_no_input(path, sources)
-    check_free(path, overwrite)

@@ -6,7 +6,13 @@ import os
 import re
 import sys
 
-from keras_elmo.cli.common import MODEL_HELP, add_number, add_tokenize, print_table
+from keras_elmo.cli.common import (
+    MODEL_HELP,
+    add_number,
+    add_tokenize,
+    print_table,
+    with_options,
+)
 from keras_elmo.text.reader import counted
 
 _MAX_SHOWN = 20
@@ -157,7 +163,7 @@ def _embed_to_file(arguments, embedder):
         overwrite=arguments.overwrite,
         **_file_options(arguments),
     )
-    _print_oddities(report)
+    _print_oddities(report, arguments.names)
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{counted(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
@@ -179,7 +185,7 @@ def _embed_on_ray(arguments, options):
         embedder=options,
         **_file_options(arguments),
     )
-    _print_oddities(report)
+    _print_oddities(report, arguments.names)
     print(
         f"Wrote the vectors of {counted(report.lines, 'sentence')} in "
         f"{counted(report.shards, 'shard')} to {arguments.output} "
@@ -206,8 +212,8 @@ def _file_options(arguments):
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
 
-def _print_oddities(report):
-    _print_reasons(report.reasons)
+def _print_oddities(report, names):
+    _print_reasons(report.reasons, names)
     if report.failed > len(report.reasons):
         print(f"keras-elmo: ... {report.failed:,} in all", file=sys.stderr)
     if report.invalid_lines:
@@ -215,12 +221,12 @@ def _print_oddities(report):
         print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
 
 
-def _print_reasons(reasons):
+def _print_reasons(reasons, names):
     """Prints why lines could not be read: the shard if there are several, the line, the reason."""
     for *shard, line, reason in reasons:
         line = f"line {line + 1:,}" if isinstance(line, int) else f"entry {line}"
         place = ", ".join([*shard, line])
-        print(f"keras-elmo: {place}: {reason}", file=sys.stderr)
+        print(f"keras-elmo: {place}: {with_options(reason, names)}", file=sys.stderr)
 
 
 def _embed_to_terminal(arguments, embedder):
@@ -232,7 +238,8 @@ def _embed_to_terminal(arguments, embedder):
     reading = {name: getattr(arguments, name) for name in _READING}
     records = read_records(arguments.source, **reading)
     shown = list(itertools.islice(records, _MAX_SHOWN))
-    _print_reasons((r.name or i, r.error) for i, r in enumerate(shown) if r.error)
+    reasons = ((r.name or i, r.error) for i, r in enumerate(shown) if r.error)
+    _print_reasons(reasons, arguments.names)
     sentences = [tokens(sentence) for record in shown for sentence in record.sentences]
     if not any(sentences):
         # Not an error: a pipe may be empty.

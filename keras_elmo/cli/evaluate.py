@@ -4,8 +4,8 @@ import contextlib
 import json
 import math
 
-from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize, check_output
-from keras_elmo.files import atomic_write
+from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
+from keras_elmo.files import atomic_write, check_output
 from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.progress import progress_bar

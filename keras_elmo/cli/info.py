@@ -16,7 +16,7 @@ def add_command(commands, common):
         parents=[common],
         help="show a model's architecture, size and layers",
         description="Shows a model's architecture, parameters, memory and the shapes of its "
-        "layers. Downloads nothing.",
+        "layers. Downloads nothing, except from the Hugging Face Hub (hf://).",
     )
     command.add_argument("model", nargs="?", default="default", help=MODEL_HELP)
     command.set_defaults(run=_info, needs_keras=False)

@@ -18,7 +18,7 @@ from keras_elmo.cli import (
     train,
     vocab,
 )
-from keras_elmo.cli.common import with_options
+from keras_elmo.cli.common import printed_log, with_options
 from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
@@ -38,11 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = getattr(arguments, "debug", False)
     if "tokenize" in arguments and arguments.language:
         arguments.tokenize = arguments.language
+    options = {name: "--" + name.replace("_", "-") for name in vars(arguments)}
+    arguments.names = options | arguments.renamed
     try:
         arguments.check(arguments, parser)
         if arguments.needs_keras:
             import_keras(show_messages=debug)
-        arguments.run(arguments)
+        with printed_log(arguments.names, complete=arguments.prints_log):
+            arguments.run(arguments)
         sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
@@ -54,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if debug:
             traceback.print_exc()
-        options = {name: "--" + name.replace("_", "-") for name in vars(arguments)}
-        message = with_options(" ".join(str(error).split()), options | arguments.renamed)
+        message = with_options(" ".join(str(error).split()), arguments.names)
         message = message or type(error).__name__
         print(f"keras-elmo: error: {message}", file=sys.stderr)
         return 1
@@ -85,7 +87,9 @@ def _parser():
         parents=[common],
     )
     parser.add_argument("--version", action="version", version=f"keras-elmo {__version__}")
-    parser.set_defaults(needs_keras=True, check=lambda arguments, parser: None, renamed={})
+    parser.set_defaults(
+        needs_keras=True, prints_log=False, check=lambda arguments, parser: None, renamed={}
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_command(commands, common)

@@ -6,7 +6,7 @@ import sys
 import typing
 from pathlib import Path
 
-from keras_elmo.cli.common import add_tokenize, printed_log
+from keras_elmo.cli.common import add_tokenize
 from keras_elmo.cli.evaluate import print_report
 from keras_elmo.training.settings import SETTINGS, TrainingSettings
 
@@ -39,7 +39,9 @@ def add_command(commands, common):
         elif name != "share_embedding_softmax":
             _add_argument(architecture if name in ("preset", "options") else command, field)
     renamed = {name: _option(name) for name in SETTINGS}
-    command.set_defaults(check=_check, run=_train, share_embedding_softmax=None, renamed=renamed)
+    command.set_defaults(
+        check=_check, run=_train, prints_log=True, share_embedding_softmax=None, renamed=renamed
+    )
 
 
 def _add_argument(parser, field):
@@ -84,8 +86,7 @@ def _train(arguments):
     from keras_elmo.training.train import train
 
     try:
-        with printed_log():
-            result = train(arguments.settings, show_progress=None)
+        result = train(arguments.settings, show_progress=None)
     except KeyboardInterrupt:
         step = latest_step(Path(arguments.settings.output) / "checkpoints")
         print(f"keras-elmo: the same command resumes after step {step:,}", file=sys.stderr)

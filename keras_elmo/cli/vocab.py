@@ -1,6 +1,7 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize, check_output
+from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
+from keras_elmo.files import check_output
 from keras_elmo.text.reader import counted, find_files
 
 

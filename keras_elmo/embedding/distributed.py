@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
+from keras_elmo.pretrained.registry import list_models
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
 from keras_elmo.text.reader import find_files
@@ -84,6 +85,8 @@ def embed_shards(
     shards = _shards(files, folder)
     os.makedirs(folder, exist_ok=True)
     report = EmbeddedShards(shards=len(shards))
+    if os.path.exists(model) and model not in list_models():
+        model = os.path.abspath(model)  # the actors have other working directories
     arguments = model, embedder or {}, file_arguments
     with contextlib.ExitStack() as stack:
         if not ray.is_initialized():

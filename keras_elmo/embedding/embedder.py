@@ -16,7 +16,7 @@ from keras_elmo.embedding.file_job import EmbeddedFile, run_file_job
 from keras_elmo.embedding.output_spec import OUTPUTS, OutputSpec
 from keras_elmo.embedding.sentence_vectors import SentenceVectors, as_table, padded
 from keras_elmo.embedding.word_vectors import WordVectors
-from keras_elmo.files import check_free, check_is_no_input
+from keras_elmo.files import check_output
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.folder import files_of_model
@@ -122,7 +122,8 @@ class Embedder:
     def __reduce__(self):
         names = ("batch_tokens", "word_cache", "vocabulary", "progress")
         arguments = {name: getattr(self, name) for name in names}
-        return functools.partial(type(self), **arguments), (self.layer,)
+        make = functools.partial(type(self), **arguments)
+        return make, (self.layer,), {"sources": self.sources}
 
     @property
     def dim(self) -> int:
@@ -428,6 +429,7 @@ class Embedder:
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
+        check_batch(words)
         keys, index = distinct(self._words.keys(words))
         return self._words.vectors(keys)[index]
 
@@ -453,8 +455,7 @@ class Embedder:
             FileExistsError: if the file exists, without `overwrite`.
             ValueError: if the file is the vocabulary's or the model's.
         """
-        check_is_no_input(path, [vocabulary, *self.sources])
-        check_free(path, overwrite)
+        check_output(path, [vocabulary, *self.sources], overwrite)
         words = read_words(vocabulary)
         pairs = zip(words, self._words.keys(words))
         keys = [word if word in (BEGIN, END) else key for word, key in pairs]

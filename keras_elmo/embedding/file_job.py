@@ -64,13 +64,15 @@ def run_file_job(
         **reading,
         "tokenize": name_of(reading["tokenize"]),
     }
-    num_bytes = os.path.getsize(source) if isinstance(source, (str, os.PathLike)) else None
-    check_is_no_input(target, [source, *embedder.sources])
+    is_path = isinstance(source, (str, os.PathLike))
+    path = source if is_path else getattr(source, "name", None)
+    num_bytes = os.path.getsize(source) if is_path else None
+    check_is_no_input(target, [path, *embedder.sources])
     with (
-        open_writer(target, settings, dtype=spec.dtype, **writer_options) as writer,
-        progress_bar("embedding", total=num_bytes, shown=embedder.progress) as bar,
+        open_writer(target, settings, **writer_options) as writer,
+        progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,
     ):
-        records = read_records(source, **reading)
+        records = read_records(source, num_known=writer.num_lines, **reading)
         _skip(records, writer, "The text" if num_bytes is None else source)
         report = EmbeddedFile(lines=writer.num_lines, was_complete=writer.is_finished)
         start = time.monotonic()

@@ -15,10 +15,10 @@ class OutputSpec:
         ValueError: if one is invalid, or contradicts another.
     """
 
-    output: str = "mix"
-    pooling: str | None = None
-    boundaries: bool = False
-    dtype: str = "float32"
+    output: str
+    pooling: str | None
+    boundaries: bool
+    dtype: str
 
     def __post_init__(self) -> None:
         if self.output not in OUTPUTS:

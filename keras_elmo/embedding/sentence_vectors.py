@@ -25,7 +25,7 @@ class SentenceVectors:
     def __init__(self, layer: ElmoLayer, output: str):
         self._layer, self._bilm, self._output = layer, layer.bilm, output
         config = layer.config
-        self._num_outputs = config.num_layers + 1 if output == "layers" else None
+        self._outputs = (config.num_layers + 1,) if output == "layers" else ()
         dim, units = config.projection_dim, config.lstm_dim
         tokens, lengths = ((None, None, dim), "float32"), ((None,), "int32")
         self._call = CompiledFunction(self._vectors, layer.variables, tokens, lengths)
@@ -98,10 +98,9 @@ class SentenceVectors:
         return arrays_of_sentences
 
     def _in_pieces(self, table, index, lengths, piece, begin, ends, dtype):
-        num_layers = () if self._num_outputs is None else (self._num_outputs,)
         dim = table.shape[1]
         width = dim * len(self._directions)
-        arrays = [np.empty((*num_layers, end - begin, width), dtype) for end in ends]
+        arrays = [np.empty((*self._outputs, end - begin, width), dtype) for end in ends]
         starts = range(0, index.shape[1], piece)
         for d, (direction, order) in enumerate(zip(self._directions, (starts, starts[::-1]))):
             state = [np.zeros((len(index), *shape), np.float32) for shape in self._state_shapes]

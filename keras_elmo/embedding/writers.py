@@ -36,7 +36,6 @@ def open_writer(
     path: str | os.PathLike,
     settings: dict,
     *,
-    dtype: str = "float32",
     compression: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -50,8 +49,8 @@ def open_writer(
             each line, named "0", "1", ..., or after the record if it has a name; `.parquet` is a
             folder of files with the columns `line`, `tokens`, `vectors`, `error` and, if records
             have names, `id`.
-        settings: JSON values that the vectors depend on, stored in the file.
-        dtype, compression, resume, overwrite: As for `Embedder.embed_file`, as are the errors.
+        settings: JSON values that the vectors depend on, `dtype` among them, stored in the file.
+        compression, resume, overwrite: As for `Embedder.embed_file`, as are the errors.
     """
     path = os.path.abspath(path)
     if compression not in (None, "gzip"):
@@ -69,7 +68,7 @@ def open_writer(
             f"{path} exists or was started. Continue it with resume=True, replace it with "
             "overwrite=True, or choose another name."
         )
-    settings = {**settings, "dtype": dtype, "compression": compression}
+    settings = {**settings, "compression": compression}
     return _WRITERS[_suffix(path)](path, settings, resume)
 
 

@@ -14,8 +14,9 @@ from keras_elmo.export.checks import (
     layer_outputs,
     verified,
 )
-from keras_elmo.files import PARTIAL, atomic_folder, atomic_write, check_free
+from keras_elmo.files import PARTIAL, atomic_folder, atomic_write, check_free, check_is_no_input
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.weights import write_model
@@ -47,8 +48,8 @@ def convert(
     Raises:
         ConnectionError: if a download failed.
         FileExistsError: if the output exists and `overwrite` is not set.
-        ValueError: if the model cannot be written, or read back differs by more than 1e-5, for
-            float16 0.05.
+        ValueError: if the output is the model, or the model cannot be written, or read back differs
+            by more than 1e-5, for float16 0.05.
 
     Example:
 
@@ -56,6 +57,7 @@ def convert(
     """
     if dtype not in _TOLERANCES:
         raise ValueError(f"dtype must be one of {', '.join(_TOLERANCES)}; got {dtype!r}.")
+    check_is_no_input(output, files_of_model(model))
     check_free(output, overwrite)
     layer = model if isinstance(model, ElmoLayer) else ElmoLayer(model)
     check_layer(layer)
@@ -69,7 +71,7 @@ def _written(layer, output, dtype, overwrite) -> Iterator[str]:
     """Yields a temporary path, which is renamed to `output` if the block succeeds."""
     is_archive = Path(output).suffix.lower() == ".zip"
     with (
-        atomic_write(output) if is_archive else atomic_folder(output, overwrite) as partial,
+        (atomic_write if is_archive else atomic_folder)(output, overwrite) as partial,
         tempfile.TemporaryDirectory(prefix=PARTIAL, dir=Path(partial).parent) as aside,
     ):
         folder = aside if is_archive else partial
@@ -80,4 +82,3 @@ def _written(layer, output, dtype, overwrite) -> Iterator[str]:
                 for path in sorted(Path(folder).iterdir()):
                     archive.write(path, path.name)
         yield partial
-        check_free(output, overwrite)  # another process may have made it

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_elmo.export import checks
-from keras_elmo.files import atomic_write, check_free
+from keras_elmo.files import atomic_write
 from keras_elmo.layers.elmo_layer import ElmoLayer
 
 _ONNX_OPSET = 18
@@ -47,13 +47,9 @@ def export_onnx(
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
         raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
-    check_free(path, overwrite)
-    with atomic_write(path) as partial:
+    with atomic_write(path, overwrite) as partial:
         _write_onnx(layer, partial)
-        found = [_run_onnx(partial, layer)]
-        differences = checks.verified(layer, found)
-        check_free(path, overwrite)  # another process may have made it
-        return differences
+        return checks.verified(layer, [_run_onnx(partial, layer)])
 
 
 def _write_onnx(layer, path):

@@ -1,5 +1,6 @@
 """The files of a model among others in a folder."""
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -30,8 +31,11 @@ def files_of_model(model: object) -> list[Path]:
     """Where the files of a model may be, so that no output replaces them: what exists counts."""
     places = model if isinstance(model, (tuple, list)) else [model]
     paths = [Path(x).expanduser() for x in places if isinstance(x, (str, os.PathLike))]
-    folders = [folder for path in paths for folder in (path, path / "model")]
-    return paths + [folder / name for folder in folders for name in HUB_FILES]
+    for folder in filter(Path.is_dir, paths[:]):
+        paths += [place / name for place in (folder, folder / "model") for name in HUB_FILES]
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            paths += find_model(folder)  # by other names
+    return paths
 
 
 def is_of_many_languages(weights: Path) -> bool:

@@ -200,6 +200,7 @@ def read_records(
     max_line_tokens: int | None = None,
     tokenize: Tokenize = None,
     format: str | None = None,
+    num_known: int = 0,
 ) -> Iterator[Record]:
     """Streams a `Record` for every line of a text, including those that are empty or unreadable.
 
@@ -214,6 +215,7 @@ def read_records(
         max_line_tokens: A longer line or entry gets an error instead of its tokens.
         tokenize: For raw text; without it, a line is a tokenized sentence.
         format: `"fasta"` for a text that is read as FASTA whatever its name.
+        num_known: How many of the first lines need only their digest.
     """
     if format not in (None, "fasta"):
         raise ValueError(f"format must be None or 'fasta', got {format!r}.")
@@ -236,7 +238,7 @@ def read_records(
         if is_fasta:
             yield from _entries(lines, name, position, most)
         else:
-            yield from _records(lines, position, field, most, read)
+            yield from _records(lines, position, field, most, read, num_known)
 
 
 def _ending(path):
@@ -259,11 +261,14 @@ def _entries(lines, source, position, most):
         yield Record(residues, entry.error, entry.digest, position(), entry.is_utf8, entry.name)
 
 
-def _records(lines, position, field, most, read):
+def _records(lines, position, field, most, read, num_known):
     """The records of lines of JSON, or of plain text where `field` is `None`."""
     digest = hashlib.sha256()
-    for line in lines:
+    for number, line in enumerate(lines):
         digest.update(line)
+        if number < num_known:
+            yield Record([], None, digest.hexdigest(), position())
+            continue
         text, count, sentences = valid_utf8(line), 0, []
         value, error = (text, None) if field is None else _json_value(text, field)
         if field is None and len(text) > 2 * most:
@@ -336,10 +341,13 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator
 
 
 def _lines(file, name):
-    lines = iter(file)  # a list of lines, too
-    if hasattr(file, "readline"):
-        lines = iter(functools.partial(file.readline, _MAX_LINE_BYTES), b"")
-    first = next(lines, b"")
+    first = file.readline(_MAX_LINE_BYTES) if hasattr(file, "readline") else None
+    if not isinstance(first, bytes):
+        raise ValueError(
+            f"{name} must be a path or a file opened in binary mode, 'rb'; got "
+            f"{type(file).__name__}."
+        )
+    lines = iter(functools.partial(file.readline, _MAX_LINE_BYTES), b"")
     if kind := next((kind for magic, kind in _MAGIC.items() if first.startswith(magic)), None):
         raise ValueError(
             f"{name} is {kind}, not text: decompress it, or, if it is a gzip or xz file, rename it "

@@ -129,7 +129,7 @@ def test_embed_hints_at_bfloat16(run, tmp_path, monkeypatch, flag, has_bfloat16)
     assert hint not in run(*command, "--compute-dtype", "bfloat16")[2]
 
 
-def test_an_interrupted_file_is_kept(run, tmp_path, monkeypatch, caplog):
+def test_an_interrupted_file_is_kept(run, tmp_path, monkeypatch):
     text, output = tmp_path / "text.txt", tmp_path / "vectors.h5"
     text.write_text("one two\n" * 100)
     embed_block, blocks = Embedder.embed_block, []
@@ -145,8 +145,8 @@ def test_an_interrupted_file_is_kept(run, tmp_path, monkeypatch, caplog):
         patch.setattr(Embedder, "embed_block", interrupted)
         code, _, err = run(*command)
     assert code == 130
-    assert err == "keras-elmo: interrupted\n"
-    assert "The vectors of the first 32 lines are kept" in caplog.text
+    kept = "The vectors of the first 32 lines are kept: resuming continues after them."
+    assert err == f"{kept}\nkeras-elmo: interrupted\n"
     code, out, _ = run(*command, "--resume")
     assert code == 0 and "100 sentences" in out
 
@@ -408,9 +408,17 @@ def test_errors_name_options_in_the_place_of_arguments():
 
 
 def test_the_log_is_printed_above_a_progress_bar():
-    with printed_log(), contextlib.redirect_stdout(io.StringIO()) as above_the_bar:
-        logging.getLogger("keras_elmo").info("step 1")
-    assert above_the_bar.getvalue() == "step 1\n"
+    log, options = logging.getLogger("keras_elmo"), {"tokenize": "--tokenize"}
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as stdout,
+        contextlib.redirect_stderr(io.StringIO()) as stderr,
+    ):
+        with printed_log({}, complete=True):
+            log.info("step 1")
+        with printed_log(options, complete=False):
+            log.info("step 2")
+            log.warning("pass tokenize=True")
+    assert (stdout.getvalue(), stderr.getvalue()) == ("step 1\n", "pass --tokenize\n")
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["vocab", "text.txt", "--output", "v"]])

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -51,13 +52,15 @@ def kill_an_actor(killed):
 
 @pytest.mark.slow
 @pytest.mark.needs("ray", "pyarrow")
-def test_two_actors_one_of_which_dies(tmp_path, shards, request):
+def test_two_actors_one_of_which_dies(tmp_path, shards, request, monkeypatch):
     import ray
 
     killed = []
     killer = threading.Thread(target=kill_an_actor, args=(killed,))
     killer.start()
-    report = embed_shards(shards, tmp_path / "out", **ARGUMENTS)
+    shutil.copytree(TINY, tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    report = embed_shards(shards, tmp_path / "out", **{**ARGUMENTS, "model": "model"})
     killer.join()
     assert killed
     assert (report.shards, report.lines, report.failed) == (4, 80, 0)

@@ -110,7 +110,11 @@ def test_strings_iterators_and_nothing(layers, embedder):
     texts = (" ".join(tokens) for tokens in SENTENCES[:3])
     for array, expected in zip(embedder.embed(texts, "layers"), layers):
         assert_close(array, expected)
-    assert embedder.embed([]) == embedder.embed_block([], OutputSpec()) == []
+    assert (
+        embedder.embed([])
+        == embedder.embed_block([], OutputSpec("mix", None, False, "float32"))
+        == []
+    )
     assert embedder.encode_words([]).shape == (0, 12)
     stream = embedder.stream(iter(SENTENCES[4:]), "layers")
     assert_close(next(stream), layers[4])
@@ -361,8 +365,14 @@ def test_the_files_of_the_model_are_no_output(tmp_path):
     folder = shutil.copytree(TINY, tmp_path / "model")
     weights = folder / "weights.hdf5"
     before = weights.read_bytes()
-    for model in (folder, (folder / "options.json", weights)):
-        embedder = Embedder(model, progress=False)
+    names = folder.rename(tmp_path / "names") / "elmo_weights.hdf5"
+    (tmp_path / "names" / "weights.hdf5").rename(names)
+    shutil.copytree(TINY, folder)
+    by_name, pair = Embedder(names.parent, progress=False), (folder / "options.json", weights)
+    with pytest.raises(ValueError, match="is an input and would be overwritten"):
+        by_name.dump_words(["a"], names, overwrite=True)
+    embedders = [Embedder(model, progress=False) for model in (folder, pair)]
+    for embedder in (*embedders, pickle.loads(pickle.dumps(embedders[0]))):
         with pytest.raises(ValueError, match="is an input and would be overwritten"):
             embedder.dump_words(["a"], weights, overwrite=True)
         with pytest.raises(ValueError, match="is an input and would be overwritten"):
@@ -445,6 +455,8 @@ def test_bad_requests(embedder):
     ):
         with pytest.raises(ValueError, match=message):
             embedder.embed(sentences, **arguments)
+    with pytest.raises(ValueError, match="got the single string 'bank'. Put it into a list"):
+        embedder.encode_words("bank")
     with pytest.raises(ValueError, match="batch_tokens must be an integer of at least 1; got 0"):
         small(batch_tokens=0)
     with pytest.raises(ValueError, match="word_cache must be an integer of at least 0; got -1"):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import io
 import json
 import os
 
@@ -168,7 +169,16 @@ def test_the_same_command_twice(tmp_path, embedder, lines):
 
 def test_a_complete_file_is_that_of_its_text_and_settings(tmp_path, embedder, lines):
     source, target = write(tmp_path / "text.txt", lines[:30]), tmp_path / "v.h5"
-    embedder.embed_file(source, target)
+    num_tokenized = [0]
+
+    def tokenize(text):
+        num_tokenized[0] += 1
+        return [text.split()]
+
+    for _ in range(2):  # the second time only hashes are compared
+        embedder.embed_file(source, target, tokenize=tokenize, resume=True)
+        assert num_tokenized == [30]
+    embedder.embed_file(source, target, overwrite=True)
     content = target.read_bytes()
     for text, message in (
         (lines, "has more lines than the 30 of .*v.h5, which is complete: replace it"),
@@ -207,7 +217,15 @@ def test_the_input_is_not_replaced(tmp_path, embedder, lines, options):
             ValueError, match="is an input and would be overwritten: choose another"
         ):
             embedder.embed_file(one, other, **options)
+    with open(source, "rb") as opened, pytest.raises(ValueError, match="is an input"):
+        embedder.embed_file(opened, source, **options)
     assert source.read_bytes() == content and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("source", [io.StringIO("the cat\n"), ["the cat"]])
+def test_text_in_other_forms_is_refused(tmp_path, embedder, source):
+    with pytest.raises(ValueError, match="must be a path or a file opened in binary mode, 'rb'"):
+        embedder.embed_file(source, tmp_path / "v.h5")
 
 
 def test_a_damaged_text_leaves_the_lines_before(tmp_path, embedder, lines):

@@ -20,7 +20,7 @@ LAYERS = [
     np.ones((2, 1, 3), "float32"),
 ]
 TOKENS = [["a", b"b\xff"], [], ["c"]]
-SETTINGS = {"model": "m"}
+SETTINGS = {"model": "m", "dtype": "float32"}
 needs_parquet = pytest.mark.needs("pyarrow")
 NAMES = ["v.h5", pytest.param("v.parquet", marks=needs_parquet)]
 
@@ -94,7 +94,7 @@ def small_parts(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_hdf5(tmp_path, dtype, compression):
     path = tmp_path / "v.h5"
-    fill(open_writer(path, SETTINGS, dtype=dtype, compression=compression))
+    fill(open_writer(path, {**SETTINGS, "dtype": dtype}, compression=compression))
     with h5py.File(path) as file:
         assert sorted(file) == ["0", "1", "2"]
         for i, array in enumerate(LAYERS):
@@ -111,7 +111,7 @@ def test_hdf5(tmp_path, dtype, compression):
 @pytest.mark.parametrize("take", [lambda x: x, lambda x: x[0], lambda x: x.sum(axis=(0, 1))])
 def test_parquet(tmp_path, dtype, take):
     arrays = list(map(take, LAYERS))
-    fill(open_writer(tmp_path / "v.parquet", SETTINGS, dtype=dtype), arrays)
+    fill(open_writer(tmp_path / "v.parquet", {**SETTINGS, "dtype": dtype}), arrays)
     rows = read_parquet(tmp_path / "v.parquet")
     assert [row["line"] for row in rows] == [0, 1, 2]
     assert [row["tokens"] for row in rows] == [["a", "b"], [], ["c"]]
@@ -218,7 +218,9 @@ def test_an_existing_file_stays_until_it_is_replaced(path, small_parts, content)
     if content != "ours":
         with pytest.raises(ValueError, match="not .* keras_elmo"):
             open_writer(path, SETTINGS, resume=True)
-    write_blocks(open_writer(path, {"model": "n"}, overwrite=True), 3)  # what is forgotten
+    write_blocks(
+        open_writer(path, {**SETTINGS, "model": "n"}, overwrite=True), 3
+    )  # what is forgotten
     with pytest.raises(ValueError, match="different model"):
         open_writer(path, SETTINGS, resume=True)
     write_blocks(open_writer(path, SETTINGS, overwrite=True), 2)
@@ -327,14 +329,12 @@ def test_a_number_beyond_float16_is_an_error(path):
     lines, arrays = block(0)
     good, bad = arrays[0], np.array([[1.0, -65_520.0, 3.0]], "float32")
     message = "line 4 have a number beyond the range of float16, 65,504.*float32"
-    with (
-        pytest.raises(ValueError, match=message),
-        open_writer(path, SETTINGS, dtype="float16") as writer,
-    ):
+    settings = {**SETTINGS, "dtype": "float16"}
+    with pytest.raises(ValueError, match=message), open_writer(path, settings) as writer:
         writer.write(lines, [good, good])
         writer.write(lines, [np.full((1, 3), 65_504, "float32"), bad])
     assert stored_lines(path) == 3
-    with open_writer(path, SETTINGS, dtype="float16", resume=True) as writer:
+    with open_writer(path, settings, resume=True) as writer:
         assert writer.num_lines == 3
         writer.finish()
     with open_writer(path.with_name(f"w{path.suffix}"), SETTINGS) as writer:
@@ -478,5 +478,5 @@ def test_other_settings_are_refused(path, small_parts, is_complete):
         writer.finish()
     before = sorted(path.parent.rglob("*"))
     with pytest.raises(ValueError, match="made with a different dtype and a different model"):
-        open_writer(path, {"model": "n"}, dtype="float16", resume=True)
+        open_writer(path, {"model": "n", "dtype": "float16"}, resume=True)
     assert sorted(path.parent.rglob("*")) == before

@@ -96,6 +96,13 @@ def test_the_same_command_twice(name, tmp_path):
     assert os.listdir(tmp_path) == [name]
 
 
+@pytest.mark.parametrize("name", ["a", "a.zip"])
+def test_the_model_is_not_replaced(elmo, name, tmp_path):
+    convert(elmo, tmp_path / name)
+    with pytest.raises(ValueError, match="is an input and would be overwritten"):
+        convert(tmp_path / name, tmp_path / name, dtype="float16", overwrite=True)
+
+
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").touch()
