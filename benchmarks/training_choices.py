@@ -17,7 +17,7 @@ import time
 
 import keras
 
-from keras_elmo import TrainingSettings, perplexity, train
+from keras_elmo import CorpusIndex, TrainingSettings, perplexity, train
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.training.settings import PRESETS
 
@@ -76,6 +76,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=600, help="processor time of each")
     parser.add_argument("--sentences", type=int, default=500, help="held-out sentences to score")
     arguments = parser.parse_args()
+    texts = (CorpusIndex.build(x, max_sentences=arguments.sentences) for x in arguments.held_out)
+    held_out = list(texts)
     columns = ["", "text", "parameters", "s per step", "words seen", *arguments.held_out]
     print_row(columns)
     print_row(["---"] * len(columns))
@@ -84,10 +86,7 @@ def main():
             settings = {**RECIPE, **choice, "files": text, "vocabulary": arguments.vocab}
             result, seconds, words = train_for(arguments.seconds, settings)
             scores = (
-                perplexity(
-                    result.model, path, result.vocabulary, max_sentences=arguments.sentences
-                ).perplexity
-                for path in arguments.held_out
+                perplexity(result.model, text, result.vocabulary).perplexity for text in held_out
             )
             parameters = f"{count_parameters(result.model.config):,}"
             figures = [parameters, f"{seconds:.2f}", f"{words:,}", *(f"{x:,.1f}" for x in scores)]

@@ -65,8 +65,8 @@ def run_file_job(
         "tokenize": name_of(reading["tokenize"]),
     }
     is_path = isinstance(source, (str, os.PathLike))
-    path = source if is_path else getattr(source, "name", None)
-    num_bytes = os.path.getsize(source) if is_path else None
+    path: Any = source if is_path else getattr(source, "name", None)
+    num_bytes = os.path.getsize(path) if is_path else None
     check_is_no_input(target, [path, *embedder.sources])
     with (
         open_writer(target, settings, **writer_options) as writer,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_elmo.files import atomic_write
-from keras_elmo.text.characters import ByteRules, TokenRules, delimited_rows
+from keras_elmo.text.characters import TokenRules, delimited_rows
 from keras_elmo.text.reader import Files, TextReport, counted, find_files, open_text, read_blocks
 from keras_elmo.text.tokenize import Tokenize
 from keras_elmo.text.tokens import checked_tokens, token_bytes
@@ -142,10 +142,6 @@ class Vocabulary:
         """How many of the tokens are not in the vocabulary."""
         return sum(key not in self._ids for key in map(token_bytes, tokens))
 
-    def character_ids(self, max_characters_per_token: int = 50) -> np.ndarray:
-        """Character ids of every word, int32 `(len(vocabulary), max_characters_per_token)`."""
-        return encode_vocabulary(self.words, ByteRules(max_characters_per_token))
-
     def counts(self, word_counts: "WordCounts") -> np.ndarray:
         """How often each word is predicted in a counted corpus, int64 `(len(vocabulary),)`.
 
@@ -160,10 +156,9 @@ class Vocabulary:
         counts[[self.begin_id, self.end_id]] = word_counts.report.sentences
         return counts
 
-    def check_order(self, word_counts: "WordCounts") -> None:
-        """Warns if the ranks of the words hardly correlate with their counts in a corpus."""
-        special_ids = [self.begin_id, self.end_id, self.unknown_id]
-        ordinary = np.delete(self.counts(word_counts), special_ids)
+    def check_order(self, counts: np.ndarray) -> None:
+        """Warns if the ranks of the words hardly correlate with their `counts` in a corpus."""
+        ordinary = np.delete(counts, [self.begin_id, self.end_id, self.unknown_id])
         if len(ordinary) < 10 or ordinary.min() == ordinary.max():
             return
         ranks = np.log(np.arange(1, len(ordinary) + 1))

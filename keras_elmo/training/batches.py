@@ -45,11 +45,9 @@ class TextBatches(abc.ABC):
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
             setattr(self, name, int(value))
-        self.index = self._make_index()
+        is_index = isinstance(self.files, CorpusIndex)
+        self.index = self.files if is_index else CorpusIndex.build(self.files)
         self._vocabulary_ids = self.index.vocabulary_ids(self.vocabulary)
-
-    def _make_index(self):
-        return self.files if isinstance(self.files, CorpusIndex) else CorpusIndex.build(self.files)
 
     @abc.abstractmethod
     def __iter__(self) -> Iterator[Batch]:
@@ -68,6 +66,9 @@ class TextBatches(abc.ABC):
             "max_characters_per_token": model.config.row_width or None,
             **self._shape_of(model),
         }
+        widest = model.config.widest_filter or 0
+        if self.widest_filter is not None and self.widest_filter < widest:
+            expected["widest_filter"] = widest
         found = {**vars(self), "vocabulary size": len(self.vocabulary)}
         different = [
             f"{name} is {found[name]} in the corpus, {value} in the model"
@@ -120,12 +121,15 @@ class TextBatches(abc.ABC):
         indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
         return {"word_characters": pad_words(rows, inputs.size), **indices}
 
-    def _dataset(self, source: Callable[[], Iterable[Batch]]) -> Any:
-        """A prefetched `tf.data.Dataset` of the batches of `source()`."""
+    def _dataset(self, source: Callable[[], Iterable[Batch]], count: int | None = None) -> Any:
+        """A prefetched `tf.data.Dataset` of the batches of `source()`, whose number is `count`."""
         import tensorflow as tf
 
         signature = {name: tf.TensorSpec(*one) for name, one in self.signature.items()}
         dataset = tf.data.Dataset.from_generator(source, output_signature=signature)
+        # Keras counts the steps of an epoch by it.
+        count = tf.data.INFINITE_CARDINALITY if count is None else count
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
         return dataset.prefetch(_PREFETCHED)
 
     @property

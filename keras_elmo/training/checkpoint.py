@@ -48,13 +48,15 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         history: A dict for each epoch that ended: `epoch`, `step` and the logs.
 
     Raises:
-        ValueError: if the latest checkpoint belongs to a different model, optimizer or corpus, or
-            the training has diverged.
+        ValueError: if the latest checkpoint belongs to a different model, optimizer or corpus, was
+            not restored, or the training has diverged.
         OSError: if the disk is full. In all cases earlier checkpoints are unchanged.
 
     Example:
 
-    >>> corpus = LanguageModelCorpus("shards/*", vocabulary, batch_size=128, unroll_steps=20)
+    >>> corpus = LanguageModelCorpus(
+    ...     "shards/*", vocabulary, batch_size=128, unroll_steps=20, seed=1
+    ... )
     >>> checkpoint = TrainingCheckpoint("checkpoints")
     >>> model.fit(
     ...     corpus,
@@ -125,11 +127,21 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.history.append({"epoch": epoch, "step": self.step, **row})
         self.save()
 
+    def is_older_than(self, path: Path) -> bool:
+        """Whether a file exists that was written after the latest checkpoint."""
+        latest = latest_checkpoint(self.folder)
+        return path.exists() and (not latest or latest.stat().st_mtime <= path.stat().st_mtime)
+
     def save(self) -> None:
         """Saves now; if several processes train together, the first one does."""
         if not is_first_process():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
+        if (latest := latest_step(self.folder)) > self.step:
+            raise ValueError(
+                f"{self.folder} has a checkpoint of step {latest:,}, which was not restored before "
+                "this training run: call restore first, or choose a different folder."
+            )
         state = {"step": self.step, "history": self.history, "corpus": self._corpus}
         save_checkpoint(self.folder / f"step-{self.step:08d}.ckpt", self.model, state)
         for _, old in checkpoints(self.folder)[: -self.keep]:
@@ -186,8 +198,12 @@ def load_checkpoint(
     problems = []
     if optimizer and state["optimizer"] != (name := type(model.optimizer).__name__):
         problems.append(f"its optimizer is {state['optimizer']}, here {name}")
-    if _architecture(state["model"]) != _architecture(model.get_config()):
-        problems.append("its architecture is different")
+    before, now = map(_settings, (state["model"], model.get_config()))
+    problems += [
+        f"its {name} is {before.get(name)}, here {now[name]}"
+        for name in now
+        if before.get(name) != now[name]
+    ]
     if corpus and (before := state.get("corpus")):
         problems += [
             f"the {name} of its corpus is {before.get(name)}, here {corpus[name]}"
@@ -209,10 +225,13 @@ def load_checkpoint(
     return state
 
 
-def _architecture(model_config):
-    """The `ElmoConfig` in the config of a language model, without the options of its training."""
-    options = model_config.get("config")
-    return options and dataclasses.replace(ElmoConfig.from_dict(options), training_options={})
+def _settings(model_config):
+    """The config of a language model, without its name and bilm-tf's options; of others nothing."""
+    if "vocabulary_size" not in model_config:
+        return {}
+    config = ElmoConfig.from_dict(model_config["config"])
+    config = dataclasses.replace(config, training_options={})
+    return {**model_config, "config": config, "name": None}
 
 
 def read_checkpoint_state(path: str | os.PathLike) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class LanguageModelCorpus(TextBatches):
         bidirectional: Whether to include the backward stream.
         shuffle: Whether sentences are read in a new random order in each pass over the text, or in
             the order of the files.
-        seed: Integer; `None` draws one.
+        seed: Integer of at least 0; `None` draws one, and a training run cannot be resumed.
         shard: `(index, count)`: read the index-th of count equal parts, for one worker of several.
 
     Iterating gives one epoch, the first `batches_per_epoch` batches, as dicts of NumPy arrays:
@@ -79,6 +79,9 @@ class LanguageModelCorpus(TextBatches):
             raise ValueError(f"A text of {len(self.index)} sentences has no {count} shards.")
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
+        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}.")
+        self.seed = int(self.seed)
 
     @property
     def batches_per_epoch(self) -> int:
@@ -110,7 +113,8 @@ class LanguageModelCorpus(TextBatches):
             return self._dataset(lambda: self.batches(first))
         firsts = itertools.count(first, max(self.batches_per_epoch, 1))
         return self._dataset(
-            lambda: itertools.islice(self.batches(next(firsts)), self.batches_per_epoch)
+            lambda: itertools.islice(self.batches(next(firsts)), self.batches_per_epoch),
+            self.batches_per_epoch,
         )
 
     def for_keras(self, first: int = 0) -> Any:

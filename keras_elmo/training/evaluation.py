@@ -77,7 +77,6 @@ def perplexity(
     vocabulary: Vocabulary,
     *,
     batch_size: int = 64,
-    max_sentences: int | None = None,
     on_sentence: Callable[[SentenceScore], Any] | None = None,
 ) -> PerplexityReport:
     """Scores every word of a text once, each sentence separately, by the full softmax.
@@ -91,7 +90,6 @@ def perplexity(
             or a `CorpusIndex`.
         vocabulary: The model's `Vocabulary`.
         batch_size: Sentences scored together.
-        max_sentences: Score only this many of the first sentences; `None` for all.
         on_sentence: A function called with the `SentenceScore` of each sentence, in order.
 
     Returns:
@@ -108,7 +106,7 @@ def perplexity(
 
     Reference: BILM_TF.md, "Language-model training".
     """
-    return Scorer(model, batch_size).perplexity(files, vocabulary, max_sentences, on_sentence)
+    return Scorer(model, batch_size).perplexity(files, vocabulary, on_sentence)
 
 
 def bilm_tf_perplexity(
@@ -201,7 +199,7 @@ class Scorer:
         self, corpus: EvaluationCorpus
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """The number of each row's sentence, weights `(B, T)` and losses `(B, D, T)`, by batch."""
-        state = map(ops.convert_to_numpy, self.language_model.zero_state(self.batch_size))
+        state = map(ops.convert_to_numpy, self.language_model.backbone.zero_state(self.batch_size))
         signature = {name: one for name, one in corpus.signature.items() if name != "weights"}
         function = self._compiled(signature)
         # All of a batch is on each device.
@@ -214,11 +212,10 @@ class Scorer:
         self,
         files: Files | CorpusIndex,
         vocabulary: Vocabulary,
-        max_sentences: int | None = None,
         on_sentence: Callable[[SentenceScore], Any] | None = None,
     ) -> PerplexityReport:
         """The result of the function `perplexity`."""
-        corpus = self.corpus(files, vocabulary, max_sentences=max_sentences)
+        corpus = self.corpus(files, vocabulary)
         totals = np.zeros(self.language_model.config.num_directions)
         for number, scores in enumerate(self._sentences(corpus)):
             totals += scores.sum(axis=1, dtype="float64")

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_elmo.training.batches import Batch, TextBatches, packed, places, prefetched
 from keras_elmo.training.devices import num_processes
-from keras_elmo.training.index import BEGIN_ID, CorpusIndex
+from keras_elmo.training.index import BEGIN_ID
 
 _PADDING = -1
 
@@ -27,7 +27,6 @@ class EvaluationCorpus(TextBatches):
     Args:
         files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
         unroll_steps: Words T of a window. Changes no result; shorter windows have less padding.
-        max_sentences: Read only this many sentences; `None` for all.
         carry_state: Whether to read as bilm-tf's test does instead: sentences follow one another in
             a row, the LSTM state is carried from each to the next, and when one row runs out, the
             rest of the other rows is not scored.
@@ -50,15 +49,7 @@ class EvaluationCorpus(TextBatches):
     """
 
     unroll_steps: int = 8
-    max_sentences: int | None = None
     carry_state: bool = False
-
-    def _make_index(self):
-        if isinstance(self.files, CorpusIndex):
-            if self.max_sentences is not None:
-                raise ValueError("Pass max_sentences to CorpusIndex.build, not with an index.")
-            return self.files
-        return CorpusIndex.build(self.files, max_sentences=self.max_sentences)
 
     def __iter__(self) -> Iterator[Batch]:
         return (batch for _, batch in self.numbered())
@@ -89,10 +80,7 @@ class EvaluationCorpus(TextBatches):
             raise ValueError(f"The text does not fill one step of {self.batch_size} rows.")
         if keras.backend.backend() != "tensorflow":
             return _EvaluationBatches(self)
-        import tensorflow as tf
-
-        dataset = self._dataset(self.__iter__)
-        return dataset.apply(tf.data.experimental.assert_cardinality(self.num_batches))
+        return self._dataset(self.__iter__, self.num_batches)
 
     def _shape_of(self, model):
         # Processes that train together have a part of the rows each.

@@ -150,6 +150,11 @@ class CorpusIndex:
         blocks = (block.astype(np.int16) for block in blocks)
         if self._folder is None:
             return np.concatenate(list(blocks))
+        if not self._folder.exists():
+            raise FileNotFoundError(
+                f"{self._folder} was removed, since {self._folder.parent} got the index of a "
+                "different text: use a folder for each text."
+            )
         path = self._folder / f"characters-{rules.width}.bin"
         with filelock.FileLock(self._folder.parent / "lock"):
             if not path.exists():

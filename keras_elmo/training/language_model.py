@@ -20,6 +20,7 @@ from keras_elmo.pretrained.weight_table import check_size
 from keras_elmo.pretrained.weights import write_model
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES
+from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
@@ -159,7 +160,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
     def call(self, inputs, training=False):
         streams = self.token_vectors(inputs)
         if not self.carry_state and "begins" not in inputs:
-            state = self.zero_state(ops.shape(streams[0])[0])
+            state = self.backbone.zero_state(ops.shape(streams[0])[0])
             return self.backbone.bilm.read_streams(streams, state, training)[0]
         carried = self.training_state if training else self.evaluation_state
         if streams[0].shape[0] not in (None, self.batch_size):
@@ -192,10 +193,6 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             words = encoder(inputs["word_characters"])
             return [gather(words, inputs[f"word_index{suffix}"]) for suffix in suffixes]
         return [encoder(inputs[f"tokens_characters{suffix}"]) for suffix in suffixes]
-
-    def zero_state(self, batch_size: int) -> tuple[Any, Any]:
-        """The state (h, c) of LSTMs that have read nothing: zeros `(batch_size, D, L, ...)`."""
-        return self.backbone.zero_state(batch_size)
 
     def word_losses(
         self, inputs: dict[str, Any], tops: list[Any], sampled: bool = False
@@ -272,7 +269,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
         With a corpus an epoch is `corpus.batches_per_epoch` batches of its endless stream, unless
         `steps_per_epoch` says otherwise; the first one begins with the batch of the number
-        `initial_epoch * steps_per_epoch`.
+        `initial_epoch * steps_per_epoch`, or after the `step` of a `TrainingCheckpoint` among the
+        callbacks.
 
         Args:
             x: A `LanguageModelCorpus`, or what `keras.Model.fit` takes.
@@ -294,7 +292,11 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                     f"The corpus is too small for one batch of {x.batch_size} x {x.unroll_steps} "
                     "words: make batch_size or unroll_steps smaller."
                 )
-            x = x.for_keras(kwargs.get("initial_epoch", 0) * steps)
+            first = kwargs.get("initial_epoch", 0) * steps
+            for callback in keras.tree.flatten(kwargs.get("callbacks")):
+                if isinstance(callback, TrainingCheckpoint):
+                    first = callback.step
+            x = x.for_keras(first)
             kwargs.update(steps_per_epoch=steps, shuffle=False)
         return super().fit(x, *args, **kwargs)
 

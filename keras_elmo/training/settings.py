@@ -48,6 +48,7 @@ class _Number(NamedTuple):
 
 _POSITIVE = _Number(numbers.Integral, lambda x: x >= 1, "a positive integer")
 _COUNT = _Number(numbers.Integral, lambda x: x >= 0, "0 or a positive integer")
+_SEED = _Number(numbers.Integral, lambda x: 0 <= x < 1 << 32, "an integer from 0 to 2**32 - 1")
 _RATE = _Number(numbers.Real, lambda x: 0 < x < math.inf, "a positive number")
 _BOUND = _Number(numbers.Real, lambda x: 0 <= x < math.inf, "0 or a positive number")
 _FRACTION = _Number(numbers.Real, lambda x: 0 <= x < 1, "from 0 to below 1")
@@ -91,7 +92,9 @@ class TrainingSettings:
         "`held_out` into sentences and tokens by `keras_elmo.tokenize`."
     )
     vocabulary: str | os.PathLike | None = _setting(
-        "The vocabulary file (default: made of the 50,000 most frequent words).", may_change=True
+        "The vocabulary file (default: made of the 49,997 most frequent words and `<S>`, "
+        "`</S>` and `<UNK>`).",
+        may_change=True,
     )
     preset: str | None = _setting(
         "Architecture by name: tiny, the default, small, medium or original.",
@@ -191,7 +194,7 @@ class TrainingSettings:
     uniform_bias: bool = _setting(
         "Start the softmax with all words alike, as bilm-tf does, not by frequency.", False
     )
-    seed: int = _setting("Seed of everything random.", 0, number=_COUNT)
+    seed: int = _setting("Seed of everything random.", 0, number=_SEED)
     checkpoint_every: int = _setting(
         "Steps between two checkpoints, each with a report and an evaluation on `held_out`. A run "
         "that is stopped loses the steps since the last one.",

@@ -15,6 +15,7 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
 from keras_elmo.locks import locked
+from keras_elmo.pretrained.folder import WEIGHTS
 from keras_elmo.pretrained.language_models import check_no_lexicon
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
@@ -27,7 +28,13 @@ from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.language_model import BidirectionalLanguageModel
-from keras_elmo.training.loading import config_of, facts_of_training, start_from
+from keras_elmo.training.loading import (
+    config_of,
+    facts_of_training,
+    load_language_model,
+    start_from,
+    take_over,
+)
 from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import PRESETS, TrainingSettings
 
@@ -129,7 +136,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     for line in index.report.lines():
         _log.info(line)
     words = index.word_counts
-    vocabulary = _vocabulary(settings, words)
+    vocabulary, counts = _vocabulary(settings, words)
     batch_words = settings.batch_size * settings.unroll_steps
     steps_per_pass = index.report.predictions // batch_words
     if not steps_per_pass:
@@ -140,7 +147,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
         )
     num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_pass))
     keras.utils.set_random_seed(settings.seed)
-    model = _model(settings, config, vocabulary, words)
+    model = _model(settings, config, counts)
     rate = _learning_rate(settings, num_steps)
     model.compile(_optimizer(settings, rate))
     corpus = _corpus(
@@ -186,14 +193,17 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
                 verbose=0,
                 callbacks=[*callbacks, report, checkpoint],
             )
-    if is_first_process() and (step < num_steps or not (folder / "model").exists()):
-        facts = facts_of_training(folder, checkpoint.step)
-        model.export_hdf5(folder / "model", vocabulary, facts)
-    scores = None
+    is_exported = step >= num_steps and checkpoint.is_older_than(folder / "model" / WEIGHTS)
+    if is_exported:  # the weights may be those of an earlier step, which a callback restored
+        take_over(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
+    scores, facts = None, facts_of_training(folder, checkpoint.step)
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
             text = CorpusIndex.build(settings.held_out, tokenize=settings.tokenize)
             scores = perplexity(model, text, vocabulary, on_sentence=lambda _: bar.update())
+        facts["Held-out perplexity"] = f"{scores.perplexity:.2f}"
+    if is_first_process() and not is_exported:
+        model.export_hdf5(folder / "model", vocabulary, facts)
     return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
 
 
@@ -234,27 +244,27 @@ def _check_learning_rate(rate, checkpoint):
 
 
 def _vocabulary(settings, words):
-    """The given vocabulary, else one of the words of the text."""
+    """The given vocabulary, else one of the words of the text, and the counts of its words."""
     if settings.vocabulary is None:
         vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
     else:
         vocabulary = Vocabulary.from_file(settings.vocabulary)
-    if not settings.start_from:  # whose model may have the order of a different corpus
-        vocabulary.check_order(words)
     counts = vocabulary.counts(words)
+    if not settings.start_from:  # whose model may have the order of a different corpus
+        vocabulary.check_order(counts)
     known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
     _log.info(f"Vocabulary: {counted(len(vocabulary), 'word')}, {known:.2%} of the tokens")
     if known < 0.5:
         _log.warning(
             "            Most words of the text are not in the vocabulary: does it fit the text?"
         )
-    return vocabulary
+    return vocabulary, counts
 
 
-def _model(settings, config, vocabulary, words):
+def _model(settings, config, counts):
     model = BidirectionalLanguageModel(
         config,
-        len(vocabulary),
+        len(counts),
         batch_size=settings.batch_size,
         unroll_steps=settings.unroll_steps,
         dropout=settings.dropout,
@@ -263,7 +273,7 @@ def _model(settings, config, vocabulary, words):
         dtype=settings.dtype,
     )
     if not settings.uniform_bias:
-        model.softmax.initialize_bias(vocabulary.counts(words))
+        model.softmax.initialize_bias(counts)
     return model
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from helpers import GOLDEN
 from keras_elmo import Vocabulary, count_words, encode_sentences, encode_token_ids
+from keras_elmo.text.characters import ByteRules
 from keras_elmo.text.reader import TextReport
-from keras_elmo.text.vocabulary import read_words
+from keras_elmo.text.vocabulary import encode_vocabulary, read_words
 
 LETTERS = ["<S>", "</S>", "<UNK>", "a", "b"]
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "naïve"]
@@ -25,7 +26,7 @@ def test_ids_and_characters():
     assert vocabulary.ids(["<S>", "</S>"]) == [2, 2]
     assert vocabulary.count_unknown([b"the", b"dog", b"<S>"]) == 2
     assert vocabulary.count_unknown(["the", "dog", "<S>"]) == 2
-    rows = vocabulary.character_ids(12)
+    rows = encode_vocabulary(vocabulary.words, ByteRules(12))
     spelled = encode_sentences([["<UNK>", "the", "cat", "naïve"]], 12)[0]
     np.testing.assert_array_equal(rows, spelled[[0, -1, 1, 2, 3, 4]])
 
@@ -70,7 +71,6 @@ def test_lines_that_no_text_uses_keep_their_rows(tmp_path):
     assert vocabulary.words == words
     assert vocabulary.ids(["the", "cat", "dog"]) == [6, 7, 2]
     assert (vocabulary.begin_id, vocabulary.end_id, vocabulary.unknown_id) == (0, 1, 2)
-    assert vocabulary.character_ids(9).shape == (8, 9)
     np.testing.assert_array_equal(
         encode_token_ids([["the", "cat"]], path), encode_token_ids([["the", "cat"]], words)
     )
@@ -103,9 +103,11 @@ def test_order_against_a_corpus(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(" ".join([word] * (200 // (i + 1))) for i, word in enumerate(words)))
     counts = count_words(text)
-    Vocabulary.from_counts(counts.counts).check_order(counts)
+    vocabulary = Vocabulary.from_counts(counts.counts)
+    vocabulary.check_order(vocabulary.counts(counts))
+    vocabulary = Vocabulary([*WORDS[:3], *reversed(words)])
     with pytest.warns(UserWarning, match="not sorted by descending count in this corpus"):
-        Vocabulary([*WORDS[:3], *reversed(words)]).check_order(counts)
+        vocabulary.check_order(vocabulary.counts(counts))
 
 
 def test_from_counts():

@@ -150,6 +150,41 @@ def test_a_training_that_has_diverged_is_not_saved(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000005.ckpt"]
 
 
+def test_an_older_run_in_the_folder_is_not_mixed_with_a_new_one(tmp_path):
+    model, _ = saved(tmp_path)
+    fresh = TrainingCheckpoint(tmp_path)
+    fresh.set_model(model)
+    with pytest.raises(ValueError, match="checkpoint of step 1, which was not restored before"):
+        fresh.save()
+
+
+def test_a_run_stopped_inside_an_epoch_continues_there(tmp_path):
+    class Stopped(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            self.model.stop_training = batch == 1
+
+    _, checkpoint = train(tmp_path, Stopped(), epochs=1)
+    assert checkpoint.step == 2
+    model, _ = compiled(None)
+    again = TrainingCheckpoint(tmp_path)
+    again.restore(model, tiny_corpus())
+    rest = {"steps_per_epoch": 10 - again.step, "validation_data": held_out(), "verbose": 0}
+    model.fit(tiny_corpus(), callbacks=[again], **rest)
+    assert again.step == 10
+    values = everything(model)
+    assert_same(values, train(tmp_path / "whole", epochs=2)[0])
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.data")
+def test_steps_that_are_executed_together_are_counted(tmp_path):
+    model, checkpoint = tiny_model(), TrainingCheckpoint(tmp_path)
+    model.compile(steps_per_execution=4)
+    dataset = tiny_corpus().dataset()
+    model.fit(dataset, epochs=2, shuffle=False, verbose=0, callbacks=[checkpoint])
+    assert checkpoint.step == int(model.optimizer.iterations) == 2 * len(dataset)
+    assert len(dataset) % 4
+
+
 def saved(folder, config=CONFIG, **arguments):
     """A model, and the path of its checkpoint."""
     model = tiny_model(config, **arguments)
@@ -164,7 +199,12 @@ def test_what_does_not_match_is_refused(tmp_path):
     _, path = saved(tmp_path)
     changed = tiny_model(dataclasses.replace(CONFIG, use_skip_connections=False))
     changed.compile()
-    with pytest.raises(ValueError, match="its architecture is different"):
+    with pytest.raises(ValueError, match="its config is ElmoConfig.*True.*, here ElmoC.*False"):
+        load_checkpoint(path, changed)
+    changed = tiny_model(dropout=0.0, carry_state=False)
+    changed.compile()
+    message = "its dropout is 0.1, here 0.0; its carry_state is True, here False"
+    with pytest.raises(ValueError, match=message):
         load_checkpoint(path, changed)
     model = tiny_model()
     model.compile("adam")

@@ -90,6 +90,7 @@ def test_dataset_gives_the_same_batches(vocabulary, shards):
     dataset, n = language_model_dataset(shards, vocabulary, **arguments), corpus.batches_per_epoch
     for epoch in range(2):
         assert_equal(found(dataset), take(corpus, n, epoch * n))
+    assert len(dataset) == n
     endless = language_model_dataset(shards, vocabulary, repeat=True, **arguments)
     assert_equal(found(endless.take(70)), take(corpus, 70))
     assert_equal(found(corpus.dataset(7, repeat=True).take(3)), take(corpus, 3, 7))
@@ -238,9 +239,6 @@ def test_evaluation_predicts_each_word_once(vocabulary, shards, batch_size, unro
         for found, one in zip(map(np.concatenate, zip(*parts)), expected):
             assert found.tolist() == one
     assert corpus.num_batches == len(list(corpus))
-    assert len(read_once(shards, vocabulary, max_sentences=3).index) == 3
-    with pytest.raises(ValueError, match="Pass max_sentences to CorpusIndex.build"):
-        read_once(corpus.index, vocabulary, max_sentences=3)
 
 
 def test_evaluation_as_bilm_tf_drops_what_it_drops(vocabulary):
@@ -279,6 +277,8 @@ def test_bad_arguments_are_named(vocabulary, shards, tmp_path):
         make(f"{tmp_path}/nothing*", vocabulary)
     for arguments, message in (
         ({"batch_size": 0}, "batch_size must be a positive integer"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+        ({"seed": 1.5}, "seed must be an integer of at least 0, got 1.5"),
         ({"unroll_steps": 2.5}, "unroll_steps must be a positive integer"),
         ({"shard": (2, 2)}, r"shard must be \(index, count\)"),
         ({"shard": (2, 1000)}, "A text of 67 sentences has no 1000 shards"),

@@ -9,6 +9,7 @@ import pytest
 
 from helpers import to_numpy
 from keras_elmo import (
+    CorpusIndex,
     ElmoLayer,
     Vocabulary,
     bilm_tf_perplexity,
@@ -103,7 +104,7 @@ def test_long_and_unknown_and_first_sentences(model, tmp_path):
     assert report.unknown_tokens == 51 and report.unknown_rate == pytest.approx(51 / 103)
     assert report.text.blank_lines == 1
     assert [len(score.forward) for score in found] == [101, 3, 2]
-    one = perplexity(model, path, vocabulary(), max_sentences=1)
+    one = perplexity(model, CorpusIndex.build(path, max_sentences=1), vocabulary())
     assert one.sentences == 1 and one.forward == pytest.approx(np.exp(found[0].forward.mean()))
 
 

@@ -104,6 +104,8 @@ def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
     expected = encode_sentences([["a", "b"], ["d"]])
     np.testing.assert_array_equal(rows, [*expected[0], *expected[1, :3]])
     assert len([path for path in folder.iterdir() if path.is_dir()]) == 1
+    with pytest.raises(FileNotFoundError, match="got the index of a different text: use a folder"):
+        first.characters(50)
     assert (folder / "mine.txt").exists()
     assert sentences_of(CorpusIndex.build(text, folder, max_sentences=1)) == [[b"a", b"b"]]
     assert len(CorpusIndex.build(text, folder)) == 2

@@ -196,6 +196,7 @@ def test_bad_arguments_and_batches_are_explained():
             "vocabulary size is 4 in .* 127",
         ),
         ({"unroll_steps": 9}, "unroll_steps is 9 in the corpus, 8 in the model"),
+        ({"widest_filter": 1}, "widest_filter is 1 in the corpus, 2 in the model"),
         ({"batch_size": 2}, "batch_size is 2 in the corpus, 4 in the model"),
         ({"bidirectional": False}, "bidirectional is False in the corpus, True"),
         ({"max_characters_per_token": None}, "max_characters_per_token is None in the corpus, 20"),

@@ -81,7 +81,7 @@ SAME = {"learning_rate": 0.5}
         ({"process": "2/2", "hosts": "a:1,b:1"}, "process must be I/N, .* got '2/2'"),
         ({"batch_size": "4"}, "batch_size must be a positive integer, got '4'"),
         ({"learning_rate": "0.1"}, "learning_rate must be a positive number, got '0.1'"),
-        ({"seed": -1}, "seed must be 0 or a positive integer"),
+        ({"seed": -1}, "seed must be an integer from 0 to 2"),
         ({"dtype": "float16"}, "dtype must be one of float32, mixed_bfloat16"),
         ({"start_from": "small"}, "start_from has the architecture of its model"),
         (
@@ -155,15 +155,25 @@ def test_no_callback_waits_for_every_step(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp_path):
+def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp_path, monkeypatch):
     class Stop(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             self.model.stop_training = epoch == 0
 
     stopped = train(settings(tmp_path / "parts", steps=4), [Stop()])
     assert [row["step"] for row in stopped.history] == [3]
-    for steps in (4, 7):
-        parts = train(settings(tmp_path / "parts", steps=steps))
+    train(settings(tmp_path / "parts", steps=4))
+    weights = tmp_path / "parts" / "model" / "weights.hdf5"
+    exported = weights.read_bytes()
+    with monkeypatch.context() as patch:  # killed before the export
+        patch.setattr("keras_elmo.training.train.perplexity", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(settings(tmp_path / "parts", steps=7))
+    assert weights.read_bytes() == exported
+    parts = train(settings(tmp_path / "parts", steps=7))
+    found = ElmoLayer(parts.folder).bilm.get_weights()
+    for one, other in zip(found, parts.model.backbone.bilm.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
     whole = train(settings(tmp_path / "whole", steps=7))
     assert [row["step"] for row in parts.history] == [3, 4, 7]
     for one, other in zip(parts.model.variables, whole.model.variables, strict=True):
@@ -197,10 +207,13 @@ def test_early_stopping_takes_the_best_weights_of_one_run(tmp_path):
     first = train(settings(tmp_path, steps=7), [watch, best])
     assert ends == [1]
     exported = (tmp_path / "model" / "weights.hdf5").read_bytes()
-    # Once more: there is nothing to train, and the model stays.
-    train(settings(tmp_path, steps=7), [watch])
-    assert (tmp_path / "model" / "weights.hdf5").read_bytes() == exported
     assert first.report.perplexity < 130
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"| Held-out perplexity | {first.report.perplexity:.2f} |" in card
+    # Once more: there is nothing to train, and the model stays.
+    again = train(settings(tmp_path, steps=7), [watch])
+    assert (tmp_path / "model" / "weights.hdf5").read_bytes() == exported
+    assert again.report == first.report
 
 
 def test_a_text_that_changed_is_told(tmp_path):
