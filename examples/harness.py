@@ -8,6 +8,7 @@ models are in `features.py`.
 import argparse
 import csv
 import functools
+import hashlib
 import json
 import math
 import statistics
@@ -20,7 +21,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from features import prepare
+from features import hash_of_model, prepare
 from keras_elmo.analysis import COLORS
 from keras_elmo.files import atomic_write
 
@@ -301,10 +302,12 @@ def read_runs(output):
 
 
 def options_of(settings):
-    """The options that comparable runs share, and the backend."""
+    """The options that comparable runs share, the backend, and hashes of the texts and ELMo."""
     free = ("features", "seeds", "output", "cache", "model", "use")
     options = {name: value for name, value in vars(settings).items() if name not in free}
-    return {**options, "backend": keras.backend.backend()}
+    texts = [Path(options[part]).read_bytes() for part in PARTS]
+    hashes = [hash_of_model(settings.elmo), *(hashlib.sha256(text).hexdigest() for text in texts)]
+    return {**options, "backend": keras.backend.backend(), "hashes": hashes}
 
 
 def summarize(runs, num_seeds):

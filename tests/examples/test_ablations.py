@@ -26,8 +26,9 @@ def counted(monkeypatch):
 
 @pytest.mark.parametrize("task, num_runs", [("sst5", 13), ("ner", 11)])
 def test_ablations(tmp_path, counted, task, num_runs):
-    command = [task, "--output", str(tmp_path / "out")]
-    command += [x for part in ("train", "dev", "test") for x in (f"--{part}", "x")]
+    command, text = [task, "--output", str(tmp_path / "out")], tmp_path / "text"
+    text.write_text("a text")
+    command += [x for part in ("train", "dev", "test") for x in (f"--{part}", str(text))]
     found = ablations.run(*ablations.parse(command))
     # Rows that stand in several tables are run once, and none is run again.
     assert len(counted) == len({run.output for run in counted}) == num_runs
@@ -40,6 +41,10 @@ def test_ablations(tmp_path, counted, task, num_runs):
         with pytest.raises(SystemExit):
             ablations.parse([*command, "--only", "placement"])
     assert ablations.parse([*command, "--only", "layers", "--fraction", "0.5"])[2][-1] == "0.5"
+    text.write_text("a different text")
+    before = len(counted)
+    ablations.run(*ablations.parse([*command, "--only", "layers"]))
+    assert len({run.output for run in counted[before:]} - {run.output for run in counted[:before]})
     row = found["layers"][1]
     assert row["paper, SQuAD"] == 84.7 and row["options"] == "--features glove+elmo --last-layer"
     text = (tmp_path / "out" / f"{task}-layers.md").read_text()
