@@ -41,10 +41,6 @@ def test_ablations(tmp_path, counted, task, num_runs):
         with pytest.raises(SystemExit):
             ablations.parse([*command, "--only", "placement"])
     assert ablations.parse([*command, "--only", "layers", "--fraction", "0.5"])[2][-1] == "0.5"
-    text.write_text("a different text")
-    before = len(counted)
-    ablations.run(*ablations.parse([*command, "--only", "layers"]))
-    assert len({run.output for run in counted[before:]} - {run.output for run in counted[:before]})
     row = found["layers"][1]
     assert row["paper, SQuAD"] == 84.7 and row["options"] == "--features glove+elmo --last-layer"
     text = (tmp_path / "out" / f"{task}-layers.md").read_text()

@@ -58,6 +58,10 @@ def test_runs_are_kept_in_their_folder():
     assert Path("out/runs.csv").read_text().count("\n") == 5
     with pytest.raises(ValueError, match="out holds runs with other options, which are in"):
         run("--fraction", "0.5")
+    with open(settings_of("ner").dev, "a", encoding="utf-8") as file:
+        file.write("\n")
+    with pytest.raises(ValueError, match="out holds runs with other options, which are in"):
+        run("--features", "glove")
     assert not done
 
 
