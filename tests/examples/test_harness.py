@@ -58,10 +58,10 @@ def test_runs_are_kept_in_their_folder():
     assert Path("out/runs.csv").read_text().count("\n") == 5
     with pytest.raises(ValueError, match="out holds runs with other options, which are in"):
         run("--fraction", "0.5")
-    with open(settings_of("ner").dev, "a", encoding="utf-8") as file:
-        file.write("\n")
+    settings = settings_of("ner", "--fraction", "0.4")
+    Path(settings.dev).write_text("a different text")
     with pytest.raises(ValueError, match="out holds runs with other options, which are in"):
-        run("--features", "glove")
+        harness.run_seeds(experiment, settings)
     assert not done
 
 
