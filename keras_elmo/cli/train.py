@@ -82,13 +82,13 @@ def _check(arguments, parser):
 
 
 def _train(arguments):
-    from keras_elmo.pretrained.language_models import latest_step
+    from keras_elmo.pretrained.language_models import latest_checkpoint
     from keras_elmo.training.train import train
 
     try:
         result = train(arguments.settings, show_progress=None)
     except KeyboardInterrupt:
-        step = latest_step(Path(arguments.settings.output) / "checkpoints")
+        step, _ = latest_checkpoint(Path(arguments.settings.output) / "checkpoints")
         print(f"keras-elmo: the same command resumes after step {step:,}", file=sys.stderr)
         raise
     if result.report is not None:

@@ -87,7 +87,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         self.bidirectional = bidirectional
         self.dropout = dropout
         self.always_project = always_project
-        self.checked_config()
+        self.num_directions = self.checked_config().num_directions
         self.seed_generator = None
         if dropout:
             # With a seed of its own: PyTorch would take its global generator's numbers otherwise.
@@ -117,11 +117,6 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
     def directions(self) -> list[list[ProjectedLSTM]]:
         """The LSTM layers of each direction: forward, then backward."""
         return [list(lstms) for lstms in (self.forward_lstms, self.backward_lstms) if lstms]
-
-    @property
-    def num_directions(self) -> int:
-        """2 for forward and backward, 1 for only forward."""
-        return 2 if self.bidirectional else 1
 
     @property
     def state_shapes(self) -> tuple:

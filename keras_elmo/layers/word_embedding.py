@@ -29,7 +29,7 @@ class WordEmbedding(Configured, keras.layers.Layer):
         Floats `(B, T, projection_dim)`.
 
     Raises:
-        ValueError: if the number of words is not known, or the ids are not integers.
+        ValueError: if the ids are not integers.
 
     Example:
 
@@ -41,10 +41,6 @@ class WordEmbedding(Configured, keras.layers.Layer):
 
     def __init__(self, vocabulary_size: int, projection_dim: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if vocabulary_size is None:
-            raise ValueError(
-                "A model of whole words needs their number: the option n_tokens_vocab is missing."
-            )
         self.vocabulary_size = vocabulary_size
         self.projection_dim = projection_dim
         self.checked_config(filters=None)

@@ -55,7 +55,7 @@ def find_language_model(model: Any, *, needs_softmax: bool = False) -> tuple[str
     if path.suffix == ".ckpt" and path.is_file():
         return "checkpoint", path
     # The folder of a run that has ended holds its model in `model/`.
-    if (checkpoint := latest_checkpoint(path / "checkpoints")) is not None:
+    if (checkpoint := latest_checkpoint(path / "checkpoints")[1]) is not None:
         return "checkpoint", checkpoint
     if (prefix := find_tf1_checkpoint(path)) is not None:
         return "tf1", prefix
@@ -73,11 +73,6 @@ def checkpoints(folder: str | os.PathLike) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in matches if match)
 
 
-def latest_checkpoint(folder: str | os.PathLike) -> Path | None:
-    """The path of the latest checkpoint in a folder, or `None`."""
-    return max(checkpoints(folder), default=(0, None))[1]
-
-
-def latest_step(folder: str | os.PathLike) -> int:
-    """The step of that checkpoint, 0 if there is none."""
-    return max(checkpoints(folder), default=(0, None))[0]
+def latest_checkpoint(folder: str | os.PathLike) -> tuple[int, Path | None]:
+    """The step and the path of the latest checkpoint in a folder; 0 and `None` if it has none."""
+    return max(checkpoints(folder), default=(0, None))

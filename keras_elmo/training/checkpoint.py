@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
-from keras_elmo.pretrained.language_models import checkpoints, latest_checkpoint, latest_step
+from keras_elmo.pretrained.language_models import checkpoints, latest_checkpoint
 from keras_elmo.training.devices import check_same_everywhere, is_first_process
 
 _STATE = "state.json"
@@ -93,13 +93,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 partial.unlink(missing_ok=True)
         # Before anything is loaded, which all processes do together.
         check_same_everywhere(
-            latest_step(self.folder),
+            latest_checkpoint(self.folder)[0],
             f"The processes found different checkpoints in {self.folder}: pass the same folder to "
             "all of them. The first process writes it.",
         )
         self._corpus = None if corpus is None else corpus.identity()
         self.step, self.history = 0, []
-        while (path := latest_checkpoint(self.folder)) is not None:
+        while (path := latest_checkpoint(self.folder)[1]) is not None:
             try:
                 state = load_checkpoint(path, model, corpus=self._corpus)
             except DamagedCheckpointError as error:
@@ -129,7 +129,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def is_older_than(self, path: Path) -> bool:
         """Whether a file exists that was written after the latest checkpoint."""
-        latest = latest_checkpoint(self.folder)
+        _, latest = latest_checkpoint(self.folder)
         return path.exists() and (not latest or latest.stat().st_mtime <= path.stat().st_mtime)
 
     def save(self) -> None:
@@ -137,7 +137,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if not is_first_process():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        if (latest := latest_step(self.folder)) > self.step:
+        if (latest := latest_checkpoint(self.folder)[0]) > self.step:
             raise ValueError(
                 f"{self.folder} has a checkpoint of step {latest:,}, which was not restored before "
                 "this training run: call restore first, or choose a different folder."

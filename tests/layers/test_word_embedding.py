@@ -36,8 +36,6 @@ def test_numbers(rng):
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="integer token ids, got dtype float32"):
         WordEmbedding(5, 3)(IDS.astype("float32"))
-    with pytest.raises(ValueError, match="the option n_tokens_vocab is missing"):
-        WordEmbedding(None, 3)
 
 
 def test_padding_gets_no_gradient():

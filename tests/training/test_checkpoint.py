@@ -131,8 +131,8 @@ def test_the_latest_are_kept_and_more_epochs_may_follow(tmp_path, whole):
         "step-1.ckpt.tmp",
     ]
     assert_same(values, whole[0])
-    assert read_checkpoint_state(latest_checkpoint(tmp_path))["step"] == 20
-    assert latest_checkpoint(tmp_path / "nothing") is None
+    assert read_checkpoint_state(latest_checkpoint(tmp_path)[1])["step"] == 20
+    assert latest_checkpoint(tmp_path / "nothing") == (0, None)
     with pytest.raises(ValueError, match="keep must be at least 1"):
         TrainingCheckpoint(tmp_path, keep=0)
 
