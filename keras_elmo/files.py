@@ -5,6 +5,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
@@ -41,7 +42,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
 
     It is synced to disk, and removed after an error. Missing parent folders are made. With
     `overwrite` it replaces an existing folder (see `replace`), unless that holds files or folders
-    whose names the new one lacks. Its README.md is copied to the new one, where the block may
+    that the new one lacks. Its README.md is copied to the new one, where the block may
     replace it.
     """
     path = os.path.abspath(path)
@@ -59,8 +60,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
             for name in (*names, "."):
                 sync_to_disk(os.path.join(folder, name))
         check_free(path, overwrite)
-        present = os.listdir(path) if os.path.isdir(path) else []
-        if surplus := sorted({*present} - {*os.listdir(partial)}):
+        if surplus := sorted(_names(path) - _names(partial)):
             raise FileExistsError(
                 f"{path} is not overwritten, since it holds more than an export: "
                 f"{', '.join(surplus)}."
@@ -69,6 +69,11 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
         sync_to_disk(os.path.dirname(path))
     finally:
         remove(partial)
+
+
+def _names(folder):
+    """The relative paths of all files and folders in a folder."""
+    return {str(path.relative_to(folder)) for path in Path(folder).rglob("*")}
 
 
 def replace(new: str, old: str) -> None:

@@ -116,6 +116,15 @@ def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_
         write(partial, "model")
     assert sorted(os.listdir(path)) == ["model", "more"]
     assert os.listdir(tmp_path) == ["a"]
+    os.remove(path / "more")
+    os.mkdir(path / "assets")
+    write(path / "assets", "mine")
+    with (
+        pytest.raises(FileExistsError, match="holds more than an export: assets/mine"),
+        atomic_folder(path, overwrite=True) as partial,
+    ):
+        write(partial, "model")
+        os.mkdir(os.path.join(partial, "assets"))
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
