@@ -23,6 +23,7 @@ class TokenMask(keras.Operation):
         self.boundaries = boundaries
 
     def call(self, inputs: Any) -> Any:
+        inputs = inputs.to_tensor() if hasattr(inputs, "to_tensor") else inputs  # ragged
         if is_string_tensor(inputs):
             mask = _mask_of_strings(inputs)
         else:

@@ -52,6 +52,16 @@ def test_sequential_on_character_ids_names_what_is_missing():
         model.fit(np.ones((2, 5, 50), "int32"), np.zeros((2, 24)), verbose=0)
 
 
+def test_a_functional_model_reads_ragged_tokens():
+    inputs = keras.Input((None,), dtype="string")
+    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(TINY)(inputs)))
+    ragged = tf.ragged.constant([["the", "cat", "sat"], ["Hi"]])
+    dataset = tf.data.Dataset.from_tensor_slices(ragged).ragged_batch(2)
+    expected = model.predict(ragged.to_tensor(""), verbose=0)
+    for batch in (ragged, dataset):
+        np.testing.assert_allclose(model.predict(batch, verbose=0), expected, atol=1e-6)
+
+
 def test_the_layers_by_themselves_are_the_whole():
     elmo = ElmoLayer(TINY)
     inputs = keras.Input((), dtype="string")
