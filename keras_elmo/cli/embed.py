@@ -120,6 +120,12 @@ def _source(arguments, parser):
             f"{files[0]} is a file: pass one file with --input {files[0]}, or many with "
             "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
         )
+    is_one = arguments.ray or not source or os.path.isfile(source)
+    if not is_one and (os.path.isdir(source) or re.search(r"[*?\[]", source)):
+        parser.error(
+            f"--input {source} is not a file: pass one file, or many with --ray, a pattern in "
+            "quotes and a folder: --ray --input 'shards/*' --output FOLDER"
+        )
     if files or source not in (None, "-"):
         return source or files[0]
     if len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):

@@ -55,8 +55,9 @@ def find_language_model(model: Any, *, needs_softmax: bool = False) -> tuple[str
     if path.suffix == ".ckpt" and path.is_file():
         return "checkpoint", path
     # The folder of a run that has ended holds its model in `model/`.
-    if (checkpoint := latest_checkpoint(path / "checkpoints")[1]) is not None:
-        return "checkpoint", checkpoint
+    for folder in (path / "checkpoints", path):
+        if (checkpoint := latest_checkpoint(folder)[1]) is not None:
+            return "checkpoint", checkpoint
     if (prefix := find_tf1_checkpoint(path)) is not None:
         return "tf1", prefix
     if not path.exists() and not os.fspath(model).startswith("hf://"):

@@ -46,6 +46,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Attributes:
         step: Steps done, over all epochs.
         history: A dict for each epoch that ended: `epoch`, `step` and the logs.
+        corpus: The `identity()` of the corpus, which `restore` and `fit` set, or `None`.
 
     Raises:
         ValueError: if the latest checkpoint belongs to a different model, optimizer or corpus, was
@@ -75,7 +76,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.keep = keep
         self.step = 0
         self.history: list[dict[str, Any]] = []
-        self._corpus: dict[str, Any] | None = None
+        self.corpus: dict[str, Any] | None = None
 
     def restore(self, model: keras.Model, corpus: Any = None) -> int:
         """Restores a compiled model from the latest valid checkpoint, if there is one.
@@ -97,11 +98,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             f"The processes found different checkpoints in {self.folder}: pass the same folder to "
             "all of them. The first process writes it.",
         )
-        self._corpus = None if corpus is None else corpus.identity()
+        self.corpus = None if corpus is None else corpus.identity()
         self.step, self.history = 0, []
         while (path := latest_checkpoint(self.folder)[1]) is not None:
             try:
-                state = load_checkpoint(path, model, corpus=self._corpus)
+                state = load_checkpoint(path, model, corpus=self.corpus)
             except DamagedCheckpointError as error:
                 aside = path.with_name(f"{path.name}.damaged")
                 if is_first_process():
@@ -142,7 +143,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 f"{self.folder} has a checkpoint of step {latest:,}, which was not restored before "
                 "this training run: call restore first, or choose a different folder."
             )
-        state = {"step": self.step, "history": self.history, "corpus": self._corpus}
+        state = {"step": self.step, "history": self.history, "corpus": self.corpus}
         save_checkpoint(self.folder / f"step-{self.step:08d}.ckpt", self.model, state)
         for _, old in checkpoints(self.folder)[: -self.keep]:
             old.unlink(missing_ok=True)
@@ -205,12 +206,12 @@ def load_checkpoint(
         if before.get(name) != now[name]
     ]
     if corpus and (before := state.get("corpus")):
-        problems += [
-            f"the {name} of its corpus is {before.get(name)}, here {corpus[name]}"
-            for name in corpus
-            if before.get(name) != corpus[name]
-        ]
-    for name, variable in variables.items():
+        for name in corpus:
+            if before.get(name) != corpus[name]:
+                is_hash = name in ("text", "vocabulary")
+                values = "different" if is_hash else f"{before.get(name)}, here {corpus[name]}"
+                problems.append(f"the {name} of its corpus is {values}")
+    for name, variable in () if problems else variables.items():
         if name not in arrays:
             problems.append(f"it has no {variable.path} {tuple(variable.shape)}")
         elif (found := arrays[name].shape) != tuple(variable.shape):

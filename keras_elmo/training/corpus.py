@@ -129,7 +129,7 @@ class LanguageModelCorpus(TextBatches):
         settings = ("batch_size", "unroll_steps", "shuffle", "seed")
         return {
             "text": self.index.text_hash,
-            "words": hashlib.blake2b(words, digest_size=16).hexdigest(),
+            "vocabulary": hashlib.blake2b(words, digest_size=16).hexdigest(),
             "num_shards": self.shard[1],
             **{name: getattr(self, name) for name in settings},
         }

@@ -295,7 +295,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             first = kwargs.get("initial_epoch", 0) * steps
             for callback in keras.tree.flatten(kwargs.get("callbacks")):
                 if isinstance(callback, TrainingCheckpoint):
-                    first = callback.step
+                    first, callback.corpus = callback.step, x.identity()
             x = x.for_keras(first)
             kwargs.update(steps_per_epoch=steps, shuffle=False)
         return super().fit(x, *args, **kwargs)

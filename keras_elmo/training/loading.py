@@ -295,4 +295,9 @@ def _vocabulary(given, beside, size):
             f"The vocabulary {path or 'vocabulary.txt'} does not exist: pass the model's with "
             "vocabulary=FILE, or start_vocabulary=FILE for a model to start from."
         )
-    return Vocabulary.from_file(path, size)
+    vocabulary = Vocabulary.from_file(path, size)
+    if given and beside and beside.is_file() and vocabulary != Vocabulary.from_file(beside, size):
+        raise ValueError(
+            f"{given} differs from the model's own vocabulary, {beside}: leave it out."
+        )
+    return vocabulary

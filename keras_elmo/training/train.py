@@ -211,6 +211,7 @@ def _check_settings(folder, settings, config):
     """The settings that may not change, after checking that a run in the folder has the same."""
     # JSON turns tuples into lists.
     now = json.loads(json.dumps({**settings.fixed(), "options": config.to_dict()}))
+    now["dtype"] = now["dtype"] or keras.config.dtype_policy().name
     path = folder / _SETTINGS_FILE
     if not path.exists():
         return now

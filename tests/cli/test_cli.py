@@ -344,6 +344,8 @@ def test_models_of_a_language(run):
         (("tune",), "invalid choice: 'tune'"),
         (("embed", "a", "--input", "x"), "not both"),
         (("embed", "a.txt", "--output", "v.h5"), "the file a.txt does not exist"),
+        (("embed", "--input", "*.txt"), "--input *.txt is not a file: pass one file, or many with"),
+        (("embed", "--input", "."), "--input . is not a file: pass one file, or many with --ray"),
         (("embed", __file__, "b", "--output", "v.h5"), f"--input {__file__}, or many with --ray"),
         (("embed", "a", "--dtype", "float16"), "--dtype needs --output"),
         (("embed", "a", "--vectors", "layers"), "--vectors layers needs --output"),

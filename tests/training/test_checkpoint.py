@@ -167,10 +167,10 @@ def test_a_run_stopped_inside_an_epoch_continues_there(tmp_path):
     assert checkpoint.step == 2
     model, _ = compiled(None)
     again = TrainingCheckpoint(tmp_path)
-    again.restore(model, tiny_corpus())
+    again.restore(model)
     rest = {"steps_per_epoch": 10 - again.step, "validation_data": held_out(), "verbose": 0}
     model.fit(tiny_corpus(), callbacks=[again], **rest)
-    assert again.step == 10
+    assert again.step == 10 and again.corpus == tiny_corpus().identity()
     values = everything(model)
     assert_same(values, train(tmp_path / "whole", epochs=2)[0])
 
@@ -216,7 +216,7 @@ def test_what_does_not_match_is_refused(tmp_path):
         TrainingCheckpoint(tmp_path).restore(model, tiny_corpus(seed=4))
     other = tiny_model(batch_size=2)
     other.compile()
-    with pytest.raises(ValueError, match=r"is \(4, 2, 2, 8\) there, \(2, 2, 2, 8\) here"):
+    with pytest.raises(ValueError, match="its batch_size is 4, here 2"):
         TrainingCheckpoint(tmp_path).restore(other)
 
 

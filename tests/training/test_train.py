@@ -222,7 +222,7 @@ def test_a_text_that_changed_is_told(tmp_path):
     run = settings(tmp_path / "run", files=text, vocabulary=None, held_out=())
     before = train(run).vocabulary
     text.write_text("a b c\n" * 400)
-    with pytest.raises(ValueError, match="the text of its corpus is"):
+    with pytest.raises(ValueError, match="the text of its corpus is different"):
         train(run)
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         path.unlink()
@@ -233,8 +233,12 @@ def test_a_text_that_changed_is_told(tmp_path):
 def test_another_vocabulary_is_refused(run, tmp_path):
     words = vocabulary().words
     Vocabulary([*words[:-2], words[-1], words[-2]]).write(tmp_path / "words.txt")
-    with pytest.raises(ValueError, match="the words of its corpus is"):
+    with pytest.raises(ValueError, match="the vocabulary of its corpus is different"):
         train(settings(run, vocabulary=tmp_path / "words.txt", **SAME))
+    for model in (run, run / "checkpoints", run / "model"):
+        assert load_language_model(model, DATA / "vocab.txt")[1] == vocabulary()
+        with pytest.raises(ValueError, match="differs from the model's own vocabulary"):
+            load_language_model(model, tmp_path / "words.txt")
     assert Vocabulary.from_file(run / "vocabulary.txt") == vocabulary()
 
 
@@ -380,7 +384,7 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
 
 def test_numbers_of_numpy_are_those_of_python(once, run):
     assert json.loads((run / "training.json").read_text())["learning_rate"] == 0.5
-    assert train(settings(run, **SAME)).history == once[1].history
+    assert train(settings(run, dtype="float32", **SAME)).history == once[1].history
 
 
 def test_an_exported_model_keeps_the_options_of_its_training(run, tmp_path):
