@@ -346,18 +346,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 "choose a different folder."
             )
         self.check_vocabulary(vocabulary)
-        options = {
-            **self.config.training_options,
-            "batch_size": self.batch_size,
-            "unroll_steps": self.unroll_steps,
-            "dropout": self.dropout,
-            "sample_softmax": self.is_sampled,
-            "n_negative_samples_batch": self.num_negative_samples,
-            "share_embedding_softmax": self.share_embedding_softmax,
-        }
-        config = dataclasses.replace(
-            self.config, vocabulary_size=self.vocabulary_size, training_options=options
-        )
+        config = with_options(self.get_config())
         softmax = self.softmax_kernel, self.softmax.bias
         facts = {"Softmax": f"{self.vocabulary_size:,} words", **(facts or {})}
         write_model(
@@ -379,3 +368,17 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}
+
+
+def with_options(config: Mapping[str, Any]) -> ElmoConfig:
+    """The architecture in a language model's config, with its settings as bilm-tf's options."""
+    architecture, size = ElmoConfig.from_dict(config["config"]), config["vocabulary_size"]
+    names = ("batch_size", "unroll_steps", "dropout", "share_embedding_softmax")
+    num_negatives = config["num_negative_samples"]
+    options = {
+        **architecture.training_options,
+        **{name: config[name] for name in names},
+        "sample_softmax": num_negatives is not None and num_negatives < size,
+        "n_negative_samples_batch": num_negatives,
+    }
+    return dataclasses.replace(architecture, vocabulary_size=size, training_options=options)

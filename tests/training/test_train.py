@@ -23,7 +23,7 @@ from keras_elmo import (
     train,
 )
 from keras_elmo.pretrained import registry
-from keras_elmo.training.loading import export_language_model, take_over
+from keras_elmo.training.loading import config_of, export_language_model, take_over
 from training_models import BATCH, CONFIG, DATA, WORDS, tiny_model, vocabulary, write_tf1_checkpoint
 
 
@@ -392,6 +392,9 @@ def test_an_exported_model_keeps_the_options_of_its_training(run, tmp_path):
     for name in ("options.json", "vocabulary.txt"):
         assert (tmp_path / "copy" / name).read_text() == (run / "model" / name).read_text()
     settings(run, options=None, start_from=run / "model").check_files()
+    # A run, its checkpoint and its model are started from with the same options.
+    assert config_of(run) == config_of(run / "model")
+    assert config_of(run).training_options["batch_size"] == 4
 
 
 @pytest.mark.slow
