@@ -76,8 +76,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=600, help="processor time of each")
     parser.add_argument("--sentences", type=int, default=500, help="held-out sentences to score")
     arguments = parser.parse_args()
-    texts = (CorpusIndex.build(x, max_sentences=arguments.sentences) for x in arguments.held_out)
-    held_out = list(texts)
+    held_out = [
+        CorpusIndex.build(path, max_sentences=arguments.sentences) for path in arguments.held_out
+    ]
     columns = ["", "text", "parameters", "s per step", "words seen", *arguments.held_out]
     print_row(columns)
     print_row(["---"] * len(columns))
@@ -86,7 +87,7 @@ def main():
             settings = {**RECIPE, **choice, "files": text, "vocabulary": arguments.vocab}
             result, seconds, words = train_for(arguments.seconds, settings)
             scores = (
-                perplexity(result.model, text, result.vocabulary).perplexity for text in held_out
+                perplexity(result.model, index, result.vocabulary).perplexity for index in held_out
             )
             parameters = f"{count_parameters(result.model.config):,}"
             figures = [parameters, f"{seconds:.2f}", f"{words:,}", *(f"{x:,.1f}" for x in scores)]

@@ -15,6 +15,9 @@ from keras_elmo.cli.common import (
 )
 from keras_elmo.text.reader import counted
 
+_MANY_FILES = (
+    "many with --ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
+)
 _MAX_SHOWN = 20
 _PROCESSOR = "/proc/cpuinfo"
 _READING = ("field", "format", "max_line_tokens", "tokenize")
@@ -117,15 +120,11 @@ def _source(arguments, parser):
         parser.error("pass sentences or --input, not both")
     if len(sentences) > 1 and files:
         parser.error(
-            f"{files[0]} is a file: pass one file with --input {files[0]}, or many with "
-            "--ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
+            f"{files[0]} is a file: pass one file with --input {files[0]}, or {_MANY_FILES}"
         )
     is_one = arguments.ray or not source or os.path.isfile(source)
     if not is_one and (os.path.isdir(source) or re.search(r"[*?\[]", source)):
-        parser.error(
-            f"--input {source} is not a file: pass one file, or many with --ray, a pattern in "
-            "quotes and a folder: --ray --input 'shards/*' --output FOLDER"
-        )
+        parser.error(f"--input {source} is not a file: pass one file, or {_MANY_FILES}")
     if files or source not in (None, "-"):
         return source or files[0]
     if len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):

@@ -346,7 +346,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 "choose a different folder."
             )
         self.check_vocabulary(vocabulary)
-        config = with_options(self.get_config())
+        config = with_training_options(self.get_config())
         softmax = self.softmax_kernel, self.softmax.bias
         facts = {"Softmax": f"{self.vocabulary_size:,} words", **(facts or {})}
         write_model(
@@ -370,7 +370,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         return {**super().get_config(), "config": self.config.to_dict()}
 
 
-def with_options(config: Mapping[str, Any]) -> ElmoConfig:
+def with_training_options(config: Mapping[str, Any]) -> ElmoConfig:
     """The architecture in a language model's config, with its settings as bilm-tf's options."""
     architecture, size = ElmoConfig.from_dict(config["config"]), config["vocabulary_size"]
     names = ("batch_size", "unroll_steps", "dropout", "share_embedding_softmax")

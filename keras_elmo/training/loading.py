@@ -25,7 +25,7 @@ from keras_elmo.pretrained.weights import load_weights, variables_and_values
 from keras_elmo.text.reader import counted
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
-from keras_elmo.training.language_model import BidirectionalLanguageModel, with_options
+from keras_elmo.training.language_model import BidirectionalLanguageModel, with_training_options
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def _saved(model, *, needs_softmax=False):
     kind, place = find_language_model(model, needs_softmax=needs_softmax)
     if kind == "checkpoint":
         state = read_checkpoint_state(place)["model"]
-        config, size = with_options(state), state["vocabulary_size"]
+        config, size = with_training_options(state), state["vocabulary_size"]
         load = functools.partial(_load_checkpoint, place, state)
         yield _Saved(config, place.resolve().parent.parent / "vocabulary.txt", size, load)
     elif kind == "tf1":

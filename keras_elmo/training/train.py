@@ -194,7 +194,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
                 callbacks=[*callbacks, report, checkpoint],
             )
     is_exported = step >= num_steps and checkpoint.is_older_than(folder / "model" / WEIGHTS)
-    if is_exported:  # the weights may be those of an earlier step, which a callback restored
+    if is_exported:  # a callback may have restored the weights of an earlier step
         take_over(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
     scores, facts = None, facts_of_training(folder, checkpoint.step)
     if settings.held_out:
