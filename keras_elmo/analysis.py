@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_elmo.text.tokens import tokens_of
+from keras_elmo.text.tokens import check_batch, tokens_of
 
 Sentence = str | bytes | Sequence[str | bytes]
 """A list of tokens, or a string to be split at white space; bytes are UTF-8."""
@@ -50,7 +50,8 @@ def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     array([[1., 0., 0.]], dtype=float32)
     """
     first, second = np.asarray(first), np.asarray(second)
-    if first.shape[:-2] != second.shape[:-2] or first.shape[-1:] != second.shape[-1:]:
+    is_same = first.shape[:-2] == second.shape[:-2] and first.shape[-1:] == second.shape[-1:]
+    if not is_same or second.ndim < 2:
         raise ValueError(
             "cosines expects arrays (..., T, D) and (..., U, D) of the same layers and sizes; got "
             f"{first.shape} and {second.shape}."
@@ -111,6 +112,7 @@ def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
     """
     if len(word.split()) != 1:
         raise ValueError(f"Expected one word without white space, got {word!r}.")
+    check_batch(sentences)
     found = [
         Use(i, j)
         for i, sentence in enumerate(sentences)

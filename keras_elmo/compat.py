@@ -82,7 +82,7 @@ def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
 
 
 def _check_has_no_boundaries(ids):
-    if len(ids) and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
+    if ids[:, :1].size and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
         raise ValueError(
             "Expected ids without sentence boundaries, of batch_to_ids, got ids that have them: "
             "pass those to an ElmoLayer unchanged."

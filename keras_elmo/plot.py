@@ -107,11 +107,13 @@ def uses_of_word(
 
     Reference: Peters et al. 2018, section 5.3.
     """
+    sentences = list(sentences)
     found = analysis.uses(word, sentences)
     if labels is None:
         labels = [_shortened(" ".join(analysis.tokens(sentence))) for sentence in sentences]
     elif len(labels) != len(sentences):
         raise ValueError(f"Expected {len(sentences)} labels, one a sentence; got {len(labels)}.")
+    labels = list(map(str, labels))
     layers = _embedder(model).embed([analysis.tokens(s) for s in sentences], output="layers")
     vectors = np.stack([layers[use.sentence][:, use.position] for use in found], axis=1)
     names = list(dict.fromkeys(labels[use.sentence] for use in found))

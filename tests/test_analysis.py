@@ -21,7 +21,7 @@ def test_cosines_of_each_layer(rng):
     np.testing.assert_allclose(analysis.cosines(large, -large), np.full((1, 2, 2), -1), rtol=1e-6)
     assert analysis.cosines(np.zeros((1, 2)), np.ones((1, 2))) == 0
     assert analysis.cosines(np.zeros((0, 2)), np.ones((3, 2))).shape == (0, 3)
-    for second in (np.ones((2, 5)), np.ones((1, 2, 4))):
+    for second in (np.ones((2, 5)), np.ones((1, 2, 4)), np.ones(4)):
         with pytest.raises(ValueError, match=r"of the same layers and sizes; got \(2, 4\)"):
             analysis.cosines(np.ones((2, 4)), second)
 

@@ -146,6 +146,9 @@ def test_batch_to_ids_has_no_boundaries():
 
 
 def test_ids_with_boundaries_are_those_of_encode_sentences():
+    np.testing.assert_array_equal(
+        add_sentence_boundaries(batch_to_ids([[], []])), encode_sentences([[], []])
+    )
     sentences = [*SENTENCES, []]
     ids = add_sentence_boundaries(batch_to_ids(sentences))
     np.testing.assert_array_equal(ids, encode_sentences(sentences))

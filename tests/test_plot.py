@@ -100,6 +100,19 @@ def test_a_figure_is_saved_without_a_display(embedder, tmp_path):
     assert figure._repr_png_().startswith(b"\x89PNG")  # a notebook shows it
 
 
+def test_labels_follow_their_sentences(embedder):
+    class Labels(dict):  # a column of pandas by the names of its rows
+        def __iter__(self):
+            return iter(self.values())
+
+    labels, missing = Labels({1: "go", 0: "stay"}), float("nan")
+    for given, names in ((labels, ["go", "stay"]), ([missing, "stay"], ["nan", "stay"])):
+        sentences = iter([FIRST, SECOND])
+        figure = plot.uses_of_word("bank", sentences, model=embedder, labels=given)
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == names
+        assert [len(one.get_offsets()) for one in figure.axes[0].collections] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [

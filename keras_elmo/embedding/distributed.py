@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
+from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import list_models
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
@@ -43,7 +44,7 @@ def embed_shards(
     files: str | os.PathLike | Iterable[str | os.PathLike],
     folder: str | os.PathLike,
     *,
-    model: str | os.PathLike = "default",
+    model: ModelSource = "default",
     address: str | None = None,
     num_actors: int | None = None,
     cores_an_actor: int = 2,
@@ -60,7 +61,7 @@ def embed_shards(
         files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
             a file system that all machines see under the same names.
         folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
-        model: A name or path, as for `ElmoLayer`.
+        model: As for `ElmoLayer`.
         address: The cluster's, as for `ray.init`; `None` for this machine, or the cluster that this
             program runs on or is connected to.
         num_actors: Processes; `None` for as many as the cluster has cores for.
@@ -85,9 +86,10 @@ def embed_shards(
     shards = _shards(files, folder)
     os.makedirs(folder, exist_ok=True)
     report = EmbeddedShards(shards=len(shards))
-    if os.path.exists(model) and model not in list_models():
-        model = os.path.abspath(model)  # the actors have other working directories
-    arguments = model, embedder or {}, file_arguments
+    # The actors have other working directories.
+    model = tuple(map(_absolute, model)) if isinstance(model, (tuple, list)) else _absolute(model)
+    embedder = {name: _absolute(value) for name, value in (embedder or {}).items()}
+    arguments = model, embedder, file_arguments
     with contextlib.ExitStack() as stack:
         if not ray.is_initialized():
             quiet = {} if address else {"include_dashboard": False}
@@ -103,6 +105,12 @@ def embed_shards(
             report.add(source, result)
             bar.update()
     return report
+
+
+def _absolute(value):
+    """The absolute path of a file or folder; other values, and names of models, unchanged."""
+    is_path = isinstance(value, (str, os.PathLike)) and os.path.exists(value)
+    return os.path.abspath(value) if is_path and value not in list_models() else value
 
 
 def _start_actors(ray, arguments, num_actors, cores_an_actor, num_shards):

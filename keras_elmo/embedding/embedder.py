@@ -25,7 +25,13 @@ from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
 from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, reader_of_texts
-from keras_elmo.text.tokens import check_batch, in_blocks, num_positions, without_padding
+from keras_elmo.text.tokens import (
+    check_batch,
+    checked_tokens,
+    in_blocks,
+    num_positions,
+    without_padding,
+)
 from keras_elmo.text.vocabulary import BEGIN, END, read_words
 
 Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
@@ -385,8 +391,8 @@ class Embedder:
 
         Args:
             source: The text, UTF-8, with one sentence per line: a path, also of a .gz, .xz or
-                .jsonl file, or an open binary file. Of FASTA (.fasta, .fa or .faa), each entry is
-                a sentence whose tokens are its residues, in upper case.
+                .jsonl (.ndjson, .json) file, or an open binary file. Of FASTA (.fasta, .fa or
+                .faa), each entry is a sentence whose tokens are its residues, in upper case.
             target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
                 ..., or after the identifier of an entry; or .parquet, a folder, which needs
                 pyarrow.
@@ -430,7 +436,7 @@ class Embedder:
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
         check_batch(words)
-        keys, index = distinct(self._words.keys(words))
+        keys, index = distinct(self._words.keys(checked_tokens(words)))
         return self._words.vectors(keys)[index]
 
     def dump_words(

@@ -349,7 +349,7 @@ class ElmoLayer(keras.layers.Layer):
                 f"ElmoLayer expects ids from 0 to {most:,}; got {inputs.min():,} to "
                 f"{inputs.max():,}."
             )
-        used = inputs.reshape(*shape[:2], -1).any(axis=-1)
+        used = inputs.any(axis=-1) if row else inputs != 0
         if (used[:, 1:] & ~used[:, :-1]).any():
             raise ValueError(
                 "ElmoLayer expects padding, ids 0, only at the right: use "

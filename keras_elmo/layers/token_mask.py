@@ -64,7 +64,8 @@ def _mask_of_strings(strings):
     """Booleans `(B, T + 2)`."""
     import tensorflow as tf
 
-    lengths = ragged_tokens(strings).row_lengths() + 2
+    # In a graph of one sentence, Keras' recurrent layers would broadcast a mask of unknown height.
+    lengths = tf.ensure_shape(ragged_tokens(strings).row_lengths(), strings.shape[:1]) + 2
     # Rows of tokens keep their width, however much of it is padding.
     width = tf.shape(strings)[1] + 2 if len(strings.shape) == 2 else None
     return tf.sequence_mask(lengths, width)

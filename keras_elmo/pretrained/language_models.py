@@ -9,6 +9,9 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.tf1_checkpoint import find_tf1_checkpoint
 
+EXPORTED = "exported"
+"""An empty file in the folder of a run: `model/` is the model with which the run has ended."""
+
 _NAME = re.compile(r"step-(\d+)\.ckpt")
 _NO_LEXICON = (
     "A model with a lexicon, such as an ELMoForManyLangs model, cannot be trained or evaluated as "
@@ -32,8 +35,9 @@ def find_language_model(model: Any, *, needs_softmax: bool = False) -> tuple[str
         needs_softmax: Whether it must predict words, which downloaded models cannot.
 
     Returns:
-        `("checkpoint", path)` for a training run or its checkpoint, `("tf1", prefix)` for a
-        checkpoint of bilm-tf, or `("files", model)` for what `locate` takes.
+        `("checkpoint", path)` for a checkpoint or the run that it is the latest of,
+        `("tf1", prefix)` for a checkpoint of bilm-tf, or `("files", model)` for what `locate`
+        takes, such as the model of a run that has ended.
 
     Raises:
         FileNotFoundError: if the path does not exist, or the named model has no softmax.
@@ -54,7 +58,8 @@ def find_language_model(model: Any, *, needs_softmax: bool = False) -> tuple[str
     path = Path(model).expanduser()
     if path.suffix == ".ckpt" and path.is_file():
         return "checkpoint", path
-    # The folder of a run that has ended holds its model in `model/`.
+    if (exported := exported_model(path)) is not None:
+        return "files", exported
     for folder in (path / "checkpoints", path):
         if (checkpoint := latest_checkpoint(folder)[1]) is not None:
             return "checkpoint", checkpoint
@@ -66,6 +71,12 @@ def find_language_model(model: Any, *, needs_softmax: bool = False) -> tuple[str
             "options.json, weights.hdf5, softmax.hdf5 and vocabulary.txt."
         )
     return "files", model
+
+
+def exported_model(run: Path) -> Path | None:
+    """The folder of the model of a training run that has ended, else `None`."""
+    model = run / "model"
+    return model if (run / EXPORTED).is_file() and model.is_dir() else None
 
 
 def checkpoints(folder: str | os.PathLike) -> list[tuple[int, Path]]:

@@ -167,9 +167,16 @@ def _at(place, stack):
     path = _checked_path(place)
     if path.is_dir():
         return find_model(path)
+    if path.suffix == ".ckpt" and path.is_file():
+        raise FileNotFoundError(
+            f"{path} is a checkpoint of a training run: export it with `keras-elmo export {path} "
+            "--output FOLDER` and pass that folder."
+        )
     if path.is_file() and is_archive(path):
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         unpack(path, folder)
+        while len(content := list(folder.iterdir())) == 1 and content[0].is_dir():
+            folder = content[0]
         return find_model(folder, path)
     if path.exists():
         raise FileNotFoundError(
@@ -218,4 +225,6 @@ def _hub_folder(model):
     except Exception as error:  # of several libraries
         reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ConnectionError(f"Could not download {model}: {reason}") from None
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{model} holds no model: expected options.json and weights.hdf5.")
     return Path(folder)

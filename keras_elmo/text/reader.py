@@ -33,7 +33,10 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "Zstandard",
     b"PK\x03\x04": "zip",
     b"\x89HDF": "HDF5",
+    b"PAR1": "Parquet",
+    b"%PDF": "PDF",
 }
+_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _MAX_LINE_BYTES = 2**28
 _BLOCK_BYTES = 2**21
 
@@ -102,6 +105,11 @@ def read_blocks(
         for path in files:
             before, position = report.sentences, 0
             report.files += 1
+            if _ending(path) in _JSON_ENDINGS:
+                raise ValueError(
+                    f"{path} is JSON, of which only embedding reads the sentences: write them to a "
+                    "text file, one per line."
+                )
             with open_text(path) as (raw, lines):
                 if _ending(path) in fasta.ENDINGS:
                     lines = _lines_of_residues(lines, path)
@@ -209,8 +217,8 @@ def read_records(
 
     Args:
         source: A path, whose suffix may be `.gz` or `.xz`, or an open binary file. `.jsonl`,
-            `.jsonl.gz` or `.jsonl.xz` is read as JSON lines, of the field `"text"`; `.fasta`,
-            `.fa` or `.faa` likewise as FASTA.
+            `.ndjson` or `.json`, also before `.gz` or `.xz`, is read as JSON lines, of the field
+            `"text"`; `.fasta`, `.fa` or `.faa` likewise as FASTA.
         field: The field with the sentence, of a text that is read as JSON lines whatever its name.
         max_line_tokens: A longer line or entry gets an error instead of its tokens.
         tokenize: For raw text; without it, a line is a tokenized sentence.
@@ -228,7 +236,7 @@ def read_records(
     is_fasta = format == "fasta" or (field is None and ending in fasta.ENDINGS)
     if is_fasta and (field is not None or tokenize):
         raise ValueError("The tokens of FASTA are residues: leave out field and tokenize.")
-    if field is None and ending == ".jsonl":
+    if field is None and ending in _JSON_ENDINGS:
         field = "text"
     most = math.inf if max_line_tokens is None else max_line_tokens
     read = reader_of_texts(tokenize)
@@ -305,14 +313,17 @@ def _json_value(line, field):
 def find_files(files: Files) -> list[str]:
     """The files of a path, a glob pattern or a list of these; sorted within each, without repeats.
 
+    In a pattern, `**` stands for any folders.
+
     Raises FileNotFoundError if a pattern matches none.
     """
     patterns = [files] if isinstance(files, (str, os.PathLike)) else files
     found: dict[str, None] = {}
     for pattern in [os.fspath(pattern) for pattern in patterns]:
         # A file's name may have brackets.
-        matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern))
-        matches = [path for path in matches if os.path.isfile(path)]
+        matches = [pattern]
+        if not os.path.isfile(pattern):
+            matches = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not matches:
             raise FileNotFoundError(
                 f"No text file matches {pattern!r}. Pass a file or a pattern such as 'shards/*.gz'."
@@ -353,7 +364,7 @@ def _lines(file, name):
             f"{name} is {kind}, not text: decompress it, or, if it is a gzip or xz file, rename it "
             "to end in .gz or .xz."
         )
-    if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first[:2]:
+    if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first:
         raise ValueError(f"{name} is UTF-16 or not text: convert it to UTF-8.")
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):
         raise ValueError(f"{name} has lines that end in CR without LF: convert them to end in LF.")

@@ -1,7 +1,7 @@
 """Sentences as users have them to lists of tokens."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
 import numpy as np
@@ -77,10 +77,12 @@ def token_lists(sentences: Iterable[Any]) -> tuple[list[list[str | bytes]], int]
 def tokens_of(sentence: Any) -> list[Any]:
     """The tokens of a sentence: a string, split at ASCII white space, or an iterable of tokens.
 
-    TensorFlow's eager tensors and NumPy arrays of strings are accepted as well.
+    TensorFlow's eager tensors, NumPy arrays of strings and pyarrow's values are accepted as well.
     """
     if hasattr(sentence, "numpy"):
         sentence = sentence.numpy()
+    elif hasattr(sentence, "as_py"):
+        sentence = sentence.as_py()
     if isinstance(sentence, (str, bytes)):
         return split_tokens(sentence)
     is_array = isinstance(sentence, np.ndarray)
@@ -127,6 +129,11 @@ def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
         raise ValueError(
             f"Expected each sentence to be a list of tokens, found {sentence!r}. Replace missing "
             "values by ''."
+        )
+    if isinstance(sentence, (Mapping, Set)):
+        raise ValueError(
+            f"Expected each sentence to be a list of tokens, found a {type(sentence).__name__}. "
+            'Pass the field that holds it, such as [row["text"] for row in rows].'
         )
     sentence = list(sentence)
     if all(issubclass(kind, (str, bytes)) for kind in set(map(type, sentence))):

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import hashlib
 import itertools
 import os
 import warnings
@@ -58,6 +59,11 @@ class Vocabulary:
         self._ids = id_table(self.words, needed=SPECIALS)
         self.begin_id, self.end_id = self._ids[BEGIN], self._ids[END]
         self.unknown_id = self._ids[UNKNOWN_KEY]
+
+    @property
+    def digest(self) -> str:
+        """A hash of the words and their order."""
+        return hashlib.blake2b("\n".join(self.words).encode(), digest_size=16).hexdigest()
 
     @classmethod
     def from_file(cls, path: str | os.PathLike, size: int | None = None) -> "Vocabulary":
@@ -297,7 +303,7 @@ def word_places(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> 
 def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
     """The words of a vocabulary: of a UTF-8 file with one word per line, or of a sequence."""
     if not isinstance(vocabulary, (str, os.PathLike)):
-        return list(vocabulary)
+        return [token_bytes(word).decode() for word in checked_tokens(vocabulary)]
     with open_text(vocabulary) as (_, lines):
         try:
             # Other white space, such as the no-break space, is part of words.

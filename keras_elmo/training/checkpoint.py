@@ -128,11 +128,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.history.append({"epoch": epoch, "step": self.step, **row})
         self.save()
 
-    def is_older_than(self, path: Path) -> bool:
-        """Whether a file exists that was written after the latest checkpoint."""
-        _, latest = latest_checkpoint(self.folder)
-        return path.exists() and (not latest or latest.stat().st_mtime <= path.stat().st_mtime)
-
     def save(self) -> None:
         """Saves now; if several processes train together, the first one does."""
         if not is_first_process():

@@ -1,7 +1,6 @@
 """The endless stream of batches that a language model is trained on."""
 
 import dataclasses
-import hashlib
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -125,11 +124,10 @@ class LanguageModelCorpus(TextBatches):
 
     def identity(self) -> dict[str, Any]:
         """The properties that determine the batches, JSON-serializable: equal for equal streams."""
-        words = "\n".join(self.vocabulary.words).encode()
         settings = ("batch_size", "unroll_steps", "shuffle", "seed")
         return {
             "text": self.index.text_hash,
-            "vocabulary": hashlib.blake2b(words, digest_size=16).hexdigest(),
+            "vocabulary": self.vocabulary.digest,
             "num_shards": self.shard[1],
             **{name: getattr(self, name) for name in settings},
         }

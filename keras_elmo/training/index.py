@@ -26,7 +26,7 @@ BEGIN_ID, END_ID = 0, 1
 
 _FORMAT = 2
 _WORDS_ENCODED_TOGETHER = 1 << 16
-_BUILD = re.compile(rf"[0-9a-f]{{16}}|{re.escape(PARTIAL)}.*")  # folders of builds
+_BUILD = re.compile(rf"index-[0-9a-f]{{16}}|{re.escape(PARTIAL)}.*")  # folders of builds
 
 
 class CorpusIndex:
@@ -88,7 +88,7 @@ class CorpusIndex:
             ValueError: if the text has no sentences, or a file is damaged.
         """
         index, paths = cls(), find_files(files)
-        root = Path(tempfile.mkdtemp() if folder is None else folder)
+        root = Path(tempfile.mkdtemp() if folder is None else folder).resolve()
         root.mkdir(parents=True, exist_ok=True)
         if folder is None:
             weakref.finalize(index, shutil.rmtree, root, ignore_errors=True)
@@ -98,7 +98,7 @@ class CorpusIndex:
         options = {"max_sentences": max_sentences, "tokenize": tokenize}
         key = repr((_FORMAT, text, max_sentences, name_of(tokenize))).encode()
         # Each text has its own folder in it, since an index that is open keeps its files.
-        index._folder = root / hashlib.blake2b(key, digest_size=8).hexdigest()
+        index._folder = root / f"index-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
         with filelock.FileLock(root / "lock"):
             if not index._folder.exists():
                 with atomic_folder(index._folder) as partial:
@@ -106,7 +106,12 @@ class CorpusIndex:
                 for other in root.iterdir():
                     if _BUILD.fullmatch(other.name) and other != index._folder:
                         shutil.rmtree(other, ignore_errors=True)  # Windows keeps mapped files
-            index._open()
+            try:
+                index._open()
+            except (OSError, LookupError, TypeError, ValueError) as error:
+                raise ValueError(
+                    f"The index {index._folder} is damaged ({error}): delete it, to make it again."
+                ) from None
         return index
 
     @classmethod
@@ -169,6 +174,8 @@ class CorpusIndex:
         self.counts = np.fromfile(self._folder / "counts.bin", np.int64)
         self.starts = np.memmap(self._folder / "starts.bin", np.int64, mode="r")
         self.ids = np.memmap(self._folder / "ids.bin", np.int32, mode="r")
+        if self.starts[-1] != len(self.ids) or len(self.words) != len(self.counts):
+            raise ValueError("its files do not belong together")
 
 
 def _write_index(folder, paths, **options):

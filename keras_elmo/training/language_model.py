@@ -309,6 +309,10 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def _for_evaluation(self, x):
         """An `EvaluationCorpus` as Keras takes it; other data unchanged."""
+        if isinstance(x, LanguageModelCorpus):
+            raise ValueError(
+                "A LanguageModelCorpus is for training: pass an EvaluationCorpus of the text."
+            )
         if not isinstance(x, EvaluationCorpus):
             return x
         x.check_model(self)

@@ -16,7 +16,12 @@ from keras import ops
 from keras_elmo.config import ElmoConfig, read_json
 from keras_elmo.files import atomic_folder
 from keras_elmo.pretrained.hdf5 import read_softmax
-from keras_elmo.pretrained.language_models import check_no_lexicon, find_language_model
+from keras_elmo.pretrained.language_models import (
+    check_no_lexicon,
+    exported_model,
+    find_language_model,
+    latest_checkpoint,
+)
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
@@ -78,8 +83,9 @@ class _Saved:
 def _saved(model, *, needs_softmax=False):
     kind, place = find_language_model(model, needs_softmax=needs_softmax)
     if kind == "checkpoint":
-        state = read_checkpoint_state(place)["model"]
-        config, size = with_training_options(state), state["vocabulary_size"]
+        state = read_checkpoint_state(place)
+        config = with_training_options(state["model"])
+        size = state["model"]["vocabulary_size"]
         load = functools.partial(_load_checkpoint, place, state)
         yield _Saved(config, place.resolve().parent.parent / "vocabulary.txt", size, load)
     elif kind == "tf1":
@@ -101,7 +107,12 @@ def _saved(model, *, needs_softmax=False):
 
 
 def _load_checkpoint(path, state, vocabulary):
-    language_model = BidirectionalLanguageModel.from_config(state)
+    corpus = state.get("corpus")
+    if corpus and corpus["vocabulary"] != vocabulary.digest:
+        raise ValueError(
+            f"The vocabulary is not the one of {path}: pass the one that it was trained with."
+        )
+    language_model = BidirectionalLanguageModel.from_config(state["model"])
     load_checkpoint(path, language_model, optimizer=False)
     return language_model
 
@@ -140,10 +151,12 @@ def export_language_model(
 def _facts(model):
     """Facts for the model card: on the training run, or the language of a known model."""
     kind, place = find_language_model(model)
-    if kind != "checkpoint":
-        return {"language": language_of(place)}
-    step = read_checkpoint_state(place).get("step", 0)
-    return facts_of_training(place.resolve().parent.parent, step)
+    if kind == "checkpoint":
+        step = read_checkpoint_state(place).get("step", 0)
+        return facts_of_training(place.resolve().parent.parent, step)
+    if isinstance(place, Path) and exported_model(place.parent) == place:
+        return facts_of_training(place.parent, latest_checkpoint(place.parent / "checkpoints")[0])
+    return {"language": language_of(place)}
 
 
 def facts_of_training(folder: Path, step: int) -> dict[str, str]:
@@ -229,6 +242,13 @@ def start_from(
     """
     with _saved(source) as saved:
         if saved.weights is not None:
+            if not saved.config.reads_characters:
+                words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
+                if words != vocabulary:
+                    raise ValueError(
+                        f"{source} reads whole words and has no softmax.hdf5: train with its own "
+                        "vocabulary, or export it with its softmax."
+                    )
             load_weights(model.backbone, saved.weights)
             _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
             return

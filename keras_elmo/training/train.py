@@ -15,8 +15,7 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
 from keras_elmo.locks import locked
-from keras_elmo.pretrained.folder import WEIGHTS
-from keras_elmo.pretrained.language_models import check_no_lexicon
+from keras_elmo.pretrained.language_models import EXPORTED, check_no_lexicon, exported_model
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import counted
@@ -77,8 +76,9 @@ def train(
     training run that was never stopped. Logs to the logger `keras_elmo`.
 
     Written to `settings.output`: `index/` (the text as ids, 4 bytes per token), `checkpoints/`,
-    `log.csv` (a row for each report), `vocabulary.txt`, `training.json` (the settings) and `model/`
-    (options.json, weights.hdf5, softmax.hdf5, vocabulary.txt and a model card, README.md).
+    `log.csv` (a row for each report), `vocabulary.txt`, `training.json` (the settings), `model/`
+    (options.json, weights.hdf5, softmax.hdf5, vocabulary.txt and a model card, README.md) and, last
+    of all, an empty file `exported`.
 
     Args:
         settings: The `TrainingSettings`.
@@ -170,7 +170,10 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     elif settings.start_from:
         start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
     callbacks = list(callbacks)
+    is_exported = step >= num_steps and exported_model(folder) is not None
     if is_first_process():
+        if not is_exported:
+            (folder / EXPORTED).unlink(missing_ok=True)
         vocabulary.write(folder / "vocabulary.txt")
         with atomic_write(folder / _SETTINGS_FILE) as partial:
             Path(partial).write_text(json.dumps(fixed, indent=1), encoding="utf-8")
@@ -193,7 +196,6 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
                 verbose=0,
                 callbacks=[*callbacks, report, checkpoint],
             )
-    is_exported = step >= num_steps and checkpoint.is_older_than(folder / "model" / WEIGHTS)
     if is_exported:  # a callback may have restored the weights of an earlier step
         take_over(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
     scores, facts = None, facts_of_training(folder, checkpoint.step)
@@ -204,6 +206,7 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
         facts["Held-out perplexity"] = f"{scores.perplexity:.2f}"
     if is_first_process() and not is_exported:
         model.export_hdf5(folder / "model", vocabulary, facts)
+        (folder / EXPORTED).touch()
     return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
 
 

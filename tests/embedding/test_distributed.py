@@ -135,6 +135,25 @@ def test_the_folder_of_a_user_is_not_replaced(tmp_path, monkeypatch):
     assert os.listdir(target) == ["thesis.txt"]
 
 
+@pytest.mark.needs("ray", "pyarrow")
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_actors_get_absolute_paths(tmp_path, monkeypatch, is_pair):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "default").mkdir()  # the name of a model, too
+    names = ["text.txt", "options.json", "weights.hdf5"]
+    for name in names:
+        (tmp_path / name).write_text("the cat\n")
+    seen = []
+    monkeypatch.setattr(distributed, "_results", lambda *_: [])
+    monkeypatch.setattr(distributed, "_start_actors", lambda ray, *x: seen.append(x[0]) or [])
+    monkeypatch.setattr("ray.is_initialized", lambda: True)
+    model = tuple(names[1:]) if is_pair else "default"
+    embed_shards(names[0], "out", model=model, embedder={"vocabulary": "text.txt", "word_cache": 2})
+    expected = tuple(str(tmp_path / name) for name in names[1:]) if is_pair else "default"
+    embedder = {"vocabulary": str(tmp_path / "text.txt"), "word_cache": 2}
+    assert seen == [(expected, embedder, {})]
+
+
 def test_shards_of_one_name(tmp_path):
     for folder in "ab":
         (tmp_path / folder).mkdir()

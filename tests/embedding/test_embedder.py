@@ -457,6 +457,9 @@ def test_bad_requests(embedder):
             embedder.embed(sentences, **arguments)
     with pytest.raises(ValueError, match="got the single string 'bank'. Put it into a list"):
         embedder.encode_words("bank")
+    for use in (embedder.encode_words, lambda words: embedder.dump_words(words, "none.h5")):
+        with pytest.raises(ValueError, match="Expected tokens to be strings, found nan of type"):
+            use(["bank", float("nan")])
     with pytest.raises(ValueError, match="batch_tokens must be an integer of at least 1; got 0"):
         small(batch_tokens=0)
     with pytest.raises(ValueError, match="word_cache must be an integer of at least 0; got -1"):

@@ -62,6 +62,16 @@ def test_a_functional_model_reads_ragged_tokens():
         np.testing.assert_allclose(model.predict(batch, verbose=0), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["sentences", "tokens", "ragged tokens"])
+def test_a_recurrent_layer_reads_one_sentence(kind):
+    inputs = keras.Input(() if kind == "sentences" else (None,), dtype="string")
+    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(TINY)(inputs)))
+    ragged = tf.strings.split(STRINGS)
+    texts = {"sentences": tf.constant(STRINGS), "tokens": ragged.to_tensor()}.get(kind, ragged)
+    found = model.predict(texts[1:2], verbose=0)  # before others, for a graph of this batch size
+    np.testing.assert_allclose(found, model(texts)[1:2], atol=1e-6)
+
+
 def test_the_layers_by_themselves_are_the_whole():
     elmo = ElmoLayer(TINY)
     inputs = keras.Input((), dtype="string")

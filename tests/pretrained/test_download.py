@@ -351,6 +351,8 @@ def test_a_repository_of_the_hub(monkeypatch):
     calls = []
 
     def snapshot_download(repo, revision, allow_patterns):
+        if repo == "user/empty":
+            return "/nowhere"  # as it does if no file matches
         if repo != "user/repo":
             raise OSError("404: no such\nrepository")
         assert {"options.json", "weights.hdf5", "encoder.pkl"} <= set(allow_patterns)
@@ -362,6 +364,8 @@ def test_a_repository_of_the_hub(monkeypatch):
     same_as_tiny("hf://user/repo@v1")
     assert calls == [None, "v1"]
     refused("hf://user/none", "Could not download hf://user/none: 404: no such repository")
+    with pytest.raises(FileNotFoundError, match="hf://user/empty holds no model: expected options"):
+        ElmoLayer("hf://user/empty")
 
 
 FROM_HUB = """

@@ -119,6 +119,12 @@ def test_a_model_of_words_in_an_archive_brings_its_vocabulary(tmp_path):
     assert Embedder(path).vocabulary == ["<S>", "</S>", "<UNK>", "the"]
 
 
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_an_archive_may_have_the_path_of_its_model(kind, tmp_path):
+    files = {f"my/new/model/{name}": content for name, content in MODEL.items()}
+    assert content_of(packed(kind, tmp_path / "model", files)) == (OPTIONS, WEIGHTS)
+
+
 def test_pairs_and_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(TINY.parent))
     name = TINY.name
@@ -158,6 +164,10 @@ def test_places_without_a_model_are_named(tmp_path):
         refused(address, "is an address: pass a published")
         refused((f"{address}/options.json", f"{address}/weights.hdf5"), "is an address: pass")
     refused((TINY / "options.json", tmp_path / "w.hdf5"), r"w\.hdf5 of the pair .* does not exist")
+    (tmp_path / "step-00000001.ckpt").write_bytes(b"PK")
+    refused(
+        tmp_path / "step-00000001.ckpt", r"is a checkpoint .* `keras-elmo export .*\.ckpt --out"
+    )
     refused([TINY], r"a pair of paths \(options, weights\), got 1 items", ValueError)
     refused(3, "a pair .* of paths, or hf://user/repo; got 3", ValueError)
 

@@ -58,10 +58,22 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
                 list(read(path))
 
 
-def test_json_lines(tmp_path):
-    path = tmp_path / "TEXT.JSONL.GZ"
-    path.write_bytes(gzip.compress(b'{"text": "one two"}\n'))
-    assert [record.tokens for record in read_records(path)] == [["one", "two"]]
+@pytest.mark.parametrize("name", ["TEXT.JSONL.GZ", "text.ndjson.gz", "text.json.gz"])
+def test_files_of_json_lines(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b'{"text": "one two"}\n'))
+    assert [record.tokens for record in read_records(tmp_path / name)] == [["one", "two"]]
+    with pytest.raises(ValueError, match="is JSON, of which only embedding reads the sentences"):
+        list(read_sentences(tmp_path / name))
+
+
+def test_a_pattern_for_all_folders(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "a", tmp_path / "a" / "b"):
+        (folder / "text.txt").write_text("a")
+    assert len(find_files(f"{tmp_path}/**/*.txt")) == 3
+
+
+def test_json_lines():
     lines = b'{"body": "a b"}\n{"body": ["c d"]}\n{}\n'
     found = list(read_records(io.BytesIO(lines), field="body"))
     assert [record.tokens for record in found] == [["a", "b"], ["c d"], []]
@@ -93,6 +105,8 @@ def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
         (gzip.compress(b"a b", mtime=0), "is gzip, not text: decompress it"),
         (lzma.compress(b"a b"), "is xz, not text"),
         (bz2.compress(b"a b"), "is bzip2, not text"),
+        (b"PAR1\x15\x04", "is Parquet, not text"),
+        (b"ustar of the text\0", "is UTF-16 or not text"),
     ],
 )
 def test_texts_of_other_kinds_are_named(tmp_path, content, message):

@@ -124,3 +124,14 @@ def test_missing_values_are_named(missing):
         token_lists(["a b", "c", missing])
     with pytest.raises(ValueError, match=f"found {missing}. Replace missing values by"):
         tokens_of(missing)
+
+
+@pytest.mark.parametrize("row", [{"text": "a b"}, {"a", "b"}])
+def test_a_row_of_a_table_is_no_list_of_tokens(row):
+    with pytest.raises(ValueError, match=rf'found a {type(row).__name__}\. .*\[row\["text"\] for'):
+        tokens_of(row)
+
+
+def test_values_of_pyarrow():
+    assert tokens_of(SimpleNamespace(as_py=lambda: "a b")) == ["a", "b"]
+    assert tokens_of(SimpleNamespace(as_py=lambda: ["a", "b"])) == ["a", "b"]

@@ -96,6 +96,7 @@ def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
     text.write_text("a b\nd\n")  # of the same size
     (folder / "mine.txt").write_text("a file of the user")
     (folder / ".partial-killed").mkdir()
+    (folder / "0123456789abcdef").mkdir()  # a folder of the user
     changed = CorpusIndex.build(text, folder)
     assert sentences_of(changed) == [[b"a", b"b"], [b"d"]]
     assert changed.text_hash != first.text_hash
@@ -103,12 +104,30 @@ def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
     rows = changed.characters(50)[changed.ids]
     expected = encode_sentences([["a", "b"], ["d"]])
     np.testing.assert_array_equal(rows, [*expected[0], *expected[1, :3]])
-    assert len([path for path in folder.iterdir() if path.is_dir()]) == 1
+    assert len(list(folder.glob("index-*"))) == 1 and not list(folder.glob(".partial-*"))
     with pytest.raises(FileNotFoundError, match="got the index of a different text: use a folder"):
         first.characters(50)
-    assert (folder / "mine.txt").exists()
+    assert (folder / "mine.txt").exists() and (folder / "0123456789abcdef").exists()
     assert sentences_of(CorpusIndex.build(text, folder, max_sentences=1)) == [[b"a", b"b"]]
     assert len(CorpusIndex.build(text, folder)) == 2
+
+
+@pytest.mark.parametrize("name", ["text.json", "ids.bin", "words.txt"])
+def test_a_damaged_index_is_named(tmp_path, name):
+    (tmp_path / "text.txt").write_text("a b\nc\n")
+    CorpusIndex.build(tmp_path / "text.txt", tmp_path / "index")
+    (path,) = tmp_path.glob(f"index/*/{name}")
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ValueError, match=rf"index.{path.parent.name} is damaged .* delete it"):
+        CorpusIndex.build(tmp_path / "text.txt", tmp_path / "index")
+
+
+def test_the_folder_of_an_index_may_be_relative(tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("a b\nc\n")
+    monkeypatch.chdir(tmp_path)
+    index = CorpusIndex.build("text.txt", "index")
+    monkeypatch.chdir("/")
+    assert len(index.characters(50)) == 5
 
 
 def test_errors(tmp_path):

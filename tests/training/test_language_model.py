@@ -186,6 +186,8 @@ def test_bad_arguments_and_batches_are_explained():
     model.compile()
     with pytest.raises(ValueError, match="too small for one batch of 4 x 500"):
         model.fit(tiny_corpus(unroll_steps=500), verbose=0)
+    with pytest.raises(ValueError, match="is for training: pass an EvaluationCorpus of the text"):
+        model.evaluate(tiny_corpus())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import logging
+import os
 import shutil
 
 import keras
@@ -23,7 +24,8 @@ from keras_elmo import (
     train,
 )
 from keras_elmo.pretrained import registry
-from keras_elmo.training.loading import config_of, export_language_model, take_over
+from keras_elmo.pretrained.language_models import latest_checkpoint
+from keras_elmo.training.loading import config_of, export_language_model, start_from, take_over
 from training_models import BATCH, CONFIG, DATA, WORDS, tiny_model, vocabulary, write_tf1_checkpoint
 
 
@@ -170,6 +172,7 @@ def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp
         with pytest.raises(ZeroDivisionError):
             train(settings(tmp_path / "parts", steps=7))
     assert weights.read_bytes() == exported
+    os.utime(weights)  # copied, for example
     parts = train(settings(tmp_path / "parts", steps=7))
     found = ElmoLayer(parts.folder).bilm.get_weights()
     for one, other in zip(found, parts.model.backbone.bilm.get_weights(), strict=True):
@@ -211,8 +214,12 @@ def test_early_stopping_takes_the_best_weights_of_one_run(tmp_path):
     card = (tmp_path / "model" / "README.md").read_text()
     assert f"| Held-out perplexity | {first.report.perplexity:.2f} |" in card
     # Once more: there is nothing to train, and the model stays.
-    again = train(settings(tmp_path, steps=7), [watch])
-    assert (tmp_path / "model" / "weights.hdf5").read_bytes() == exported
+    # Also in a copy, whose files have other times.
+    copy = shutil.copytree(tmp_path, tmp_path / "copy", copy_function=shutil.copy)
+    found, words = load_language_model(copy)
+    assert perplexity(found, DATA / "heldout.txt", words) == first.report
+    again = train(settings(copy, steps=7), [watch])
+    assert (copy / "model" / "weights.hdf5").read_bytes() == exported
     assert again.report == first.report
 
 
@@ -239,6 +246,12 @@ def test_another_vocabulary_is_refused(run, tmp_path):
         assert load_language_model(model, DATA / "vocab.txt")[1] == vocabulary()
         with pytest.raises(ValueError, match="differs from the model's own vocabulary"):
             load_language_model(model, tmp_path / "words.txt")
+    path = latest_checkpoint(run / "checkpoints")[1]
+    (tmp_path / "alone").mkdir()
+    shutil.copy(path, tmp_path / "alone")
+    assert load_language_model(tmp_path / "alone" / path.name, DATA / "vocab.txt")
+    with pytest.raises(ValueError, match="vocabulary is not the one of .*: pass the one"):
+        load_language_model(tmp_path / "alone" / path.name, tmp_path / "words.txt")
     assert Vocabulary.from_file(run / "vocabulary.txt") == vocabulary()
 
 
@@ -425,6 +438,17 @@ def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, 
     weights = (one.backbone.bilm.get_weights() for one in (result.model, elmo))
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_rows_of_whole_words_are_not_taken_for_others(tmp_path):
+    tiny_model(WORDS).export_hdf5(tmp_path / "words", vocabulary())
+    (tmp_path / "words" / "softmax.hdf5").unlink()
+    words = vocabulary().words
+    reverse = Vocabulary([*words[:3], *reversed(words[3:])])
+    model = tiny_model(WORDS, seed=1)
+    start_from(model, tmp_path / "words", vocabulary())
+    with pytest.raises(ValueError, match="whole words and has no softmax.hdf5: train with its own"):
+        start_from(model, tmp_path / "words", reverse)
 
 
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="an error of the other backends")
