@@ -1,7 +1,4 @@
-"""Draws the pictures of results/ from the scores beside them: python examples/draw_results.py
-
-The picture of semantic roles needs the predictions: `srl.py` draws it.
-"""
+"""Draws the pictures of results/ from the scores beside them: python examples/draw_results.py"""
 
 import csv
 import json
@@ -55,12 +52,16 @@ def draw_mixes(mixes, title, path):
 
 def main(output=RESULTS):
     """Draws the pictures into a folder."""
-    chains, amounts = {}, {}
+    chains, amounts, roles = {}, {}, {}
     for x in ("glove", "glove+elmo"):
+        rows = [row for row in read("srl-roles") if row["features"] == x]
+        roles[x] = {name: [float(row[name]) for row in rows] for name in list(rows[0])[2:]}
         rows = [row for row in read("litbank") if row["features"] == x]
         chains[x] = {name: [float(row[name]) for row in rows] for name in ("MUC", "B3", "CEAF")}
         runs = {share: ablation("wnut17", x + option) for share, option in SHARES.items()}
         amounts[x] = {share: [float(run["test"]) for run in runs[share]] for share in runs}
+    title = "The most frequent roles on UD English EWT, three seeds"
+    draw_scores(roles, title, output / "srl-roles.png")
     title = "Coreference on LitBank, three seeds"
     draw_scores(chains, title, output / "litbank-scores.png", xlabel="metric")
     title = "Named entities on WNUT-17, three seeds"

@@ -406,8 +406,9 @@ class ElmoLayer(keras.layers.Layer):
         layers = self._run_bilm(tokens, mask, training)
         if not any(variable.trainable for variable in self.backbone.variables):
             layers = ops.stop_gradient(layers)  # TensorFlow would trace a gradient nobody uses
-        # The begin of a sentence is at the first position, the end at the last valid one.
-        layers, mask = layers[:, :, 1:-1], mask[:, 2:]
+        # The begin of a sentence is at the first position, the end at the last valid one. Both are
+        # cut alike: JAX, in an export, does not know that [1:-1] and [2:] have one length.
+        layers, mask = layers[:, :, 1:-1], ops.roll(mask, -1, axis=1)[:, 1:-1]
         return masked(layers, mask[:, None, :, None]), mask
 
     def _run_bilm(self, tokens, mask, training):

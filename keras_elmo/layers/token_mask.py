@@ -29,8 +29,9 @@ class TokenMask(keras.Operation):
         else:
             mask = ops.not_equal(inputs, 0)
             mask = ops.any(mask, axis=-1) if len(inputs.shape) == 3 else mask
-        # The begin of a sentence is at the first position, the end at the last valid one.
-        return mask if self.boundaries else mask[:, 2:]
+        # The begin of a sentence is at the first position, the end at the last valid one. This is
+        # mask[:, 2:], cut as the vectors are, for JAX.
+        return mask if self.boundaries else ops.roll(mask, -1, axis=1)[:, 1:-1]
 
     def compute_output_spec(self, inputs: Any) -> keras.KerasTensor:
         batch_size, *rest = inputs.shape

@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import json
-import math
 import os
 import warnings
 import zipfile
@@ -50,7 +49,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     Raises:
         ValueError: if the latest checkpoint belongs to a different model, optimizer or corpus, was
-            not restored, or the training has diverged.
+            not restored, the training has diverged, or the steps of an epoch are not a multiple of
+            `steps_per_execution`.
         OSError: if the disk is full. In all cases earlier checkpoints are unchanged.
 
     Example:
@@ -118,9 +118,17 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 break
         return self.step
 
+    def on_train_begin(self, logs=None):
+        together, steps = self.model.steps_per_execution, self.params["steps"]
+        if steps and steps % together:  # Keras would run more steps of an endless stream
+            raise ValueError(
+                f"An epoch has {steps} steps, not a multiple of steps_per_execution={together}: "
+                "change steps_per_epoch or steps_per_execution."
+            )
+
     def on_train_batch_begin(self, batch, logs=None):
-        # Not at its end, for which JAX would wait. Several may be run at once.
-        self._done = min(batch + self.model.steps_per_execution, self.params["steps"] or math.inf)
+        # Not at its end, for which JAX would wait.
+        self._done = batch + self.model.steps_per_execution
 
     def on_epoch_end(self, epoch, logs=None):
         self.step += self._done

@@ -72,6 +72,16 @@ def test_torch_export():
     np.testing.assert_allclose(to_numpy(exported(ids)), to_numpy(elmo(ids)), atol=1e-6)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras' export of JAX models")
+def test_jax_export_of_sentences_of_any_length(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    model = on_ids(ElmoLayer(TINY))
+    model.export(tmp_path, verbose=False)
+    served = tf.saved_model.load(tmp_path)
+    found = served.serve(tf.constant(IDS))
+    np.testing.assert_allclose(found, model.predict(IDS, verbose=0), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "shape", "largest"),
     [({}, (1, 4, 50), 261), ({"token_embeddings": np.ones((9, 12))}, (1, 4), 9)],

@@ -175,14 +175,15 @@ def test_a_run_stopped_inside_an_epoch_continues_there(tmp_path):
     assert_same(values, train(tmp_path / "whole", epochs=2)[0])
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.data")
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras has it elsewhere")
 def test_steps_that_are_executed_together_are_counted(tmp_path):
     model, checkpoint = tiny_model(), TrainingCheckpoint(tmp_path)
     model.compile(steps_per_execution=4)
-    dataset = tiny_corpus().dataset()
-    model.fit(dataset, epochs=2, shuffle=False, verbose=0, callbacks=[checkpoint])
-    assert checkpoint.step == int(model.optimizer.iterations) == 2 * len(dataset)
-    assert len(dataset) % 4
+    fit = {"epochs": 2, "verbose": 0, "callbacks": [checkpoint]}
+    model.fit(tiny_corpus(), steps_per_epoch=8, **fit)
+    assert checkpoint.step == int(model.optimizer.iterations) == 16
+    with pytest.raises(ValueError, match="has 9 steps, not a multiple of steps_per_execution=4"):
+        model.fit(tiny_corpus(), steps_per_epoch=9, **fit)
 
 
 def saved(folder, config=CONFIG, **arguments):
