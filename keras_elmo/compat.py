@@ -15,7 +15,7 @@ from keras_elmo.embedding import embedder
 from keras_elmo.files import atomic_write, check_is_no_input
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.layers.token_mask import TokenMask
+from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.locate import ModelSource
@@ -198,7 +198,7 @@ class Elmo(ElmoLayer):
         layers = self.backbone(ids, mask=mask, training=training)
         vectors = [mix(layers, mask=mask, training=training) for mix in self.mixes]
         if not self.keep_sentence_boundaries:
-            mask = mask[:, 2:]
+            mask = mask_of_tokens(mask)
             vectors = [masked(x[:, 1:-1], mask[..., None]) for x in vectors]
         return {"elmo_representations": vectors, "mask": mask}
 
@@ -518,11 +518,12 @@ class BidirectionalLanguageModel:
         embeddings = self.layer(ids)
         ids = ops.cast(ids, "int32")
         mask = TokenMask(boundaries=True)(ids)
+        tokens = mask_of_tokens(mask)
         return {
             "lm_embeddings": embeddings,
-            "lengths": ops.sum(ops.cast(mask[:, 2:], "int32"), axis=1),
+            "lengths": ops.sum(ops.cast(tokens, "int32"), axis=1),
             "token_embeddings": masked(self.layer.token_encoder(ids), mask[..., None]),
-            "mask": mask[:, 2:],
+            "mask": tokens,
         }
 
 

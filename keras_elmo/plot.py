@@ -12,6 +12,7 @@ from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.pretrained.locate import ModelSource
+from keras_elmo.text.tokens import check_batch
 
 try:
     from matplotlib.figure import Figure
@@ -107,6 +108,7 @@ def uses_of_word(
 
     Reference: Peters et al. 2018, section 5.3.
     """
+    check_batch(sentences)
     sentences = list(sentences)
     found = analysis.uses(word, sentences)
     if labels is None:

@@ -120,6 +120,7 @@ def test_labels_follow_their_sentences(embedder):
         (lambda e: plot.similarity("a", "b", model=e, weights=[1]), "each of 3 layers, got 1"),
         (lambda e: plot.uses_of_word("c", ["a", "b"], model=e), "not occur in the 2 sentences"),
         (lambda e: plot.uses_of_word("a", ["a"], model=e, labels=[]), "Expected 1 labels"),
+        (lambda e: plot.uses_of_word("a", "a b a", model=e), "got the single string 'a b a'"),
         (lambda e: plot.layer_weights(WeightedLayerSum()), "a built WeightedLayerSum"),
         (lambda e: plot.layer_weights(ElmoLayer(TINY, output="layers")), "output='mix'"),
         (lambda e: plot.layer_weights(ElmoLayer(TINY, use_top_only=True)), "use_top_only"),

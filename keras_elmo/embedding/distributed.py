@@ -88,7 +88,9 @@ def embed_shards(
     report = EmbeddedShards(shards=len(shards))
     # The actors have other working directories.
     model = tuple(map(_absolute, model)) if isinstance(model, (tuple, list)) else _absolute(model)
-    embedder = {name: _absolute(value) for name, value in (embedder or {}).items()}
+    embedder = dict(embedder or {})
+    if "vocabulary" in embedder:
+        embedder["vocabulary"] = _absolute(embedder["vocabulary"])
     arguments = model, embedder, file_arguments
     with contextlib.ExitStack() as stack:
         if not ray.is_initialized():

@@ -18,7 +18,7 @@ from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.recurrent import CarriedState
-from keras_elmo.layers.token_mask import TokenMask
+from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, check_string_tensor
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
@@ -406,9 +406,7 @@ class ElmoLayer(keras.layers.Layer):
         layers = self._run_bilm(tokens, mask, training)
         if not any(variable.trainable for variable in self.backbone.variables):
             layers = ops.stop_gradient(layers)  # TensorFlow would trace a gradient nobody uses
-        # The begin of a sentence is at the first position, the end at the last valid one. Both are
-        # cut alike: JAX, in an export, does not know that [1:-1] and [2:] have one length.
-        layers, mask = layers[:, :, 1:-1], ops.roll(mask, -1, axis=1)[:, 1:-1]
+        layers, mask = layers[:, :, 1:-1], mask_of_tokens(mask)
         return masked(layers, mask[:, None, :, None]), mask
 
     def _run_bilm(self, tokens, mask, training):

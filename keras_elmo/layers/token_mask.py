@@ -29,9 +29,7 @@ class TokenMask(keras.Operation):
         else:
             mask = ops.not_equal(inputs, 0)
             mask = ops.any(mask, axis=-1) if len(inputs.shape) == 3 else mask
-        # The begin of a sentence is at the first position, the end at the last valid one. This is
-        # mask[:, 2:], cut as the vectors are, for JAX.
-        return mask if self.boundaries else ops.roll(mask, -1, axis=1)[:, 1:-1]
+        return mask if self.boundaries else mask_of_tokens(mask)
 
     def compute_output_spec(self, inputs: Any) -> keras.KerasTensor:
         batch_size, *rest = inputs.shape
@@ -40,6 +38,13 @@ class TokenMask(keras.Operation):
             num_positions += 2 * is_string_tensor(inputs)  # ids have the boundaries already
             num_positions -= 2 * (not self.boundaries)
         return keras.KerasTensor((batch_size, num_positions), "bool")
+
+
+def mask_of_tokens(mask: Any) -> Any:
+    """The mask `(B, T)` of tokens, from that of tokens and boundaries `(B, T + 2)`."""
+    # The begin of a sentence is at the first position, the end at the last valid one. This equals
+    # mask[:, 2:], but in an export JAX would not know that vectors[:, 1:-1] have the same length.
+    return ops.roll(mask, -1, axis=1)[:, 1:-1]
 
 
 def ragged_tokens(strings: Any) -> Any:
