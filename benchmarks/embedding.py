@@ -33,6 +33,8 @@ LABELS = {
     "ours_cached": "keras_elmo, words in its cache",
     "ours_uncached": "keras_elmo, no cache",
     "ours_bfloat16": "keras_elmo, bfloat16, words in its cache",
+    "ours_natural": "keras_elmo",
+    "ours_natural_bfloat16": "keras_elmo, bfloat16",
     "bilm": "bilm-tf 0.1.post5, TensorFlow 1.15",
     "simple_elmo": "simple-elmo 0.9.2, TensorFlow 2",
     "allennlp": "AllenNLP (simple-elmo-pytorch 0.2)",

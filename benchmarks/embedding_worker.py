@@ -39,6 +39,17 @@ def ours_bfloat16(folder, words):
     return ours(folder, words, word_cache=1_000_000, dtype="bfloat16")
 
 
+def ours_natural(folder, words, dtype=None):
+    from keras_elmo import ElmoLayer, Embedder
+
+    embedder = Embedder(ElmoLayer(folder, dtype=dtype), word_cache=0, progress=False)
+    return lambda batch_size: lambda batch: embedder.embed(batch, output="average")
+
+
+def ours_natural_bfloat16(folder, words):
+    return ours_natural(folder, words, "bfloat16")
+
+
 def bilm(folder, words):
     import tensorflow as tf
     from bilm import Batcher, BidirectionalLanguageModel

@@ -476,7 +476,8 @@ def draw_scores(scores, title, path, unit="F1 in %", xlabel=""):
     width = 0.9 / len(scores)
     for i, (name, own) in enumerate(scores.items()):
         places = np.arange(len(groups)) + (i - (len(scores) - 1) / 2) * width
-        errors = [statistics.stdev(own[x]) if len(own[x]) > 1 else 0 for x in groups]
+        # A single score has no deviation.
+        errors = [statistics.stdev(own[x]) if len(own[x]) > 1 else math.nan for x in groups]
         heights = [statistics.mean(own[x]) for x in groups]
         label = TITLES.get(name, name)
         bars = axes.bar(
