@@ -4,10 +4,10 @@
         --simple-elmo SIMPLE/bin/python --allennlp ALLENNLP/bin/python
 
 embedding.py says what the environments hold. All read the same random weights and the same
-sentences, in batches of 32: AllenNLP sorted by length, simple-elmo in the order of the text.
-keras_elmo gets all of them in one call. Every word is encoded in each pass, none is taken from a
-cache. Prints the median of the rounds, the largest, and the median of the ratios to the fastest
-peer of each round.
+sentences, keras_elmo all of them in one call, its peers in batches of 32: AllenNLP sorted by
+length, simple-elmo in the order of the text. keras_elmo encodes each distinct word of a call once,
+its peers each occurrence; nothing is cached between calls. Prints the median of the rounds, the
+largest, and the median of the ratios to the fastest peer of each round.
 """
 
 import argparse
@@ -16,7 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from embedding import ARCHITECTURES, LABELS, Worker, machine_limits, write_model
+from embedding import ARCHITECTURES, LABELS, Worker, write_model
+from keras_elmo.text.reader import read_sentences
 
 OURS = ("ours_natural", "ours_natural_bfloat16")
 BATCH = 32  # of the peers
@@ -26,34 +27,35 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", help="text with one sentence per line")
     parser.add_argument("--architecture", default="original", choices=ARCHITECTURES)
-    parser.add_argument("--tokens", type=int, default=9200, help="how much of the text to embed")
+    parser.add_argument("--tokens", type=int, default=9200, help="number of tokens to embed")
     parser.add_argument("--simple-elmo", metavar="PYTHON")
     parser.add_argument("--allennlp", metavar="PYTHON")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     peers = {"simple_elmo": arguments.simple_elmo, "allennlp": arguments.allennlp}
     pythons = dict.fromkeys(OURS, sys.executable) | {k: v for k, v in peers.items() if v}
+    sentences = first_sentences(arguments.file, arguments.tokens)
+    num_tokens = sum(map(len, sentences))
+    speeds = {name: [] for name in pythons}
     with tempfile.TemporaryDirectory() as folder:
         model, text, by_length = (Path(folder) / name for name in ("model", "text", "by_length"))
         write_model(arguments.architecture, model)
-        sentences = read_sentences(arguments.file, arguments.tokens)
-        num_tokens = sum(map(len, sentences))
         for path, order in ((text, sentences), (by_length, sorted(sentences, key=len))):
-            path.write_text("".join(" ".join(tokens) + "\n" for tokens in order), "utf-8")
-        texts = {"allennlp": by_length}
+            path.write_bytes(b"".join(b" ".join(tokens) + b"\n" for tokens in order))
         workers = {
-            name: Worker(python, name, model, texts.get(name, text))
+            name: Worker(python, name, model, by_length if name == "allennlp" else text)
             for name, python in pythons.items()
         }
-        speeds, limits = {name: [] for name in workers}, []
-        for _ in range(arguments.rounds):
-            limits.append(machine_limits()[0])
+        for number in range(arguments.rounds + 1):  # the first round is to warm up
             for name, worker in workers.items():
                 batch = len(sentences) if name in OURS else BATCH
                 seconds, _ = worker.run(batch, len(sentences))
-                speeds[name].append(num_tokens / seconds)
-                print(f"{name}: {speeds[name][-1]:,.0f}", flush=True)
-    print(f"{arguments.architecture}, {num_tokens:,} tokens, {statistics.median(limits):.3g} FLOP/s")
+                if number:
+                    speeds[name].append(num_tokens / seconds)
+                    print(f"{name}: {speeds[name][-1]:,.0f}", flush=True)
+        for worker in workers.values():
+            worker.close()
+    print(f"{arguments.architecture}, {num_tokens:,} tokens")
     fastest = [max(x) for x in zip(*(speeds[name] for name in pythons if name not in OURS))]
     for name, values in speeds.items():
         line = f"{LABELS[name]}: {statistics.median(values):,.0f}, at most {max(values):,.0f}"
@@ -62,15 +64,14 @@ def main():
         print(line)
 
 
-def read_sentences(path, num_tokens):
-    """The first sentences, of at least so many tokens, in full batches."""
+def first_sentences(path, num_tokens):
+    """The first sentences with at least `num_tokens` tokens, in full batches."""
     sentences = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            sentences.append(line.split())
-            num_tokens -= len(sentences[-1])
-            if num_tokens <= 0 and len(sentences) % BATCH == 0:
-                return sentences
+    for tokens in filter(None, read_sentences(path)):
+        sentences.append(tokens)
+        num_tokens -= len(tokens)
+        if num_tokens <= 0 and len(sentences) % BATCH == 0:
+            return sentences
     raise SystemExit(f"{path} has too few sentences")
 
 

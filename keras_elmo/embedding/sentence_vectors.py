@@ -78,10 +78,11 @@ class SentenceVectors:
             them. A GPU computes in the meantime.
         """
         lengths = np.array([len(rows) + 2 for rows in sentences], np.int32)
-        # What pads is masked, whatever it is.
+        # What pads a sentence is masked. Rows that pad the batch are read and dropped.
         index = delimited_rows((lengths - 2).tolist(), np.concatenate(sentences), begin=0, end=1)
         num_rows = padded(len(index)) - len(index)
-        index, lengths = np.pad(index, ((0, num_rows), (0, 0))), np.pad(lengths, (0, num_rows))
+        index = np.pad(index, ((0, num_rows), (0, 0)))
+        lengths = np.pad(lengths, (0, num_rows), constant_values=index.shape[1])
         begin = 0 if spec.boundaries else 1
         dtype = spec.dtype if spec.pooling is None else "float32"
         ends = lengths[: len(sentences)] - begin
@@ -148,11 +149,11 @@ def padded(count: int, up: bool = True) -> int:
     """The bucket for a number of rows: the next size up, or down.
 
     XLA recompiles for each size, and oneDNN, which TensorFlow and PyTorch use, keeps code and
-    memory for each. Processors multiply fastest with 16 columns at a time, or 8.
+    memory for each. CPUs multiply fastest with a multiple of 16 rows, or of 8.
     """
     step = 1 << max(0, count.bit_length() - 4)
     if keras.backend.backend() == "jax" and count > 1:
         step = max(8, 2 * step)
-    elif count >= 16:
+    if not up and count >= 16:
         step = max(8 if count < 32 else 16, step)
     return -(-count // step) * step if up else max(count // step * step, min(count, step))
