@@ -49,8 +49,8 @@ class Embedder:
     """Sentences in, word vectors out, as fast as the hardware allows.
 
     Each distinct word is encoded once and cached; sentences are sorted by length and batched by
-    tokens. The vectors do not depend on the other sentences: they equal `ElmoLayer`'s to within a
-    few units in the last place, for sentences of any length.
+    tokens. The vectors do not depend on the other sentences: they equal `ElmoLayer`'s to about
+    1e-6 of their norm, for sentences of any length.
 
     Threads can share an Embedder, and it can be pickled for processes that are spawned, not forked.
     It has its own copy of the weights: training an `ElmoLayer` later does not change it.
