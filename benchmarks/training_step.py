@@ -40,11 +40,11 @@ def main():
         print("TOKENS_PER_SECOND", {"ours": ours, "bilm": bilm}[arguments.run](arguments))
         return
     repository = str(Path(__file__).parents[1])
-    runs = {"ours": ("ours", sys.executable, {"PYTHONPATH": repository})}
+    runs = {"ours": ("ours", sys.executable, repository)}
     if arguments.before:
-        runs["before"] = ("ours", sys.executable, {"PYTHONPATH": arguments.before})
+        runs["before"] = ("ours", sys.executable, arguments.before)
     if arguments.bilm_python:
-        runs["bilm-tf"] = ("bilm", arguments.bilm_python, {})
+        runs["bilm-tf"] = ("bilm", arguments.bilm_python, repository)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(Path(folder), arguments)
         speeds = {name: [] for name in runs}
@@ -82,13 +82,15 @@ def first_sentences(files, count):
     return "\n".join(b" ".join(tokens).decode() for tokens in islice(sentences, count)) + "\n"
 
 
-def measure(kind, python, variables, prepared):
-    command = [python, __file__, *prepared, "--run", kind]
+def measure(kind, python, repository, prepared):
+    # An earlier version has its own program, which calls its own interface.
+    program = Path(repository) / "benchmarks" / Path(__file__).name
+    command = [python, str(program), *prepared, "--run", kind]
     # Set by TensorFlow 2 when imported here, and not for TensorFlow 1.
     environment = {k: v for k, v in os.environ.items() if k not in ("TF2_BEHAVIOR", "PYTHONPATH")}
-    result = subprocess.run(
-        command, capture_output=True, text=True, env={**environment, **variables}
-    )
+    if kind == "ours":
+        environment["PYTHONPATH"] = str(repository)
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     for line in result.stdout.splitlines():
         if line.startswith("TOKENS_PER_SECOND"):
             return float(line.split()[1])
