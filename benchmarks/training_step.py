@@ -85,11 +85,11 @@ def first_sentences(files, count):
 def measure(kind, python, repository, prepared):
     # An earlier version has its own program, which calls its own interface.
     program = Path(repository) / "benchmarks" / Path(__file__).name
-    command = [python, str(program), *prepared, "--run", kind]
+    command = [python, program, *prepared, "--run", kind]
     # Set by TensorFlow 2 when imported here, and not for TensorFlow 1.
     environment = {k: v for k, v in os.environ.items() if k not in ("TF2_BEHAVIOR", "PYTHONPATH")}
     if kind == "ours":
-        environment["PYTHONPATH"] = str(repository)
+        environment["PYTHONPATH"] = repository
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     for line in result.stdout.splitlines():
         if line.startswith("TOKENS_PER_SECOND"):
