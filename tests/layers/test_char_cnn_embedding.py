@@ -59,8 +59,11 @@ def test_numbers(rng, activation, num_highway, projection_dim):
     layer.build(IDS.shape)
     assert (layer.projection is None) == (projection_dim == 16)
     set_weights(layer, weights)
-    for ids in (IDS, IDS[0], IDS[:, None]):  # padding has the zero character
-        assert_close(to_numpy(layer(ids)), reference.encode_tokens(ids, weights, options))
+    long = np.concatenate([IDS, IDS[::-1], IDS], axis=-1)
+    for ids in (IDS, IDS[0], IDS[:, None], long):  # padding has the zero character
+        expected = reference.encode_tokens(ids, weights, options)
+        for training in (False, True):
+            assert_close(to_numpy(layer(ids, training=training)), expected)
 
 
 def test_keras_image_data_format_changes_nothing():
