@@ -30,6 +30,7 @@ ROLES = "".join(
 ANSWER = {"text": "Paris", "answer_start": 16}
 QUESTION = {"id": "a", "question": "Where ?", "answers": [ANSWER]}
 SQUAD = {"paragraphs": [{"context": "Ann was born in Paris .", "qas": [QUESTION]}]}
+FORMS = [("\n", "utf-8"), ("\r\n", "utf-8-sig")]
 INDEX = "dog%1:05:00:: 02084071 1 42\nice\u00a0cream%1:13:00:: 1 1 0\n"
 
 
@@ -145,8 +146,7 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("line_end, encoding", FORMS)
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader(tmp_path, reader, line_end, encoding):
     read, name, text, expected = READERS[reader]
@@ -158,8 +158,7 @@ def test_every_reader(tmp_path, reader, line_end, encoding):
         assert read(tmp_path / f"{name}.gz") == expected
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("line_end, encoding", FORMS)
 def test_senses_in_xml(tmp_path, line_end, encoding):
     words = "".join(f'<wf lemma="x" pos="X">{token}</wf>\n' for token in TOKENS)
     instance = '<instance id="s0.t0" lemma="dog" pos="NOUN">dog</instance>\n'
