@@ -31,6 +31,13 @@ def in_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def eager(monkeypatch):
+    """No model compiles its steps, which takes far longer than a few of them."""
+    always = property(lambda model: True, lambda model, value: None)
+    monkeypatch.setattr("keras.Model.run_eagerly", always)
+
+
+@pytest.fixture
 def run_here(monkeypatch, capsys):
     """Runs a program in this process, which has loaded Keras, and returns its output."""
 

@@ -8,6 +8,8 @@ from conll import mentions_of_brackets, read_documents
 from example_programs import DOCUMENTS, TEXTS, conll, experiment_of
 from helpers import assert_close, to_numpy
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 
 def test_documents_and_their_chains(tmp_path):
     (tmp_path / "train.conll").write_text(TEXTS["coref"])

@@ -13,6 +13,8 @@ from example_programs import ROLES, experiment_of
 from helpers import assert_close, to_numpy
 from highway_lstm import HighwayLSTM
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 CONLL_2012 = """\
 #begin document (nw/a); part 000
 nw/a 0 0 The DT (S(NP* - - - - * (ARG1* (1

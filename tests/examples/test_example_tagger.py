@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 import tagger
 from example_programs import write_glove
@@ -22,6 +23,7 @@ fell\tO
 """
 
 
+@pytest.mark.slow
 def test_the_program_learns(tmp_path, run_here):
     path, glove = tmp_path / "text.conll", tmp_path / "glove.txt"
     path.write_text("\ufeff" + TEXT * 8, encoding="utf-8")
@@ -31,7 +33,7 @@ def test_the_program_learns(tmp_path, run_here):
     assert printed.splitlines()[-1] == "F1 100.00"
 
 
-def test_the_model_reads_no_padding(tmp_path):
+def test_the_model_reads_no_padding(tmp_path, eager):
     path = tmp_path / "text.conll"
     path.write_text(TEXT, encoding="utf-8")
     tokens, tags = tagger.read_column_file(path)
