@@ -4,6 +4,7 @@ import runpy
 import sys
 from importlib.util import find_spec
 
+import keras
 import pytest
 
 from example_programs import EXAMPLES
@@ -32,9 +33,10 @@ def in_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def eager(monkeypatch):
-    """No model compiles its steps, which takes far longer than a few of them."""
-    always = property(lambda model: True, lambda model, value: None)
-    monkeypatch.setattr("keras.Model.run_eagerly", always)
+    """On TensorFlow, no model compiles its steps: that takes far longer than a few of them."""
+    if keras.backend.backend() == "tensorflow":
+        always = property(lambda model: True, lambda model, value: None)
+        monkeypatch.setattr(keras.Model, "run_eagerly", always)
 
 
 @pytest.fixture
