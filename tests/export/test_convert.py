@@ -72,35 +72,29 @@ def test_float16_of_a_model_of_bilm_tf(elmo, tmp_path):
     assert ElmoLayer(tmp_path / "half").config == elmo.config
 
 
-@pytest.mark.parametrize("name", ["half", "half.zip"])
-def test_a_weight_beyond_float16(name, tmp_path):
+def test_a_weight_beyond_float16(tmp_path):
     elmo = ElmoLayer(MANY_LANGUAGES / "word_char")
     table = elmo.token_encoder.words.embedding
     table.assign(to_numpy(table.value) * 0 - 70_000)
-    with pytest.raises(
-        ValueError, match=r"word_embed has a weight of 7e\+04, beyond the range of float16, 65,504"
-    ):
-        convert(elmo, tmp_path / name, dtype="float16")
-    assert os.listdir(tmp_path) == []
+    message = r"word_embed has a weight of 7e\+04, beyond the range of float16, 65,504"
+    for name in ("half", "half.zip"):
+        with pytest.raises(ValueError, match=message):
+            convert(elmo, tmp_path / name, dtype="float16")
+        assert os.listdir(tmp_path) == []
     convert(elmo, tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["a", "a.zip"])
-def test_the_same_command_twice(name, tmp_path):
+def test_an_existing_output_is_replaced_only_when_told_and_never_the_model(name, tmp_path):
     model, output = MANY_LANGUAGES / "word_only", tmp_path / name
     convert(model, output)
     with pytest.raises(FileExistsError, match="exists already: choose a different name"):
         convert(model, output)
     convert(MANY_LANGUAGES / "word_char", output, overwrite=True)
+    with pytest.raises(ValueError, match="is an input and would be overwritten"):
+        convert(output, output, dtype="float16", overwrite=True)
     assert ElmoLayer(output).lexicon.characters is not None
     assert os.listdir(tmp_path) == [name]
-
-
-@pytest.mark.parametrize("name", ["a", "a.zip"])
-def test_the_model_is_not_replaced(elmo, name, tmp_path):
-    convert(elmo, tmp_path / name)
-    with pytest.raises(ValueError, match="is an input and would be overwritten"):
-        convert(tmp_path / name, tmp_path / name, dtype="float16", overwrite=True)
 
 
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
@@ -111,20 +105,21 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     assert os.listdir(tmp_path / "a") == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("name", ["a", "a.zip"])
-def test_an_interruption_leaves_what_was_there(name, tmp_path, monkeypatch):
-    convert(MANY_LANGUAGES / "word_only", tmp_path / name)
-    before = layers_of(tmp_path / name)
+def test_an_interruption_leaves_what_was_there(tmp_path, monkeypatch):
+    def tree():
+        return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
+    for name in ("a", "a.zip"):
+        convert(MANY_LANGUAGES / "word_only", tmp_path / name)
+    before = tree()
     monkeypatch.setattr(weights, "array_of", interrupted)
-    for overwrite, output in ((False, f"b{name}"), (True, name)):
+    for name, overwrite in (("b", False), ("b.zip", False), ("a", True), ("a.zip", True)):
         with pytest.raises(KeyboardInterrupt):
-            convert(MANY_LANGUAGES / "word_only", tmp_path / output, overwrite=overwrite)
-    assert os.listdir(tmp_path) == [name]
-    np.testing.assert_array_equal(layers_of(tmp_path / name), before)
+            convert(MANY_LANGUAGES / "word_only", tmp_path / name, overwrite=overwrite)
+    assert tree() == before
 
 
 def test_words_and_characters_are_projected_whatever_the_sizes(tmp_path):
