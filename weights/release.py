@@ -85,7 +85,7 @@ def rounded(values, bits):
 def text_perplexity():
     """Perplexity of tests/golden/bundled/text.txt, by the bundled softmax."""
     model, vocabulary = load_language_model(DEFAULT)
-    return perplexity(model, GOLDEN / "text.txt", vocabulary)
+    return perplexity(model, GOLDEN / "text.txt", vocabulary, batch_size=8)
 
 
 if __name__ == "__main__":
