@@ -140,11 +140,11 @@ def _read(model, stack):
         return read_files(*find_model(_hub_folder(model)))
     if isinstance(model, str) and _is_name(model):
         known = get_model(model)
-        if known.local_path is None or not known.is_archive:
-            if known.local_path is None:
-                download(known)
-            return _checked_architecture(known, read_files(*files_of(known)))
-        model = known.local_path
+        if known.local_path is None:
+            download(known)
+        elif known.is_archive:
+            return read_files(*_at(known.local_path, stack))
+        return _checked_architecture(known, read_files(*files_of(known)))
     return read_files(*_at(model, stack))
 
 

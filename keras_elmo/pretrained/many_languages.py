@@ -12,9 +12,8 @@ from keras_elmo.pretrained.weight_table import WeightEntry
 from keras_elmo.text.lexicon import Lexicon
 
 # Sections of an architecture, the kind that is read, and the fields of an `ElmoConfig` in each.
-_SECTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
-    (
-        "encoder",
+_SECTIONS = {
+    "encoder": (
         "elmo",
         {
             "projection_dim": "projection_dim",
@@ -24,8 +23,7 @@ _SECTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
             "proj_clip": "proj_clip",
         },
     ),
-    (
-        "token_embedder",
+    "token_embedder": (
         "cnn",
         {
             "activation": "activation",
@@ -36,7 +34,7 @@ _SECTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
             "max_characters_per_token": "max_characters_per_token",
         },
     ),
-)
+}
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _PUBLISHED = {
     "encoder": {"name": "elmo"}
@@ -175,7 +173,7 @@ def _architecture(folder, config_path):
 def _fields(architecture):
     """The fields of an `ElmoConfig`, except for the sizes of the lexicon."""
     fields = {}
-    for section, kind, known in _SECTIONS:
+    for section, (kind, known) in _SECTIONS.items():
         values = architecture.get(section)
         if not isinstance(values, dict) or str(values.get("name")).lower() != kind:
             raise ValueError(

@@ -41,7 +41,8 @@ class WeightEntry:
 
 
 TRANSPOSED = (lambda array: [array.T]), (lambda value: value.T)
-"""`split` and `join` of an array that is the transpose of its variable."""
+"""`split` and `join` of an array that is the transpose of its variable. Tables are compared, so all
+have these two functions."""
 
 
 def weight_table(config: ElmoConfig) -> list[WeightEntry]:
