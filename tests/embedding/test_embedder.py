@@ -10,6 +10,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import keras
@@ -133,7 +134,7 @@ class Series:
         return np.array(self._values, dtype=object)
 
 
-def test_tensors_arrays_and_series(embedder):
+def test_tensors_arrays_series_and_docs(embedder):
     tf = pytest.importorskip("tensorflow")
     texts = ["The cat sat .", "", "naïve"]
     expected = embedder.embed(texts)
@@ -144,6 +145,7 @@ def test_tensors_arrays_and_series(embedder):
         Series(texts),
         tf.data.Dataset.from_tensor_slices(texts),
         tf.ragged.constant(tokens, tf.string),
+        [tuple(SimpleNamespace(text=x) for x in row) for row in tokens],  # as a Doc of spaCy
     ):
         assert_all_close(embedder.embed(sentences), expected, 0)
     padded = tf.ragged.constant(tokens, tf.string).to_tensor("")
@@ -272,17 +274,6 @@ def test_raw_text_is_hinted_at_once(embedder, monkeypatch, caplog):
         embedder.embed(["It rained.", "Who knows?", "Nobody ."])
     (record,) = caplog.records
     assert "end in a token such as 'rained.'" in record.message
-
-
-class Token:
-    def __init__(self, text):
-        self.text = text
-
-
-def test_tokens_of_spacy(embedder):
-    """A Doc iterates over tokens that have a text."""
-    (array,) = embedder.embed([tuple(map(Token, ["He", "left", "."]))])
-    np.testing.assert_array_equal(array, embedder.embed(["He left ."])[0])
 
 
 LONG = [SENTENCES[0] * 6, SENTENCES[0] * 5, ["a"] * 20, SENTENCES[4] * 3, ["the"], []]
