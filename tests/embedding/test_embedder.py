@@ -554,7 +554,7 @@ class Vectors(keras.utils.PyDataset):
         self.embedder = embedder
 
     def __len__(self):
-        return 4
+        return 2
 
     def __getitem__(self, index):
         vectors = self.embedder.embed([["a", "b"]] * 2, pooling="mean")
@@ -562,7 +562,7 @@ class Vectors(keras.utils.PyDataset):
 
 if __name__ == "__main__":
     multiprocessing.set_start_method(sys.argv[2])
-    dataset = Vectors(Embedder(sys.argv[1]), workers=2, use_multiprocessing=True)
+    dataset = Vectors(Embedder(sys.argv[1]), workers=1, use_multiprocessing=True)
     model = keras.Sequential([keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     print(model.fit(dataset, verbose=0).history)
