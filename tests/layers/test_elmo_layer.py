@@ -86,20 +86,20 @@ def test_jax_export_of_sentences_of_any_length(tmp_path):
     ("options", "shape", "largest"),
     [({}, (1, 4, 50), 261), ({"token_embeddings": np.ones((9, 12))}, (1, 4), 9)],
 )
-@pytest.mark.parametrize("wrong", [-1, 1])
-def test_ids_that_do_not_exist(options, shape, largest, wrong):
+def test_ids_that_do_not_exist(options, shape, largest):
     elmo, ids = ElmoLayer(TINY, **options), np.ones(shape, "int32")
-    ids[0, 1:2] = bad = -1 if wrong < 0 else largest + 1
-    for inputs in (ids, ids.tolist()):
-        with pytest.raises(ValueError, match=f"expects ids from 0 to {largest}; got .*{bad}"):
-            elmo(inputs)
     model = keras.Sequential([keras.Input((None, *shape[2:]), dtype="int32"), elmo])
-    try:  # a model cannot check values
-        vectors = model.predict(ids, verbose=0)
-    except Exception as error:  # of the backend
-        assert type(error).__name__ in ("InvalidArgumentError", "IndexError"), error
-    else:
-        assert np.isnan(vectors[0, 0]).all()
+    for bad in (-1, largest + 1):
+        ids[0, 1:2] = bad
+        for inputs in (ids, ids.tolist()):
+            with pytest.raises(ValueError, match=f"expects ids from 0 to {largest}; got .*{bad}"):
+                elmo(inputs)
+        try:  # a model cannot check values
+            vectors = model.predict(ids, verbose=0)
+        except Exception as error:  # of the backend
+            assert type(error).__name__ in ("InvalidArgumentError", "IndexError"), error
+        else:
+            assert np.isnan(vectors[0, 0]).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"token_embeddings": np.ones((9, 12))}])
@@ -145,7 +145,7 @@ def test_several_mixes_in_one_pass():
         single.mixes[0].layer_weights.assign(mix.layer_weights)
         assert_close(to_numpy(output), to_numpy(single(IDS)))
     assert not np.allclose(to_numpy(outputs[0]), to_numpy(outputs[2]), atol=1e-3)
-    assert [output.shape for output in on_ids(elmo).predict(IDS, verbose=0)] == [(4, 24, 24)] * 3
+    assert [output.shape for output in on_ids(elmo)(IDS)] == [(4, 24, 24)] * 3
 
 
 def test_forward_language_model_alone():
@@ -214,7 +214,6 @@ def test_state_has_room_for_max_batch_size_sentences():
     ("trainable_mix", "trainable_bilm", "weights", "trainable"),
     [
         (True, False, 2, True),
-        (True, True, 37, True),
         (True, True, 37, False),
         (False, True, 35, True),
         (False, False, 0, True),
@@ -419,7 +418,7 @@ def test_a_subclassed_model_comes_back_whole(tmp_path, kind):
     expected = model.predict(inputs, verbose=0)
     model.save(tmp_path / "model.keras")
     for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(model)):
-        np.testing.assert_allclose(again.predict(inputs, verbose=0), expected, atol=1e-6)
+        np.testing.assert_allclose(to_numpy(again(inputs)), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
