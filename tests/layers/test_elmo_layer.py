@@ -1,6 +1,7 @@
 """ElmoLayer: what goes in, what comes out, what is kept."""
 
 import copy
+import dataclasses
 import json
 import os
 import pickle
@@ -18,6 +19,8 @@ from layer_checks import check_layer
 
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
 IDS = encode_sentences(SENTENCES[:4])
+CONFIG = ElmoConfig.from_json(TINY / "options.json")
+SMALL = dataclasses.replace(CONFIG, num_layers=1)
 WIDE = {
     "char_cnn": {"filters": [[1, 1]], "n_highway": 0, "embedding": {"dim": 1}},
     "lstm": {"dim": 1, "projection_dim": 60_000, "n_layers": 4},
@@ -34,11 +37,10 @@ def on_ids(elmo):
 
 
 def test_layer():
-    config = ElmoConfig.from_json(TINY / "options.json")
     check_layer(
-        lambda **kwargs: ElmoLayer(None, config=config, trainable_bilm=True, **kwargs),
+        lambda **kwargs: ElmoLayer(None, config=SMALL, trainable_bilm=True, **kwargs),
         IDS,
-        weights=37,
+        weights=29,
         output_mask=IDS.any(-1)[:, 2:],
     )
 
@@ -193,7 +195,8 @@ def test_state_is_carried_in_predict_and_only_the_first_rows_change():
 
 
 def test_a_biLM_that_carries_state_can_be_trained():
-    elmo = ElmoLayer(TINY, stateful=True, trainable_bilm=True, max_batch_size=4)
+    options = {"stateful": True, "trainable_bilm": True, "max_batch_size": 4}
+    elmo = ElmoLayer(None, config=SMALL, **options)
     model = compiled(on_ids(elmo), "sgd", "mse")
     before = to_numpy(elmo.bilm.trainable_variables[0])
     target = np.zeros(model.compute_output_shape(IDS.shape), "float32")
@@ -238,8 +241,8 @@ def test_freezing(tmp_path, trainable_mix, trainable_bilm, weights, trainable):
 
 
 def test_a_part_of_the_bilm_is_trained():
-    elmo = ElmoLayer(TINY)
-    elmo.bilm.backward_lstms[1].trainable = True
+    elmo = ElmoLayer(None, config=SMALL)
+    elmo.bilm.backward_lstms[0].trainable = True
     model = compiled(on_ids(elmo), keras.optimizers.SGD(1.0), "mse")
     before = [to_numpy(variable.value).copy() for variable in elmo.backbone.variables]
     model.fit(IDS, np.ones(model.compute_output_shape(IDS.shape), "float32"), verbose=0)
@@ -248,14 +251,14 @@ def test_a_part_of_the_bilm_is_trained():
         for old, variable in zip(before, elmo.backbone.variables)
         if not np.array_equal(old, to_numpy(variable.value))
     ]
-    assert changed == ["backward_1"] * 4
+    assert changed == ["backward_0"] * 4
 
 
 @pytest.mark.parametrize("trainable_mix", [True, False])
 def test_mixes_of_given_weights(tmp_path, trainable_mix):
     expected = to_numpy(ElmoLayer(TINY, output="layers")(IDS))[:, 1]
     options = {"mix_weights": [0, 1, 0], "gamma": 2, "trainable_mix": trainable_mix}
-    elmo = ElmoLayer(TINY, num_mixes=2, trainable_bilm=True, **options)
+    elmo = ElmoLayer(TINY, num_mixes=2, trainable_bilm=not trainable_mix, **options)
     for vectors in elmo(IDS):
         assert_close(to_numpy(vectors), 2 * expected)
     model = compiled(on_ids(elmo), keras.optimizers.Adam(0.1), "mse", run_eagerly=True)
@@ -267,7 +270,7 @@ def test_mixes_of_given_weights(tmp_path, trainable_mix):
     cloned = keras.models.clone_model(model).layers[-1]
     for one in (elmo, loaded, cloned, pickle.loads(pickle.dumps(elmo))):
         assert (one.mix_weights, one.trainable_mix) == ((0, 1, 0), trainable_mix)
-        assert len(one.trainable_weights) == 35 + 4 * trainable_mix
+        assert len(one.trainable_weights) == (4 if trainable_mix else 35)
         for mix, gamma in zip(one.mixes, [2, 2] if one is cloned else gammas):
             assert mix.normalized_weights.tolist() == [0, 1, 0] and to_numpy(mix.gamma) == gamma
 
@@ -386,16 +389,13 @@ def test_a_layer_made_from_a_config_needs_no_files():
 
 @keras.saving.register_keras_serializable("test_elmo_layer")
 class Tagger(keras.Model):
-    def __init__(self, model=TINY, **arguments):
+    def __init__(self, **arguments):
         super().__init__(**arguments)
-        self.elmo = ElmoLayer(str(model))
+        self.elmo = ElmoLayer(TINY)
         self.dense = keras.layers.Dense(3)
 
     def call(self, inputs):
         return self.dense(self.elmo(inputs))
-
-    def get_config(self):
-        return super().get_config()
 
 
 def assert_same(one, other, inputs=IDS):
@@ -485,8 +485,8 @@ def test_threads_share_a_layer():
     elmo = ElmoLayer(TINY)
     expected = [to_numpy(elmo([sentence])) for sentence in SENTENCES]
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda sentence: to_numpy(elmo([sentence])), SENTENCES * 3))
-    for one, other in zip(found, expected * 3):
+        found = list(threads.map(lambda sentence: to_numpy(elmo([sentence])), SENTENCES * 2))
+    for one, other in zip(found, expected * 2):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
@@ -561,7 +561,7 @@ def test_tensors_of_strings_on_every_backend():
 def test_strings_encode_each_distinct_word_once(monkeypatch):
     import tensorflow as tf
 
-    elmo = ElmoLayer(TINY, trainable_bilm=True)
+    elmo = ElmoLayer(None, config=SMALL, trainable_bilm=True)
     sentences = [["the", "cat", "saw", "the", "cat"], ["extraordinarily", "the"]]
     tokens = tf.ragged.constant(sentences).to_tensor()
     seen = []

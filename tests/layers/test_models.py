@@ -1,17 +1,20 @@
 """ElmoLayer in models on raw strings."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 
 from helpers import TINY, tensorflow_only
-from keras_elmo import CharCNNEmbedding, ElmoLayer, UnicodeCharEncoder
+from keras_elmo import CharCNNEmbedding, ElmoConfig, ElmoLayer, UnicodeCharEncoder
 
 pytestmark = tensorflow_only
 tf = pytest.importorskip("tensorflow")
 
 STRINGS = ["The bank raised its rates .", "We sat on the bank of the river .", "Zoë paid 3,50 €"]
 
+CONFIG = dataclasses.replace(ElmoConfig.from_json(TINY / "options.json"), num_layers=1)
 TARGETS = tf.constant([0.0, 1.0, 2.0])
 
 
@@ -21,7 +24,11 @@ TARGETS = tf.constant([0.0, 1.0, 2.0])
 def test_sequential_on_strings_is_trained_saved_and_exported(policy, tmp_path):
     keras.config.set_dtype_policy(policy)
     model = keras.Sequential(
-        [ElmoLayer(TINY), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)]
+        [
+            ElmoLayer(None, config=CONFIG),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(1),
+        ]
     )
     model.compile("sgd", "mse")
     data = tf.data.Dataset.from_tensor_slices((STRINGS, TARGETS)).repeat(2).batch(2)
@@ -44,7 +51,9 @@ def test_sequential_on_strings_is_trained_saved_and_exported(policy, tmp_path):
 
 
 def test_sequential_on_character_ids_names_what_is_missing():
-    model = keras.Sequential([ElmoLayer(TINY), keras.layers.GlobalAveragePooling1D()])
+    model = keras.Sequential(
+        [ElmoLayer(None, config=CONFIG), keras.layers.GlobalAveragePooling1D()]
+    )
     model.compile("sgd", "mse")
     with pytest.raises(
         ValueError, match=r"model after keras\.Input\(\(None, 50\), dtype='int32'\)"
@@ -54,7 +63,7 @@ def test_sequential_on_character_ids_names_what_is_missing():
 
 def test_a_functional_model_reads_ragged_tokens():
     inputs = keras.Input((None,), dtype="string")
-    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(TINY)(inputs)))
+    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(None, config=CONFIG)(inputs)))
     ragged = tf.ragged.constant([["the", "cat", "sat"], ["Hi"]])
     dataset = tf.data.Dataset.from_tensor_slices(ragged).ragged_batch(2)
     expected = model(ragged.to_tensor(""))
@@ -65,7 +74,7 @@ def test_a_functional_model_reads_ragged_tokens():
 @pytest.mark.parametrize("kind", ["sentences", "tokens", "ragged tokens"])
 def test_a_recurrent_layer_reads_one_sentence(kind):
     inputs = keras.Input(() if kind == "sentences" else (None,), dtype="string")
-    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(TINY)(inputs)))
+    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(None, config=CONFIG)(inputs)))
     ragged = tf.strings.split(STRINGS)
     texts = {"sentences": tf.constant(STRINGS), "tokens": ragged.to_tensor()}.get(kind, ragged)
     found = model.predict(texts[1:2], verbose=0)  # before others, for a graph of this batch size
@@ -73,7 +82,7 @@ def test_a_recurrent_layer_reads_one_sentence(kind):
 
 
 def test_the_layers_by_themselves_are_the_whole():
-    elmo = ElmoLayer(TINY)
+    elmo = ElmoLayer(None, config=CONFIG)
     inputs = keras.Input((), dtype="string")
     x = UnicodeCharEncoder()(inputs)
     x = elmo.token_encoder(x)
