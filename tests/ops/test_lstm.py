@@ -37,8 +37,24 @@ def test_gradient(rng, masked, units, clip, reverse, training):
     state = rng.normal(size=(3, 3)) * 0.2, rng.normal(size=(3, units)) * 0.2
     factors = rng.normal(size=(3, 4, 3)), rng.normal(size=(3, 3)), rng.normal(size=(3, units))
     arrays = [x, *state, *(to_numpy64(w.value) for w in layer.weights)]
+    mask = MASK if masked else None
 
-    run = loss_and_gradients(layer, masked, factors, dtype, training)
+    def total(x, h, c):
+        outputs, (h, c) = layer(
+            x, mask=mask, initial_state=(h, c), return_state=True, training=training
+        )
+        parts = zip((outputs, h, c), factors)
+        return sum(ops.sum(part * ops.convert_to_tensor(f, dtype=dtype)) for part, f in parts)
+
+    backends = {"tensorflow": by_tensorflow, "jax": by_jax, "torch": by_torch}
+    on_tensors = backends[keras.backend.backend()](layer, total)
+
+    def run(arrays):
+        for weight, value in zip(layer.weights, arrays[3:]):
+            weight.assign(value)
+        loss, gradients = on_tensors([ops.convert_to_tensor(a, dtype=dtype) for a in arrays[:3]])
+        return to_numpy64(loss), list(map(to_numpy64, gradients))
+
     (middle, gradients), compared = run(arrays), 0
     for i, (array, gradient) in enumerate(zip(arrays, gradients)):
         # Along a random direction, every number of the gradient counts.
@@ -57,63 +73,37 @@ def test_gradient(rng, masked, units, clip, reverse, training):
     assert compared > len(arrays) / 2
 
 
-def total(layer, inputs, state, masked, factors, dtype, training):
-    mask = ops.convert_to_tensor(MASK) if masked else None
-    outputs, (h, c) = layer(
-        inputs, mask=mask, initial_state=state, return_state=True, training=training
-    )
-    parts = zip((outputs, h, c), factors)
-    return sum(ops.sum(part * ops.convert_to_tensor(f, dtype=dtype)) for part, f in parts)
-
-
-def loss_and_gradients(layer, masked, factors, dtype, training):
-    """A function from inputs, state and weights to `total` and its gradients, by the backend."""
-
-    def loss_of(x, h, c):
-        return total(layer, x, (h, c), masked, factors, dtype, training)
-
-    found = {"tensorflow": by_tensorflow, "jax": by_jax, "torch": by_torch}
-    run = found[keras.backend.backend()](layer, loss_of)
-
-    def on_arrays(arrays):
-        for weight, value in zip(layer.weights, arrays[3:]):
-            weight.assign(value)
-        loss, gradients = run([ops.convert_to_tensor(a, dtype=dtype) for a in arrays[:3]])
-        return to_numpy64(loss), list(map(to_numpy64, gradients))
-
-    return on_arrays
-
-
-def by_tensorflow(layer, loss_of):
+def by_tensorflow(layer, total):
+    """A function from inputs and state to `total` and its gradients, by weights too."""
     import tensorflow as tf
 
     @tf.function
     def run(tensors):
         with tf.GradientTape() as tape:
             tape.watch(tensors)
-            loss = loss_of(*tensors)
+            loss = total(*tensors)
         return loss, tape.gradient(loss, [*tensors, *(w.value for w in layer.weights)])
 
     return run
 
 
-def by_torch(layer, loss_of):
+def by_torch(layer, total):
     def run(tensors):
         tensors = [t.detach().requires_grad_() for t in tensors]
         layer.zero_grad()
-        loss = loss_of(*tensors)
+        loss = total(*tensors)
         loss.backward()
         return loss.detach(), [t.grad for t in (*tensors, *(w.value for w in layer.weights))]
 
     return run
 
 
-def by_jax(layer, loss_of):
+def by_jax(layer, total):
     import jax
 
     def function(tensors, values):
         with keras.StatelessScope(zip(layer.weights, values)):
-            return loss_of(*tensors)
+            return total(*tensors)
 
     compiled = jax.jit(jax.value_and_grad(function, argnums=(0, 1)))
 
