@@ -1,15 +1,21 @@
 """Marks and conversions that several tests share."""
 
+import dataclasses
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
+from keras_elmo import ElmoConfig
+
 GOLDEN = Path(__file__).parent / "golden" / "inference"
 """Models and outputs of bilm-tf."""
 
 TINY = GOLDEN / "default"
+ONE_LAYER = dataclasses.replace(ElmoConfig.from_json(TINY / "options.json"), num_layers=1)
+"""Its config with one LSTM layer, for tests that compile much."""
+
 VARIANTS = sorted(path.name for path in GOLDEN.iterdir() if (path / "weights.hdf5").exists())
 
 

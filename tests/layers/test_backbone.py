@@ -1,12 +1,10 @@
 """Backbone: token encoder and biLM as one layer, with the weights of a file."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
 
-from helpers import TINY, assert_close, to_numpy
+from helpers import ONE_LAYER, TINY, assert_close, to_numpy
 from keras_elmo import Backbone, ElmoConfig, ElmoLayer, encode_sentences
 from keras_elmo.pretrained.weights import load_weights, write_model
 from layer_checks import check_layer
@@ -14,12 +12,11 @@ from layer_checks import check_layer
 IDS = encode_sentences([["the", "cat", "sat"], ["on"]])
 WORDS = np.array([[1, 4, 5, 2], [1, 3, 2, 0]], "int32")
 CONFIG = ElmoConfig.from_json(TINY / "options.json")
-SMALL = dataclasses.replace(CONFIG, num_layers=1)
 
 
 def test_layer():
     check_layer(
-        lambda **kwargs: Backbone(SMALL, **kwargs),
+        lambda **kwargs: Backbone(ONE_LAYER, **kwargs),
         IDS,
         weights=27,
         output_mask=np.repeat(IDS.any(-1)[:, None], 2, axis=1),
@@ -70,7 +67,7 @@ def test_state_is_returned_and_read():
 
 
 def test_dropout_is_applied_in_training_only():
-    dropped, plain = Backbone(SMALL, dropout=0.5), Backbone(SMALL)
+    dropped, plain = Backbone(ONE_LAYER, dropout=0.5), Backbone(ONE_LAYER)
     for layer in (dropped, plain):
         layer.build()
     plain.set_weights(dropped.weights[: len(plain.weights)])

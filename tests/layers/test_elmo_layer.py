@@ -1,7 +1,6 @@
 """ElmoLayer: what goes in, what comes out, what is kept."""
 
 import copy
-import dataclasses
 import json
 import os
 import pickle
@@ -11,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from helpers import GOLDEN, TINY, assert_close, compiled, tensorflow_only, to_numpy
+from helpers import GOLDEN, ONE_LAYER, TINY, assert_close, compiled, tensorflow_only, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
 from keras_elmo.layers import projected_lstm
 from keras_elmo.ops import lstm
@@ -19,8 +18,6 @@ from layer_checks import check_layer
 
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
 IDS = encode_sentences(SENTENCES[:4])
-CONFIG = ElmoConfig.from_json(TINY / "options.json")
-SMALL = dataclasses.replace(CONFIG, num_layers=1)
 WIDE = {
     "char_cnn": {"filters": [[1, 1]], "n_highway": 0, "embedding": {"dim": 1}},
     "lstm": {"dim": 1, "projection_dim": 60_000, "n_layers": 4},
@@ -38,7 +35,7 @@ def on_ids(elmo):
 
 def test_layer():
     check_layer(
-        lambda **kwargs: ElmoLayer(None, config=SMALL, trainable_bilm=True, **kwargs),
+        lambda **kwargs: ElmoLayer(None, config=ONE_LAYER, trainable_bilm=True, **kwargs),
         IDS,
         weights=29,
         output_mask=IDS.any(-1)[:, 2:],
@@ -196,7 +193,7 @@ def test_state_is_carried_in_predict_and_only_the_first_rows_change():
 
 def test_a_biLM_that_carries_state_can_be_trained():
     options = {"stateful": True, "trainable_bilm": True, "max_batch_size": 4}
-    elmo = ElmoLayer(None, config=SMALL, **options)
+    elmo = ElmoLayer(None, config=ONE_LAYER, **options)
     model = compiled(on_ids(elmo), "sgd", "mse")
     before = to_numpy(elmo.bilm.trainable_variables[0])
     target = np.zeros(model.compute_output_shape(IDS.shape), "float32")
@@ -241,7 +238,7 @@ def test_freezing(tmp_path, trainable_mix, trainable_bilm, weights, trainable):
 
 
 def test_a_part_of_the_bilm_is_trained():
-    elmo = ElmoLayer(None, config=SMALL)
+    elmo = ElmoLayer(None, config=ONE_LAYER)
     elmo.bilm.backward_lstms[0].trainable = True
     model = compiled(on_ids(elmo), keras.optimizers.SGD(1.0), "mse")
     before = [to_numpy(variable.value).copy() for variable in elmo.backbone.variables]
@@ -560,7 +557,7 @@ def test_tensors_of_strings_on_every_backend():
 def test_strings_encode_each_distinct_word_once(monkeypatch):
     import tensorflow as tf
 
-    elmo = ElmoLayer(None, config=SMALL, trainable_bilm=True)
+    elmo = ElmoLayer(None, config=ONE_LAYER, trainable_bilm=True)
     sentences = [["the", "cat", "saw", "the", "cat"], ["extraordinarily", "the"]]
     tokens = tf.ragged.constant(sentences).to_tensor()
     seen = []

@@ -1,20 +1,17 @@
 """ElmoLayer in models on raw strings."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
 
-from helpers import TINY, tensorflow_only
-from keras_elmo import CharCNNEmbedding, ElmoConfig, ElmoLayer, UnicodeCharEncoder
+from helpers import ONE_LAYER, tensorflow_only
+from keras_elmo import CharCNNEmbedding, ElmoLayer, UnicodeCharEncoder
 
 pytestmark = tensorflow_only
 tf = pytest.importorskip("tensorflow")
 
 STRINGS = ["The bank raised its rates .", "We sat on the bank of the river .", "Zoë paid 3,50 €"]
 
-CONFIG = dataclasses.replace(ElmoConfig.from_json(TINY / "options.json"), num_layers=1)
 TARGETS = tf.constant([0.0, 1.0, 2.0])
 
 
@@ -25,7 +22,7 @@ def test_sequential_on_strings_is_trained_saved_and_exported(policy, tmp_path):
     keras.config.set_dtype_policy(policy)
     model = keras.Sequential(
         [
-            ElmoLayer(None, config=CONFIG),
+            ElmoLayer(None, config=ONE_LAYER),
             keras.layers.GlobalAveragePooling1D(),
             keras.layers.Dense(1),
         ]
@@ -52,7 +49,7 @@ def test_sequential_on_strings_is_trained_saved_and_exported(policy, tmp_path):
 
 def test_sequential_on_character_ids_names_what_is_missing():
     model = keras.Sequential(
-        [ElmoLayer(None, config=CONFIG), keras.layers.GlobalAveragePooling1D()]
+        [ElmoLayer(None, config=ONE_LAYER), keras.layers.GlobalAveragePooling1D()]
     )
     model.compile("sgd", "mse")
     with pytest.raises(
@@ -63,7 +60,7 @@ def test_sequential_on_character_ids_names_what_is_missing():
 
 def test_a_functional_model_reads_ragged_tokens():
     inputs = keras.Input((None,), dtype="string")
-    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(None, config=CONFIG)(inputs)))
+    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(None, config=ONE_LAYER)(inputs)))
     ragged = tf.ragged.constant([["the", "cat", "sat"], ["Hi"]])
     dataset = tf.data.Dataset.from_tensor_slices(ragged).ragged_batch(2)
     expected = model(ragged.to_tensor(""))
@@ -74,7 +71,7 @@ def test_a_functional_model_reads_ragged_tokens():
 @pytest.mark.parametrize("kind", ["sentences", "tokens", "ragged tokens"])
 def test_a_recurrent_layer_reads_one_sentence(kind):
     inputs = keras.Input(() if kind == "sentences" else (None,), dtype="string")
-    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(None, config=CONFIG)(inputs)))
+    model = keras.Model(inputs, keras.layers.LSTM(3)(ElmoLayer(None, config=ONE_LAYER)(inputs)))
     ragged = tf.strings.split(STRINGS)
     texts = {"sentences": tf.constant(STRINGS), "tokens": ragged.to_tensor()}.get(kind, ragged)
     found = model.predict(texts[1:2], verbose=0)  # before others, for a graph of this batch size
@@ -82,7 +79,7 @@ def test_a_recurrent_layer_reads_one_sentence(kind):
 
 
 def test_the_layers_by_themselves_are_the_whole():
-    elmo = ElmoLayer(None, config=CONFIG)
+    elmo = ElmoLayer(None, config=ONE_LAYER)
     inputs = keras.Input((), dtype="string")
     x = UnicodeCharEncoder()(inputs)
     x = elmo.token_encoder(x)
