@@ -1,5 +1,6 @@
 """A tiny language model and corpus that the tests of the training share."""
 
+import dataclasses
 from pathlib import Path
 
 import keras
@@ -24,6 +25,7 @@ CONFIG = ElmoConfig(
     lstm_dim=16,
     projection_dim=8,
 )
+ONE_LAYER = dataclasses.replace(CONFIG, num_layers=1)
 WORDS = ElmoConfig(filters=None, lstm_dim=16, projection_dim=8, vocabulary_size=127)
 BATCH = {"batch_size": 4, "unroll_steps": 8}
 

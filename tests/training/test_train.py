@@ -1,11 +1,14 @@
 """Settings of a training, and a whole training from Python."""
 
+import contextlib
 import dataclasses
 import importlib.util
+import io
 import json
 import logging
 import os
 import shutil
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -26,7 +29,16 @@ from keras_elmo import (
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.language_models import latest_checkpoint
 from keras_elmo.training.loading import config_of, export_language_model, start_from, take_over
-from training_models import BATCH, CONFIG, DATA, WORDS, tiny_model, vocabulary, write_tf1_checkpoint
+from training_models import (
+    BATCH,
+    CONFIG,
+    DATA,
+    ONE_LAYER,
+    WORDS,
+    tiny_model,
+    vocabulary,
+    write_tf1_checkpoint,
+)
 
 
 def settings(output, **changes):
@@ -36,7 +48,7 @@ def settings(output, **changes):
             "vocabulary": DATA / "vocab.txt",
             "held_out": DATA / "heldout.txt",
             "output": output,
-            "options": CONFIG.to_dict(),
+            "options": ONE_LAYER.to_dict(),
             "batch_size": 4,
             "unroll_steps": 8,
             "negatives": 40,
@@ -49,19 +61,31 @@ def settings(output, **changes):
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory):
-    """The folder and the result of a training, of which the numbers are NumPy's."""
-    folder = tmp_path_factory.mktemp("training") / "run[1]"
-    numbers = {"batch_size": np.int64(4), "steps": np.int32(6), "learning_rate": np.float32(0.5)}
-    return folder, train(settings(folder, **numbers))
+    """A training: its folder, result, standard error, and the callbacks that `fit` took."""
+    folder, shown, callbacks = tmp_path_factory.mktemp("training") / "run[1]", io.StringIO(), []
+    early = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=9)
+    fit = keras.Model.fit
+
+    def watched(self, *args, **kwargs):
+        callbacks.extend(kwargs["callbacks"])
+        return fit(self, *args, **kwargs)
+
+    numbers = {"batch_size": np.int64(4), "steps": np.int32(7), "learning_rate": np.float32(0.5)}
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(shown):
+        patch.setattr(keras.Model, "fit", watched)
+        result = train(settings(folder, **numbers), [early], show_progress=True)
+    return SimpleNamespace(
+        folder=folder, early=early, result=result, shown=shown.getvalue(), callbacks=callbacks
+    )
 
 
 @pytest.fixture
 def run(once, tmp_path):
-    """A copy of that folder."""
-    return shutil.copytree(once[0], tmp_path / "run[1]")
+    """A copy of its folder."""
+    return shutil.copytree(once.folder, tmp_path / "run[1]")
 
 
-SAME = {"learning_rate": 0.5}
+SAME = {"learning_rate": 0.5, "steps": 7}
 
 
 @pytest.mark.parametrize(
@@ -99,57 +123,67 @@ def test_bad_settings_are_named(tmp_path, changes, message):
         settings(tmp_path, **changes)
 
 
-def test_train_from_python(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "keras_elmo")
-    early = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=9)
-    result = train(settings(tmp_path, steps=7), callbacks=[early])
-    assert "step 6, perplexity" in caplog.text and "about 0 h 0 min to go" in caplog.text
-    assert [row["step"] for row in result.history] == [3, 6, 7]
+def test_train_from_python(once):
+    result, history = once.result, once.result.history
+    assert [row["step"] for row in history] == [3, 6, 7]
     # Of the text, which has 27 steps.
-    assert [row["epoch"] for row in result.history] == [0.1111, 0.2222, 0.2593]
-    assert [row["learning_rate"] for row in result.history] == [pytest.approx(0.2)] * 3
+    assert [row["epoch"] for row in history] == [0.1111, 0.2222, 0.2593]
+    assert [row["learning_rate"] for row in history] == [0.5] * 3
     # All 12 sentences are evaluated on at each report.
-    last = result.history[-1]["val_perplexity"]
-    assert early.best <= last == pytest.approx(result.report.perplexity, rel=1e-5)
+    last = history[-1]["val_perplexity"]
+    assert once.early.best <= last == pytest.approx(result.report.perplexity, rel=1e-5)
     assert result.report.tokens == 187 and len(result.vocabulary) == 127
     assert ElmoLayer(result.folder).config.lstm_dim == 16
-    # Once more there is nothing to do; a kill had left a file.
-    (tmp_path / "checkpoints" / ".partial-3.ckpt").write_bytes(b"cut off")
-    (tmp_path / "log.csv").unlink()
-    again = train(settings(tmp_path, steps=7))
-    assert again.history == result.history and again.report == result.report
-    assert "already ended after step 7" in caplog.text
-    assert not list((tmp_path / "checkpoints").glob(".partial-*"))
-    assert (tmp_path / "log.csv").read_text().count("\n") == 4
-    model, vocabulary = load_language_model(tmp_path)
-    assert vocabulary == result.vocabulary
+    # Numbers of NumPy are written as those of Python.
+    assert json.loads((once.folder / "training.json").read_text())["learning_rate"] == 0.5
+    model, words = load_language_model(once.folder)
+    assert words == result.vocabulary
     for one, other in zip(model.trainable_variables, result.model.trainable_variables):
-        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)))
-    # The card of the model, and of an export of a checkpoint.
-    card, steps = (tmp_path / "model" / "README.md").read_text(), "steps of 4 x 8 words, 0.2"
+        np.testing.assert_array_equal(*map(to_numpy, (one, other)))
+
+
+def test_one_process_at_a_time_trains_in_a_folder(run):
+    fcntl = pytest.importorskip("fcntl")
+    with open(run / ".lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError, match="Another training is running in"):
+            train(settings(run, **SAME))
+    # The lock is gone with a training, one that failed too.
+    with pytest.raises(ValueError, match="other settings: uniform_bias was False, now True"):
+        train(settings(run, uniform_bias=True, **SAME))
+
+
+def test_a_training_that_has_ended_stays(once, run, caplog):
+    caplog.set_level(logging.INFO, "keras_elmo")
+    (run / "checkpoints" / ".partial-3.ckpt").write_bytes(b"cut off")  # left by a kill
+    (run / "log.csv").unlink()
+    again = train(settings(run, dtype="float32", **SAME))
+    assert again.history == once.result.history and again.report == once.result.report
+    assert "already ended after step 7" in caplog.text
+    assert not list((run / "checkpoints").glob(".partial-*"))
+    assert (run / "log.csv").read_text().count("\n") == 4
+
+
+def test_model_cards(once, run, tmp_path):
+    """Of the model, and of an export of a checkpoint."""
+    steps, last = "steps of 4 x 8 words, 0.2", once.result.history[-1]["val_perplexity"]
+    card = (run / "model" / "README.md").read_text()
     assert f"| Training | 7 {steps}593 passes over the text |\n" in card
     assert f"| Held-out perplexity | {last:.2f} |\n| Settings | devices=1, batch_size=4, " in card
     assert "| Softmax | 127 words |" in card
-    export_language_model(tmp_path / "checkpoints" / "step-00000006.ckpt", tmp_path / "six")
+    export_language_model(run / "checkpoints" / "step-00000006.ckpt", tmp_path / "six")
     six = (tmp_path / "six" / "README.md").read_text()
     assert f"| Training | 6 {steps}222 passes over the text |\n" in six
-    (tmp_path / "log.csv").unlink()
-    export_language_model(tmp_path, tmp_path / "seven")
+    (run / "log.csv").unlink()
+    export_language_model(run, tmp_path / "seven")
     seven = (tmp_path / "seven" / "README.md").read_text()
     assert "| Training | 7 steps of 4 x 8 words |\n| Settings |" in seven
-    with pytest.raises(ValueError, match="other settings: uniform_bias was False, now True"):
-        train(settings(tmp_path, steps=7, uniform_bias=True))
 
 
-def test_no_callback_waits_for_every_step(tmp_path, monkeypatch, capsys):
-    fit, used = keras.Model.fit, []
-    monkeypatch.setattr(
-        keras.Model, "fit", lambda self, *x, **y: used.extend(y["callbacks"]) or fit(self, *x, **y)
-    )
-    train(settings(tmp_path, steps=4), show_progress=True)
-    shown = capsys.readouterr().err
-    assert "4/4" in shown and "perplexity" in shown
-    for callback in used:  # with these JAX starts a step while the one before it runs
+def test_no_callback_waits_for_every_step(once):
+    assert "7/7" in once.shown and "perplexity" in once.shown
+    assert len(once.callbacks) == 4  # one is the user's, another the progress bar's
+    for callback in once.callbacks:  # with these JAX starts a step while the one before it runs
         is_default = (
             type(callback).on_train_batch_end is keras.callbacks.Callback.on_train_batch_end
         )
@@ -223,18 +257,18 @@ def test_early_stopping_takes_the_best_weights_of_one_run(tmp_path):
     assert again.report == first.report
 
 
-def test_a_text_that_changed_is_told(tmp_path):
+def test_a_text_that_changed_is_told(run, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "keras_elmo")
     text = tmp_path / "text.txt"
-    text.write_text((DATA / "train.txt").read_text())
-    run = settings(tmp_path / "run", files=text, vocabulary=None, held_out=())
-    before = train(run).vocabulary
     text.write_text("a b c\n" * 400)
+    changed = settings(run, files=text, vocabulary=None, held_out=(), **SAME)
     with pytest.raises(ValueError, match="the text of its corpus is different"):
-        train(run)
-    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        train(changed)
+    for path in (run / "checkpoints").iterdir():
         path.unlink()
     # Nothing has been learned, so that everything is made of the new text.
-    assert train(run).vocabulary.words == ["<S>", "</S>", "<UNK>", "a", "b", "c"] != before.words
+    assert train(changed).vocabulary.words == ["<S>", "</S>", "<UNK>", "a", "b", "c"]
+    assert "step 6, perplexity" in caplog.text and "about 0 h 0 min to go" in caplog.text
 
 
 def test_another_vocabulary_is_refused(run, tmp_path):
@@ -356,18 +390,6 @@ def test_tensorboard_needs_tensorflow_too(tmp_path, monkeypatch):
         train(settings(tmp_path, tensorboard=True))
 
 
-def test_one_process_at_a_time_trains_in_a_folder(once, run):
-    fcntl = pytest.importorskip("fcntl")
-    with open(run / ".lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(BlockingIOError, match="Another training is running in"):
-            train(settings(run, **SAME))
-    # The lock is gone with a training, one that failed too.
-    with pytest.raises(ValueError, match="training run with other settings"):
-        train(settings(run, seed=1, **SAME))
-    assert train(settings(run, **SAME)).history == once[1].history
-
-
 @pytest.mark.slow
 @tensorflow_only
 def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
@@ -393,11 +415,6 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
     card = (tmp_path / "run" / "model" / "README.md").read_text()
     assert f"start_from={tf1.name}" in card and str(tmp_path) not in card
     assert load_language_model(tmp_path / "run")[1] == result.vocabulary
-
-
-def test_numbers_of_numpy_are_those_of_python(once, run):
-    assert json.loads((run / "training.json").read_text())["learning_rate"] == 0.5
-    assert train(settings(run, dtype="float32", **SAME)).history == once[1].history
 
 
 def test_an_exported_model_keeps_the_options_of_its_training(run, tmp_path):
