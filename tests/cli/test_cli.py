@@ -80,9 +80,6 @@ def test_embed_writes_files(run, tmp_path, kind, arguments, has_boundaries):
             assert file[str(i)].shape[-2] == length + 2 * edge
             words = file[str(i)][()][..., edge : length + edge, :]
             np.testing.assert_allclose(words, expected[i][..., :length, :], atol=1e-5)
-    options = ["--boundaries"] if not has_boundaries else []
-    code, _, err = run(*command, *options, "--resume")
-    assert code == 1 and "made with a different boundaries: resume with the same" in err
 
 
 def test_embed_reads_standard_input(run, tmp_path, monkeypatch):
@@ -112,6 +109,8 @@ def test_embed_continues_a_file(run, tmp_path):
     with h5py.File(output) as file:
         assert [file[name].shape for name in "012"] == [(2, 24), (0, 24), (3, 24)]
         assert file["0"].dtype == "float16" and file["0"].compression == "gzip"
+    code, _, err = run(*command, *options, "--boundaries", "--resume")
+    assert code == 1 and "made with a different boundaries: resume with the same" in err
     code, _, err = run(*command, "--resume")
     assert code == 1 and "made with a different compression and a different dtype" in err
     assert run(*command, "--overwrite")[0] == 0
@@ -119,11 +118,14 @@ def test_embed_continues_a_file(run, tmp_path):
 
 @pytest.mark.parametrize("flag, has_bfloat16", [("amx_bf16", 1), ("avx512_bf16", 1), ("avx2", 0)])
 def test_embed_hints_at_bfloat16(run, tmp_path, monkeypatch, flag, has_bfloat16):
-    processor, text = tmp_path / "cpuinfo", tmp_path / "text.txt"
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    processor = tmp_path / "cpuinfo"
     processor.write_text(f"processor : 0\nflags : fpu {flag} sse\n")
-    text.write_text("one two\n")
     monkeypatch.setattr(embed, "_PROCESSOR", processor)
-    command = ("embed", text, "--model", TINY, "--overwrite", "--output", tmp_path / "vectors.h5")
+    monkeypatch.setattr(Embedder, "embed_file", interrupted)
+    command = ("embed", "one two", "--model", TINY, "--output", tmp_path / "vectors.h5")
     hint = "--compute-dtype bfloat16 is faster"
     assert (hint in run(*command)[2]) == has_bfloat16
     assert hint not in run(*command, "--compute-dtype", "bfloat16")[2]
@@ -151,18 +153,20 @@ def test_an_interrupted_file_is_kept(run, tmp_path, monkeypatch):
     assert code == 0 and "100 sentences" in out
 
 
-@pytest.mark.parametrize("name", ["text.jsonl", "text.jsonl.gz"])
-def test_embed_shows_the_first_sentences_of_a_file(run, tmp_path, name):
+@pytest.mark.parametrize(
+    "name, arguments, shown",
+    [
+        ("text.jsonl", [], 19 * ["one", "two"]),
+        ("text.jsonl.gz", ["--field", "body"], 19 * ["three"]),
+    ],
+)
+def test_embed_shows_the_first_sentences_of_a_file(run, tmp_path, name, arguments, shown):
     text = tmp_path / name
     content = "\n".join(["no JSON", *['{"text": "one two", "body": ["three"]}'] * 25]).encode()
     text.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    for arguments, shown in (
-        ((text,), 19 * ["one", "two"]),
-        (("--input", text, "--field", "body"), 19 * ["three"]),
-    ):
-        code, out, err = run("embed", "--model", TINY, *arguments)
-        assert code == 0 and [row[1] for row in table_of(out)] == shown
-        assert "line 1: not JSON" in err and "Only the first 20 sentences are shown" in out
+    code, out, err = run("embed", text, "--model", TINY, *arguments)
+    assert code == 0 and [row[1] for row in table_of(out)] == shown
+    assert "line 1: not JSON" in err and "Only the first 20 sentences are shown" in out
 
 
 def test_embed_of_bytes_that_are_no_utf8(run, tmp_path):

@@ -31,7 +31,6 @@ def test_export_of_a_saved_model(run, tmp_path):
     "command, model, name",
     [
         (["export", "--model", TINY], TINY, "a"),
-        (["convert", MODEL], MODEL, "a"),
         (["convert", MODEL], MODEL, "a.zip"),
     ],
 )

@@ -13,9 +13,17 @@ from keras_elmo.training.loading import load_tf1_checkpoint
 from training_models import BATCH, CONFIG, WORDS, tiny_model, write_tf1_checkpoint
 
 
-@pytest.mark.parametrize("num_layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("config, shares_softmax", [(CONFIG, False), (WORDS, False), (WORDS, True)])
+@pytest.mark.parametrize(  # each pair of values
+    "config, shares_softmax, bidirectional, num_layers",
+    [
+        (CONFIG, False, True, 2),
+        (CONFIG, False, False, 1),
+        (WORDS, False, True, 1),
+        (WORDS, False, False, 2),
+        (WORDS, True, True, 2),
+        (WORDS, True, False, 1),
+    ],
+)
 def test_weights_accumulators_and_steps(
     tmp_path, config, shares_softmax, bidirectional, num_layers
 ):
