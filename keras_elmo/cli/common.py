@@ -18,7 +18,6 @@ A_MODEL = (
     "a name from `keras-elmo models`, a folder, zip or tar.gz of a model, or hf://user/repo of the "
     "Hugging Face Hub"
 )
-BYTES_PER_PARAMETER = 4
 MODEL_HELP = f"{A_MODEL} (default: %(default)s)"
 
 

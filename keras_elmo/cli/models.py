@@ -1,10 +1,12 @@
 """The command `keras-elmo models`."""
 
-from keras_elmo.cli.common import BYTES_PER_PARAMETER, print_table
+from keras_elmo.cli.common import print_table
 from keras_elmo.pretrained.catalog import MANY_LANGUAGES
 from keras_elmo.pretrained.locate import locate
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters
+
+_BYTES_PER_PARAMETER = 4
 
 
 def add_command(commands, common):
@@ -45,14 +47,12 @@ def _models(arguments):
 
 def _sizes(model):
     """The number of parameters of a model and the size of its download, as text."""
-    config, num_bytes, download = model.config, model.weights_bytes, "unknown"
     if model.local_path is not None:
         with locate(model.name) as files:
-            config = files.config
-    num_parameters = count_parameters(config) if config else 0
-    if num_bytes := num_bytes or num_parameters * BYTES_PER_PARAMETER:
-        download = f"{num_bytes / 1e6:.0f} MB"
+            return f"{count_parameters(files.config):,}", "none"
+    num_parameters = count_parameters(model.config) if model.config else 0
+    num_bytes = model.weights_bytes or num_parameters * _BYTES_PER_PARAMETER
     return (
-        f"{num_parameters:,}" if config else "unknown",
-        "none" if model.local_path is not None else download,
+        f"{num_parameters:,}" if num_parameters else "unknown",
+        f"{num_bytes / 1e6:.0f} MB" if num_bytes else "unknown",
     )
