@@ -1,11 +1,16 @@
 """Commands run in this process."""
 
+import functools
 import os
 
 import pytest
 
 from keras_elmo import cli
 from keras_elmo.cli import embed
+from keras_elmo.embedding import embedder
+
+# Commands with the same model and options share what is compiled.
+shared_embedder = functools.cache(embedder.Embedder)
 
 
 @pytest.fixture
@@ -13,6 +18,7 @@ def run(capsys, monkeypatch):
     """Runs a command: its exit code, standard output and standard error."""
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(embed, "_PROCESSOR", os.devnull)
+    monkeypatch.setattr(embedder, "Embedder", shared_embedder)
 
     def command(*arguments):
         try:
