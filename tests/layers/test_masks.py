@@ -110,6 +110,7 @@ def heads(e, g):
         "Add": average(layers.Add()([layers.Dense(8)(e), g])),
         "Dropout": average(both(layers.Dropout(0.5)(e), layers.Dropout(0.5)(g))),
         "LSTM": lstm(one_way),
+        "Bidirectional": layers.Bidirectional(layers.LSTM(3))(one_way),
         "LSTM of a sequence": lstm(lstm(one_way, return_sequences=True)),
         "MultiHeadAttention": average(layers.MultiHeadAttention(2, 4)(one_way, one_way)),
         "one input": lstm(e),
