@@ -34,7 +34,6 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
 
     Call arguments:
         inputs: Character ids of `encode_sentences`.
-        training: Whether to compute for a gradient, which is faster; the vectors are the same.
 
     Input shape:
         Integers `(..., C)`, values 0 to `num_characters`; 0 has the zero vector. C is at least the
@@ -79,7 +78,8 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         config = self.checked_config(max_characters_per_token=_ANY_LENGTH)
         self.filters = config.filters or ()
         self.supports_masking = True
-        self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA's pools are slow
+        # The maximum by a pool: its gradient is several times as fast on TensorFlow, without XLA.
+        self.uses_pool = False
         # Keras would turn the ids into floats under mixed precision, and bfloat16 has no 261.
         self.autocast = False
         self.convolutions = [
@@ -124,7 +124,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         if self.projection is not None:
             self.projection.build((None, num_filters))
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Any) -> Any:
         inputs = checked_ids(
             inputs,
             "CharCNNEmbedding expects integer character ids (..., C)",
@@ -136,8 +136,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
                 f"CharCNNEmbedding expects character ids (..., C) with C of at least {widest}, "
                 f"the widest filter; got shape {tuple(inputs.shape)}."
             )
-        characters = ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
-        x = self.filter_activations(characters, training)
+        x = self.filter_activations(ops.reshape(inputs, (-1, ops.shape(inputs)[-1])))
         for highway in self.highways:
             x = highway(x)
         if self.projection is not None:
@@ -146,12 +145,11 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         is_valid = ops.logical_and(inputs >= 0, inputs <= self.num_characters)
         return nan_unless(ops.all(is_valid, axis=-1), x)
 
-    def filter_activations(self, characters: Any, training: bool | None = None) -> Any:
+    def filter_activations(self, characters: Any) -> Any:
         """The activation of each filter: its maximum over the characters of a word.
 
         Args:
             characters: int32 `(N, C)`, the ids of words.
-            training: As for `call`.
 
         Returns:
             `(N, F)`: the filters of each width of `filters`, one width after the other.
@@ -159,22 +157,19 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         table = ops.cast(self.char_embedding, self.compute_dtype)
         x = gather(ops.pad(table, ((1, 0), (0, 0))), characters)
         # Bias and activation are monotone: they commute with the maximum, which leaves less to do.
-        parts = [_largest(conv, x, training) for conv in self.convolutions]
-        x = ops.concatenate(parts, axis=-1)
+        x = ops.concatenate([self._largest(conv, x) for conv in self.convolutions], axis=-1)
         return ops.relu(x) if self.activation == "relu" else ops.tanh(x)
+
+    def _largest(self, convolution, x):
+        """The maximum of a convolution over its places, `(N, F)`."""
+        kernel, bias = (ops.cast(w, x.dtype) for w in (convolution.kernel, convolution.bias))
+        x = ops.conv(x, kernel, data_format="channels_last")
+        if self.uses_pool:
+            x = ops.max_pool(x, _POOL_SIZE, padding="same", data_format="channels_last")
+        return ops.max(x, axis=1) + bias
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.any(ops.not_equal(inputs, 0), axis=-1) if mask is None else mask
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
-
-
-def _largest(convolution, x, training):
-    """The maximum of a convolution over its places, `(N, F)`."""
-    kernel, bias = (ops.cast(w, x.dtype) for w in (convolution.kernel, convolution.bias))
-    x = ops.conv(x, kernel, data_format="channels_last")
-    if training and keras.backend.backend() == "tensorflow":
-        # Its gradient is several times as fast as that of a maximum. It takes no empty batches.
-        x = ops.max_pool(x, _POOL_SIZE, padding="same", data_format="channels_last")
-    return ops.max(x, axis=1) + bias

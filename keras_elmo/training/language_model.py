@@ -245,10 +245,12 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             values = from_options(self.config, learning_rate=None, clip_norm=None)
             rate = values["learning_rate"] or LEARNING_RATES["adagrad"]
             optimizer = bilm_tf_optimizer(self.unroll_steps, rate, values["clip_norm"] or None)
-        if jit_compile == "auto" and keras.backend.backend() == "tensorflow":
+        if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            jit_compile = bool(tf.config.list_physical_devices("GPU"))
+            if jit_compile == "auto":
+                jit_compile = bool(tf.config.list_physical_devices("GPU"))
+            self.backbone.token_encoder.uses_pool = not jit_compile
         optimizer = keras.optimizers.get(optimizer)
         if self.variable_dtype == "bfloat16" and getattr(optimizer, "beta_2", 0) > 1 - 2**-9:
             raise ValueError(
