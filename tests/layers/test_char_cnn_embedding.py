@@ -62,7 +62,7 @@ def test_numbers(rng, activation, num_highway, projection_dim):
     long = np.concatenate([IDS, IDS[::-1], IDS], axis=-1)
     for ids in (IDS, IDS[0], IDS[:, None], long):  # padding has the zero character
         expected = reference.encode_tokens(ids, weights, options)
-        for layer.uses_pool in (True, False):
+        for layer.uses_pool in (False, keras.backend.backend() == "tensorflow"):
             assert_close(to_numpy(layer(ids)), expected)
 
 
