@@ -20,7 +20,7 @@ def layers_of(*sequences):
 
 def test_many_proteins(tmp_path, rng):
     letters, lengths = list("ACDEFGHIKLMNPQRSTVWYXUBZO"), rng.integers(1, 60, size=60)
-    lengths[20] = 600
+    lengths[20] = 5_000
     proteins = {f"P{i}": "".join(rng.choice(letters, size=n)) for i, n in enumerate(lengths)}
     entries = (
         f">sp|{name}|NAME\n{proteins[name][:40]}\n{proteins[name][40:].lower()}\n"

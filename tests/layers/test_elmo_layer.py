@@ -109,12 +109,13 @@ def test_padding_at_the_left_is_refused(options):
 
 
 def test_rows_of_tokens_keep_their_width():
-    elmo, tokens = ElmoLayer(TINY), np.array([["the", "cat", "", ""], ["sat", "", "", ""]])
-    outputs = elmo(tokens)
-    vectors = to_numpy(outputs)
-    assert vectors.shape[:2] == to_numpy(outputs._keras_mask).shape == (2, 4)
-    assert not vectors[:, 2:].any()
-    assert_close(vectors[:, :2], to_numpy(elmo([["the", "cat"], ["sat"]])))
+    elmo, rows = ElmoLayer(TINY), [["the", "cat", "", ""], ["sat", "", "", ""]]
+    for tokens in (rows, np.array(rows), tuple(map(tuple, rows))):
+        outputs = elmo(tokens)
+        vectors = to_numpy(outputs)
+        assert vectors.shape[:2] == to_numpy(outputs._keras_mask).shape == (2, 4)
+        assert not vectors[:, 2:].any()
+        assert_close(vectors[:, :2], to_numpy(elmo([["the", "cat"], ["sat"]])))
 
 
 def test_empty_sentences():
@@ -525,6 +526,7 @@ def test_bad_inputs_of_word_models_are_named():
         ({"model": "default", "config": {}}, "and a config: leave it out, or pass model=None"),
         ({"output": "top"}, "'mix' or 'layers'; got 'top'"),
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),
+        ({"num_mixes": 10**9}, "num_mixes must be an integer from 1 to 10,000; got 1000000000"),
         ({"max_batch_size": 2.5}, "max_batch_size must be an integer from 1 to 10,000; got 2.5"),
         ({"model": None, "config": "options.json"}, "options as a dict, got 'options.json'"),
         ({"mix_weights": (1, 0)}, r"must be 3 numbers of at least 0 .* got \(1\.0, 0\.0\)"),

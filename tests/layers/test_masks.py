@@ -1,5 +1,7 @@
 """Masks in models as users write them: padding changes no output, before and after saving."""
 
+import pickle
+
 import keras
 import numpy as np
 import pytest
@@ -103,15 +105,16 @@ def both(e, g):
 def heads(e, g):
     """What users put behind ELMo `e` and an embedding `g`, each `(B, D)` in the end."""
     one_way = both(e, g)
+    dropped = both(layers.Dropout(0.5)(e), layers.Dropout(0.5)(g))
     return {
         "average": average(one_way),
         "other order": average(layers.Concatenate()([g, e])),
         "no mask in the other": average(both(e, layers.Rescaling(2.0)(g))),
         "Add": average(layers.Add()([layers.Dense(8)(e), g])),
-        "Dropout": average(both(layers.Dropout(0.5)(e), layers.Dropout(0.5)(g))),
+        "Dropout": average(dropped),
         "LSTM": lstm(one_way),
         "Bidirectional": layers.Bidirectional(layers.LSTM(3))(one_way),
-        "LSTM of a sequence": lstm(lstm(one_way, return_sequences=True)),
+        "LSTM of a sequence": lstm(lstm(dropped, return_sequences=True)),
         "MultiHeadAttention": average(layers.MultiHeadAttention(2, 4)(one_way, one_way)),
         "one input": lstm(e),
     }
@@ -137,13 +140,14 @@ def outputs_of(model, inputs, padding=0):
 
 
 def check(model, inputs, longer, tmp_path):
-    """Padding changes nothing, also when the model was saved or cloned."""
+    """Padding changes nothing, also when the model was saved, cloned or pickled."""
     expected = outputs_of(model, inputs)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
-    all_outputs = [outputs_of(one, longer, padding=4) for one in (model, again, clone)]
+    models = model, again, clone, pickle.loads(pickle.dumps(model))
+    all_outputs = [outputs_of(one, longer, padding=4) for one in models]
     for name, output in expected.items():
         assert np.abs(output).max() > 1e-3, name
         for found in all_outputs:

@@ -14,9 +14,10 @@ import threading
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from helpers import TINY
+from helpers import TINY, assert_close, to_numpy
 from keras_elmo import ElmoConfig, ElmoLayer, get_model, list_models, register_model
 from keras_elmo.pretrained import download, registry
 from keras_elmo.pretrained.locate import find_downloaded, locate
@@ -368,18 +369,19 @@ def test_a_repository_of_the_hub(monkeypatch):
 
 
 FROM_HUB = """
-from keras_elmo.pretrained.locate import locate
-for _ in range(2):
-    with locate("hf://user/repo") as files:
-        print(files.folder)
+import h5py, keras, numpy as np
+from keras_elmo import ElmoLayer, cli
+code = cli.main(["embed", "the cat", "--model", "hf://user/repo", "--output", "v.h5"])
+vectors = keras.ops.convert_to_numpy(ElmoLayer("hf://user/repo")(["the cat"]))
+np.savez("v.npz", layer=vectors[0], command=h5py.File("v.h5")["0"][()], code=code)
 """
 
 
 @pytest.mark.needs("huggingface_hub")
-def test_an_export_is_served_by_a_hub(server, tmp_path):
-    names = ["README.md", "options.json", "weights.hdf5"]
+def test_an_export_is_served_by_a_hub_and_loaded(server, tmp_path):
+    elmo, names = ElmoLayer(TINY), ["README.md", "options.json", "weights.hdf5"]
     repo = server.folder / "user" / "repo" / "resolve" / COMMIT
-    ElmoLayer(TINY).export_hdf5(repo)
+    elmo.export_hdf5(repo)
     assert sorted(os.listdir(repo)) == names
     sizes = [(repo / name).stat().st_size for name in names]
     answers = {
@@ -400,12 +402,15 @@ def test_an_export_is_served_by_a_hub(server, tmp_path):
         "HF_HOME": str(tmp_path / "home"),
     }
     program = [sys.executable, "-c", FROM_HUB]
-    ended = subprocess.run(program, env=environment, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
+    ended = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
+    assert ended.returncode == 0, ended.stderr.decode()
     (downloaded,) = (tmp_path / "home").glob("hub/models--user--repo/snapshots/*")
-    assert ended.stdout == 2 * f"{downloaded}\n"
     assert sorted(os.listdir(downloaded)) == ["options.json", "weights.hdf5"]
-    assert (downloaded / "weights.hdf5").read_bytes() == (repo / "weights.hdf5").read_bytes()
+    expected = to_numpy(elmo(["the cat"]))[0]
+    with np.load(tmp_path / "v.npz") as found:
+        assert found["code"] == 0
+        for name in ("layer", "command"):
+            assert_close(found[name], expected)
 
 
 @pytest.mark.parametrize("model", ["hf://", "hf://repo", "hf://a/b/c", "hf://a/b@", "hf:///a/b"])

@@ -282,8 +282,11 @@ def test_storages_unlike_those_in_the_pickle_are_refused(tmp_path):
         refused(path, "it is compressed, which torch.save never does")
 
 
-def test_numbers_that_no_weight_has_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(globals(), "VALUES", VALUES * np.float32(np.nan))
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_no_weight_has_are_refused(tmp_path, monkeypatch, value):
+    wrong = VALUES.copy()
+    wrong[4] = value
+    monkeypatch.setitem(globals(), "VALUES", wrong)
     array = read_state_dict(legacy(tmp_path / "m", {"w": tensor()}))["w"]
     with pytest.raises(ValueError, match="The array w holds NaN, infinity or numbers beyond float"):
         read_float32(array, "The array w")

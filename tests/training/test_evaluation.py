@@ -62,6 +62,7 @@ def test_a_model_that_diverged_has_an_infinite_perplexity(model, scorer):
     before, scores = to_numpy(model.softmax.bias.value), []
     model.softmax.bias.assign(np.where(np.arange(127) == 5, 3000.0, 0.0).astype("float32"))
     report = scorer.perplexity(HELD_OUT, vocabulary(), scores.append)
+    assert bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=2)[0] == math.inf
     model.softmax.bias.assign(before)
     assert report.perplexity == report.forward == scores[0].perplexity == math.inf
 
