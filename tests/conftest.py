@@ -10,8 +10,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Several threads in each of the parallel processes would wait for each other most of the time.
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
         os.environ.setdefault(name, "1")
-if os.environ["KERAS_BACKEND"] == "jax":
-    # What a test has compiled, later ones load: half of the time of tests that train.
+if os.environ["KERAS_BACKEND"] == "jax" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    # What a test has compiled, later ones load, in all processes: half of the time of training.
     compiled = tempfile.TemporaryDirectory(prefix="jax-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"

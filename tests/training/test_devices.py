@@ -34,7 +34,8 @@ import hashlib, json, os, sys
 settings = json.loads(sys.argv[1])
 devices = settings.get("devices", 1)
 if devices > 1:
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    count = f" --xla_force_host_platform_device_count={devices}"
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + count
 import jax
 import keras
 import numpy as np
