@@ -78,11 +78,19 @@ def test_two_actors_one_of_which_dies(tmp_path, shards, request, monkeypatch):
     ray.init(include_dashboard=False, logging_level="ERROR")  # as a program that uses Ray itself
     request.addfinalizer(ray.shutdown)
     (tmp_path / "e.txt").write_bytes(b"one mor\xe9\n")
-    arguments = {**ARGUMENTS, "num_actors": 1}
-    report = embed_shards(shards, tmp_path / "out", **arguments)
+    one = {**ARGUMENTS, "num_actors": 1}
+    report = embed_shards(shards, tmp_path / "out", **one)
     assert (report.shards, report.skipped, report.lines, report.tokens) == (5, 4, 81, 2)
     assert report.invalid_lines == 1
-    missing = {**arguments, "model": str(tmp_path / "no_model")}
+    with pytest.raises(ValueError, match=r"[a-e]\.txt\.parquet was made with a different output"):
+        embed_shards(shards, tmp_path / "out", output="top", **one)
+    (tmp_path / "other" / ".a.txt.parquet.parts").mkdir(parents=True)
+    (tmp_path / "other" / ".a.txt.parquet.parts" / "part-00000.parquet").mkdir()
+    with pytest.raises(
+        ValueError, match="part-00000.parquet is damaged, or was not written by this version"
+    ):
+        embed_shards(shards, tmp_path / "other", **one)
+    missing = {**one, "model": str(tmp_path / "no_model")}
     with pytest.raises(RuntimeError, match=r"txt failed with FileNotFoundError: .*no_model"):
         embed_shards(shards, tmp_path / "none", **missing)
     assert ray.is_initialized()
@@ -106,9 +114,6 @@ def test_what_became_of_a_shard(tmp_path):
     assert re.match("ValueError: .* does not begin with the 2 lines", became())
     missing = "RuntimeError: Embedding .* failed with FileNotFoundError: .*no_model"
     assert re.match(missing, became(TINY.with_name("no_model")))
-    target = tmp_path / "other.parquet"
-    (tmp_path / ".other.parquet.parts" / "part-00000.parquet").mkdir(parents=True)
-    assert re.match("ValueError: .*part-00000.parquet is damaged, or was not written", became())
 
 
 @pytest.mark.needs("ray", "pyarrow")

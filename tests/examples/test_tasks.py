@@ -119,6 +119,7 @@ FILES = {
 @pytest.mark.parametrize("task", TEXTS)
 def test_learns_its_text_by_heart(task, monkeypatch):
     """From the text to a saved model that another process uses."""
+    # Without dropout it takes far fewer steps; test_a_step_trains_every_weight has dropout.
     monkeypatch.setattr(keras.layers.Dropout, "call", lambda layer, x, training=False: x)
     # The epoch of `srl` that is kept knows all roles, and has to know the predicates, too.
     monkeypatch.setattr(harness, "LEAST_STEPS", {"srl": 400, "coref": 20}.get(task, 5))
