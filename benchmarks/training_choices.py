@@ -35,7 +35,7 @@ BILM_TF = {
     "learning_rate": 0.2,
     "schedule": "constant",
     "negatives": 1024,
-    "uniform_bias": True,
+    "zero_softmax_bias": True,
 }
 SKIPPED_STEPS, TIMED_STEPS = 5, 15
 
@@ -58,7 +58,7 @@ CHOICES = {
     },
     "recipes": {
         "bilm-tf's, 1,024 negatives": {**LSTM_768, **BILM_TF},
-        "with the bias by log frequency": {**LSTM_768, **BILM_TF, "uniform_bias": False},
+        "with the bias by log frequency": {**LSTM_768, **BILM_TF, "zero_softmax_bias": False},
         "and Adam with a falling rate": {**LSTM_768, "negatives": 1024},
         "and 4,096 negatives": LSTM_768,
         "and all words": {**LSTM_768, "negatives": 0},

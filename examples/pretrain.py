@@ -46,7 +46,7 @@ logging.basicConfig(format="%(message)s", level=logging.INFO)
 # 1. The vocabulary: the most frequent words, which the model learns to predict. Its input is
 #    characters, so no input word is unknown.
 counts = count_words(arguments.files)
-print(f"{counts.report.tokens:,} tokens", *counts.report.oddities(), sep="; ")
+print(f"{counts.report.tokens:,} tokens", *counts.report.warnings(), sep="; ")
 vocabulary = Vocabulary.from_counts(counts.counts, size=arguments.words)
 path = output / "vocabulary.txt"
 if path.exists() and Vocabulary.from_file(path) != vocabulary:

@@ -20,11 +20,11 @@ class Plane(NamedTuple):
 
     points: np.ndarray
     """Their coordinates, float32 `(N, 2)`."""
-    explained: np.ndarray
+    explained_variance: np.ndarray
     """The fraction of the variance along each axis, float32 `(2,)`."""
 
 
-class Use(NamedTuple):
+class Occurrence(NamedTuple):
     """A place where a word is used."""
 
     sentence: int
@@ -95,7 +95,7 @@ def softmax(weights: Sequence[float]) -> np.ndarray:
     return powers / powers.sum()
 
 
-def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
+def occurrences(word: str, sentences: Sequence[Sentence]) -> list[Occurrence]:
     """The places where a word is used, ignoring case.
 
     Args:
@@ -107,14 +107,14 @@ def uses(word: str, sentences: Sequence[Sentence]) -> list[Use]:
 
     Example:
 
-    >>> uses("bank", ["The bank pays .", "Bank on it ."])
-    [Use(sentence=0, position=1), Use(sentence=1, position=0)]
+    >>> occurrences("bank", ["The bank pays .", "Bank on it ."])
+    [Occurrence(sentence=0, position=1), Occurrence(sentence=1, position=0)]
     """
     if len(word.split()) != 1:
         raise ValueError(f"Expected one word without white space, got {word!r}.")
     check_batch(sentences)
     found = [
-        Use(i, j)
+        Occurrence(i, j)
         for i, sentence in enumerate(sentences)
         for j, token in enumerate(tokens(sentence))
         if token.casefold() == word.casefold()
@@ -142,7 +142,7 @@ def plane(vectors: np.ndarray) -> Plane:
 
     Example:
 
-    >>> plane(np.array([[0.0, 0.0], [3.0, 4.0]])).explained
+    >>> plane(np.array([[0.0, 0.0], [3.0, 4.0]])).explained_variance
     array([1., 0.], dtype=float32)
     """
     vectors = np.asarray(vectors, np.float64)
@@ -156,8 +156,8 @@ def plane(vectors: np.ndarray) -> Plane:
     first_large = (lengths >= lengths.max(axis=0) / 2).argmax(axis=0)
     points *= np.sign(points[first_large, [0, 1]])
     variances = sizes**2
-    explained = np.pad(variances, (0, 2))[:2] / max(variances.sum(), np.finfo(np.float64).tiny)
-    return Plane(points.astype(np.float32), explained.astype(np.float32))
+    shares = np.pad(variances, (0, 2))[:2] / max(variances.sum(), np.finfo(np.float64).tiny)
+    return Plane(points.astype(np.float32), shares.astype(np.float32))
 
 
 def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]]:

@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.embedding import embedder
-from keras_elmo.files import atomic_write, check_is_no_input
+from keras_elmo.files import atomic_write, check_not_an_input
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
@@ -325,7 +325,7 @@ class ElmoEmbedder:
         names = sentences if use_sentence_keys else list(map(str, range(len(sentences))))
         if "" in sentences or len(set(names)) < len(names):
             raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
-        check_is_no_input(output_file_path, [getattr(input_file, "name", None)])
+        check_not_an_input(output_file_path, [getattr(input_file, "name", None)])
         rows = zip(names, self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format]))
         if not forget_sentences and not use_sentence_keys:
             index = np.array([json.dumps(dict(zip(sentences, names)))], dtype=object)
@@ -587,7 +587,7 @@ def dump_bilm_embeddings(
 
     Reference: bilm-tf, `bilm.dump_bilm_embeddings`.
     """
-    check_is_no_input(outfile, [vocab_file, dataset_file, options_file, weight_file])
+    check_not_an_input(outfile, [vocab_file, dataset_file, options_file, weight_file])
     layer = ElmoLayer((options_file, weight_file), output="layers", stateful=True, max_batch_size=1)
     batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
     with open(dataset_file, encoding="utf-8") as lines:

@@ -29,7 +29,7 @@ def atomic_write(path: str | os.PathLike, overwrite: bool = True) -> Iterator[st
     try:
         yield partial
         sync_to_disk(partial)
-        check_free(path, overwrite)  # another process may have made it
+        check_not_exists(path, overwrite)  # another process may have made it
         os.replace(partial, path)
         sync_to_disk(os.path.dirname(path))
     finally:
@@ -46,7 +46,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     replace it.
     """
     path = os.path.abspath(path)
-    check_free(path, overwrite)
+    check_not_exists(path, overwrite)
     if os.path.lexists(path) and not os.path.isdir(path):
         raise FileExistsError(f"{path} is not a folder that can be replaced: choose another name.")
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -59,7 +59,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
         for folder, _, names in os.walk(partial):
             for name in (*names, "."):
                 sync_to_disk(os.path.join(folder, name))
-        check_free(path, overwrite)
+        check_not_exists(path, overwrite)
         if surplus := sorted(_names(path) - _names(partial)):
             raise FileExistsError(
                 f"{path} is not overwritten, since it holds more than an export: "
@@ -128,7 +128,7 @@ def check_is_file(path: str | os.PathLike) -> None:
         raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
 
 
-def check_free(path: str | os.PathLike, overwrite: bool) -> None:
+def check_not_exists(path: str | os.PathLike, overwrite: bool) -> None:
     """Raises FileExistsError if `path` exists and may not be overwritten."""
     if os.path.lexists(path) and not overwrite:
         raise FileExistsError(
@@ -140,11 +140,11 @@ def check_output(path: str | os.PathLike, inputs: Iterable[Any], overwrite: bool
     """Raises an error if a file cannot be written: its folder, an input, an existing file."""
     check_is_file(path)
     check_folder(path)
-    check_is_no_input(path, inputs)
-    check_free(path, overwrite)
+    check_not_an_input(path, inputs)
+    check_not_exists(path, overwrite)
 
 
-def check_is_no_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
+def check_not_an_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
     """Raises ValueError if the output `path` is one of the inputs, of which only paths count."""
     if not os.path.exists(path):
         return

@@ -110,7 +110,7 @@ def uses_of_word(
     """
     check_batch(sentences)
     sentences = list(sentences)
-    found = analysis.uses(word, sentences)
+    found = analysis.occurrences(word, sentences)
     if labels is None:
         labels = [_shortened(" ".join(analysis.tokens(sentence))) for sentence in sentences]
     elif len(labels) != len(sentences):
@@ -122,7 +122,7 @@ def uses_of_word(
     figure = _Picture(3.2 * len(vectors), 3.4 + 0.2 * len(names))
     all_axes = figure.subplots(1, len(vectors), squeeze=False)[0]
     for axes, title, values in zip(all_axes, layer_names(len(vectors)), vectors):
-        points, explained = analysis.plane(values)
+        points, shares = analysis.plane(values)
         drawn = []
         for i, name in enumerate(names):
             chosen = points[[labels[use.sentence] == name for use in found]]
@@ -130,8 +130,8 @@ def uses_of_word(
             color = analysis.COLORS[i % len(analysis.COLORS)]
             drawn.append(axes.scatter(*chosen.T, s=60, color=color, marker=marker))
         axes.set_title(title)
-        axes.set_xlabel(f"{explained[0]:.0%} of the variance" if explained.any() else "all equal")
-        axes.set_ylabel(f"{explained[1]:.0%} of the variance")
+        axes.set_xlabel(f"{shares[0]:.0%} of the variance" if shares.any() else "all equal")
+        axes.set_ylabel(f"{shares[1]:.0%} of the variance")
         axes.tick_params(left=False, labelleft=False, bottom=False, labelbottom=False)
         axes.margins(0.15)
     legend = figure.legend(drawn, names, loc="outside lower center")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import analysis
-from keras_elmo.analysis import Use
+from keras_elmo.analysis import Occurrence
 
 
 def test_cosines_of_each_layer(rng):
@@ -38,23 +38,28 @@ def test_mixed_is_equation_1(rng):
 
 def test_uses_are_found_in_strings_and_lists():
     sentences = ["The Bank pays .", ["on", "the", "bank", "bank"], "none", b"bank"]
-    assert analysis.uses("bank", sentences) == [Use(0, 1), Use(1, 2), Use(1, 3), Use(3, 0)]
+    assert analysis.occurrences("bank", sentences) == [
+        Occurrence(0, 1),
+        Occurrence(1, 2),
+        Occurrence(1, 3),
+        Occurrence(3, 0),
+    ]
     for word in ("", " ", "two words"):
         with pytest.raises(ValueError, match="Expected one word without white space"):
-            analysis.uses(word, ["two words"])
+            analysis.occurrences(word, ["two words"])
     with pytest.raises(ValueError, match="'shore' does not occur in the 2 sentences"):
-        analysis.uses("shore", ["a bank", "shore."])
+        analysis.occurrences("shore", ["a bank", "shore."])
 
 
 def test_plane_keeps_the_distances_of_points_in_a_plane(rng):
     flat = rng.normal(size=(6, 2)) @ np.linalg.qr(rng.normal(size=(5, 2)))[0].T
-    points, explained = analysis.plane(flat)
+    points, explained_variance = analysis.plane(flat)
     distances = np.linalg.norm(flat[:, None] - flat, axis=-1)
     np.testing.assert_allclose(
         np.linalg.norm(points[:, None] - points, axis=-1), distances, atol=1e-5
     )
-    np.testing.assert_allclose(explained.sum(), 1, atol=1e-6)
-    assert explained[0] >= explained[1]
+    np.testing.assert_allclose(explained_variance.sum(), 1, atol=1e-6)
+    assert explained_variance[0] >= explained_variance[1]
 
 
 def test_rounding_does_not_turn_a_plane_around():
@@ -66,8 +71,8 @@ def test_rounding_does_not_turn_a_plane_around():
 
 def test_what_does_not_vary_lies_at_the_origin():
     for vectors in (np.ones((1, 4)), np.ones((3, 1)), np.full((6, 4), 0.1)):
-        points, explained = analysis.plane(vectors)
-        assert not points.any() and not explained.any()
+        points, explained_variance = analysis.plane(vectors)
+        assert not points.any() and not explained_variance.any()
     with pytest.raises(ValueError, match=r"N > 0, got shape \(0, 4\)"):
         analysis.plane(np.ones((0, 4)))
 

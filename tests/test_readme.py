@@ -66,7 +66,7 @@ RESULTS = {  # what is true in the end, beside the results that the comments in 
         "word_emb.shape == (1, 3, 256)",
         "sentences.shape == (1, 512)",
         "[array.shape for array in averages] == [(3, 512), (1, 512)]",
-        "every_layer[0].shape == (3, 1, 512)",
+        "hidden_states[0].shape == (3, 1, 512)",
     ],
     "docs/SERVING.md": [
         "exists('my_serving/elmo/1/saved_model.pb')",

@@ -35,7 +35,7 @@ def add_number(group, name: str, default: int | None, help: str) -> None:
     group.add_argument(name, type=positive, default=default, metavar="N", help=help)
 
 
-def with_options(message: str, options: Mapping[str, str]) -> str:
+def to_cli_names(message: str, options: Mapping[str, str]) -> str:
     """The library's message with options in the place of its arguments, by the arguments' names.
 
     `overwrite=True` becomes `--overwrite`, `dtype='float16'` becomes `--dtype 'float16'`, and
@@ -72,7 +72,7 @@ def print_differences(output: str, original: str, differences: dict[str, float])
 
 
 @contextlib.contextmanager
-def printed_log(options: Mapping[str, str], *, complete: bool) -> Iterator[None]:
+def log_to_console(options: Mapping[str, str], *, complete: bool) -> Iterator[None]:
     """Prints the log of the library in the block, with options in the place of arguments.
 
     The complete log on standard output, or only its warnings on standard error.
@@ -85,7 +85,7 @@ def printed_log(options: Mapping[str, str], *, complete: bool) -> Iterator[None]
                 super().emit(record)
 
         def format(self, record):
-            return with_options(super().format(record), options)
+            return to_cli_names(super().format(record), options)
 
     log, handler = logging.getLogger("keras_elmo"), Printer()
     level = log.level

@@ -11,9 +11,9 @@ from keras_elmo.cli.common import (
     add_number,
     add_tokenize,
     print_table,
-    with_options,
+    to_cli_names,
 )
-from keras_elmo.text.reader import counted
+from keras_elmo.text.reader import pluralize
 
 _MANY_FILES = (
     "many with --ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
@@ -170,11 +170,11 @@ def _embed_to_file(arguments, embedder):
     )
     _print_oddities(report, arguments.names)
     rate = report.tokens / max(report.seconds, 1e-9)
-    done = f"{counted(report.tokens, 'token')} at {rate:,.0f} a second"
+    done = f"{pluralize(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
         done = "it was complete" if report.was_complete else f"in this run {done}"
     print(
-        f"Wrote the vectors of {counted(report.lines, 'sentence')} to {arguments.output} ({done})"
+        f"Wrote the vectors of {pluralize(report.lines, 'sentence')} to {arguments.output} ({done})"
     )
 
 
@@ -192,8 +192,8 @@ def _embed_on_ray(arguments, options):
     )
     _print_oddities(report, arguments.names)
     print(
-        f"Wrote the vectors of {counted(report.lines, 'sentence')} in "
-        f"{counted(report.shards, 'shard')} to {arguments.output} "
+        f"Wrote the vectors of {pluralize(report.lines, 'sentence')} in "
+        f"{pluralize(report.shards, 'shard')} to {arguments.output} "
         f"({report.skipped:,} already there)"
     )
 
@@ -222,7 +222,7 @@ def _print_oddities(report, names):
     if report.failed > len(report.reasons):
         print(f"keras-elmo: ... {report.failed:,} in all", file=sys.stderr)
     if report.invalid_lines:
-        lines = counted(report.invalid_lines, "line")
+        lines = pluralize(report.invalid_lines, "line")
         print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
 
 
@@ -231,7 +231,7 @@ def _print_reasons(reasons, names):
     for *shard, line, reason in reasons:
         line = f"line {line + 1:,}" if isinstance(line, int) else f"entry {line}"
         place = ", ".join([*shard, line])
-        print(f"keras-elmo: {place}: {with_options(reason, names)}", file=sys.stderr)
+        print(f"keras-elmo: {place}: {to_cli_names(reason, names)}", file=sys.stderr)
 
 
 def _embed_to_terminal(arguments, embedder):
@@ -248,7 +248,7 @@ def _embed_to_terminal(arguments, embedder):
     sentences = [tokens(sentence) for record in shown for sentence in record.sentences]
     if not any(sentences):
         # Not an error: a pipe may be empty.
-        print(f"keras-elmo: no words in {counted(len(shown), 'line')}", file=sys.stderr)
+        print(f"keras-elmo: no words in {pluralize(len(shown), 'line')}", file=sys.stderr)
         return
     vectors = embedder.embed(sentences, output=arguments.vectors)
     _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)

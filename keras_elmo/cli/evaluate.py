@@ -9,7 +9,7 @@ from keras_elmo.files import atomic_write, check_output
 from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import counted, find_files
+from keras_elmo.text.reader import find_files, pluralize
 
 
 def add_command(commands, common):
@@ -72,7 +72,7 @@ def _evaluate(arguments):
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256
         value, steps = bilm_tf_perplexity(model, text, vocabulary, batch_size=batch_size)
-        size = f"{counted(steps, 'step')} of {counted(batch_size, 'row')}"
+        size = f"{pluralize(steps, 'step')} of {pluralize(batch_size, 'row')}"
         print(f"bilm-tf's perplexity: {value:.4f} (mean of {size})")
         return
     path, file = arguments.per_sentence, None
@@ -119,8 +119,8 @@ def print_report(report):
         directions += f", backward {report.backward:.2f}"
     print(f"Perplexity: {report.perplexity:.2f} ({directions})")
     print(
-        f"Text: {counted(report.sentences, 'sentence')}, {counted(report.tokens, 'token')}, "
+        f"Text: {pluralize(report.sentences, 'sentence')}, {pluralize(report.tokens, 'token')}, "
         f"{report.unknown_rate:.2%} of them not in the vocabulary"
     )
-    for oddity in report.text.oddities():
+    for oddity in report.text.warnings():
         print(f"      {oddity}")

@@ -18,7 +18,7 @@ from keras_elmo.cli import (
     train,
     vocab,
 )
-from keras_elmo.cli.common import printed_log, with_options
+from keras_elmo.cli.common import log_to_console, to_cli_names
 from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.check(arguments, parser)
         if arguments.needs_keras:
             import_keras(show_messages=debug)
-        with printed_log(arguments.names, complete=arguments.prints_log):
+        with log_to_console(arguments.names, complete=arguments.prints_log):
             arguments.run(arguments)
         sys.stdout.flush()
         return 0
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if debug:
             traceback.print_exc()
-        message = with_options(" ".join(str(error).split()), arguments.names)
+        message = to_cli_names(" ".join(str(error).split()), arguments.names)
         message = message or type(error).__name__
         print(f"keras-elmo: error: {message}", file=sys.stderr)
         return 1

@@ -2,7 +2,7 @@
 
 from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
 from keras_elmo.files import check_output
-from keras_elmo.text.reader import counted, find_files
+from keras_elmo.text.reader import find_files, pluralize
 
 
 def add_command(commands, common):
@@ -36,7 +36,7 @@ def _vocab(arguments):
     rarest = words.counts[vocabulary.words[-1].encode()]
     print(*words.report.lines(), sep="\n")
     print(
-        f"Wrote {len(vocabulary):,} of {counted(len(words.counts) + 3, 'word')} to "
+        f"Wrote {len(vocabulary):,} of {pluralize(len(words.counts) + 3, 'word')} to "
         f"{arguments.output}: {known:.2%} of the tokens, the rarest word occurs "
-        f"{counted(rarest, 'time')}"
+        f"{pluralize(rarest, 'time')}"
     )

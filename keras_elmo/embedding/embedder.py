@@ -24,7 +24,7 @@ from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME, write_arrays
 from keras_elmo.pretrained.locate import ModelSource, locate
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
-from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, reader_of_texts
+from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, make_tokenizer
 from keras_elmo.text.tokens import (
     check_batch,
     checked_tokens,
@@ -237,7 +237,7 @@ class Embedder:
     def _embed_padded(self, sentences, spec, tokenize, pad_to):
         if pad_to != "longest" and not (isinstance(pad_to, numbers.Integral) and pad_to > 0):
             raise ValueError(f"pad_to must be 'longest' or a positive integer; got {pad_to!r}.")
-        read = reader_of_texts(tokenize)
+        read = make_tokenizer(tokenize)
         texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
         lengths = [num_positions(text, spec.boundaries) for text in texts]
         longest = max(lengths, default=0)
@@ -277,7 +277,7 @@ class Embedder:
 
     def _stream(self, sentences, spec, tokenize, num_sentences=None):
         total = num_sentences or operator.length_hint(sentences) or None
-        return self._arrays(map(reader_of_texts(tokenize), sentences), spec, total)
+        return self._arrays(map(make_tokenizer(tokenize), sentences), spec, total)
 
     def embed_block(self, texts: Sequence[list[list[Any]]], spec: OutputSpec) -> list[np.ndarray]:
         """What `embed` returns of texts, each a list of its sentences, which are lists of tokens.

@@ -11,10 +11,10 @@ from typing import Any, BinaryIO
 
 from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.writers import VectorWriter, open_writer
-from keras_elmo.files import check_is_no_input
+from keras_elmo.files import check_not_an_input
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, read_records
-from keras_elmo.text.tokenize import name_of
+from keras_elmo.text.tokenize import tokenizer_name
 from keras_elmo.text.tokens import in_blocks, num_positions, token_bytes
 
 MAX_REASONS = 20  # the most unreadable lines that a report lists
@@ -62,12 +62,12 @@ def run_file_job(
         "model": fingerprint(embedder),
         **dataclasses.asdict(spec),
         **reading,
-        "tokenize": name_of(reading["tokenize"]),
+        "tokenize": tokenizer_name(reading["tokenize"]),
     }
     is_path = isinstance(source, (str, os.PathLike))
     path: Any = source if is_path else getattr(source, "name", None)
     num_bytes = os.path.getsize(path) if is_path else None
-    check_is_no_input(target, [path, *embedder.sources])
+    check_not_an_input(target, [path, *embedder.sources])
     with (
         open_writer(target, settings, **writer_options) as writer,
         progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,

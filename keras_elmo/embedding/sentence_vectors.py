@@ -11,7 +11,7 @@ from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.ops.lstm import masked
-from keras_elmo.text.characters import delimited_rows
+from keras_elmo.text.characters import add_boundaries
 
 
 class SentenceVectors:
@@ -46,7 +46,7 @@ class SentenceVectors:
             tokens = ops.cast(tokens, self._bilm.compute_dtype)
             if mask is not None:
                 tokens = masked(tokens, ops.expand_dims(mask, -1))
-            layers, state = self._bilm.read_direction(direction, tokens, mask, (h, c))
+            layers, state = self._bilm.run_direction(direction, tokens, mask, (h, c))
             return self._chosen(ops.stack(layers, axis=1)), *(ops.cast(x, "float32") for x in state)
 
         return vectors
@@ -79,7 +79,7 @@ class SentenceVectors:
         """
         lengths = np.array([len(rows) + 2 for rows in sentences], np.int32)
         # What pads a sentence is masked. Rows that pad the batch are read and dropped.
-        index = delimited_rows((lengths - 2).tolist(), np.concatenate(sentences), begin=0, end=1)
+        index = add_boundaries((lengths - 2).tolist(), np.concatenate(sentences), begin=0, end=1)
         num_rows = padded(len(index)) - len(index)
         index = np.pad(index, ((0, num_rows), (0, 0)))
         lengths = np.pad(lengths, (0, num_rows), constant_values=index.shape[1])

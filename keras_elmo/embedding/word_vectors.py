@@ -12,7 +12,7 @@ from keras_elmo.layers.process import check_process
 from keras_elmo.ops.compiled import CompiledFunction, one_ahead
 from keras_elmo.text.characters import trim_characters
 from keras_elmo.text.tokens import token_bytes
-from keras_elmo.text.vocabulary import encode_vocabulary, id_table, word_places
+from keras_elmo.text.vocabulary import encode_vocabulary, id_table, lookup_ids
 
 Key = bytes | str  # a word's UTF-8; or `BEGIN` or `END`, a sentence's boundaries
 
@@ -67,7 +67,7 @@ class WordVectors:
     def encode(self, keys: Sequence[Key]) -> np.ndarray:
         """The vectors, float32 `(n, P)`, of distinct keys, computed by the model."""
         if self._rules is None:
-            return self._start(np.array(word_places(keys, self._ids), np.int32) + 1)()
+            return self._start(np.array(lookup_ids(keys, self._ids), np.int32) + 1)()
         vectors = np.empty((len(keys), self._config.projection_dim), np.float32)
 
         def start(places):

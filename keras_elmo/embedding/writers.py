@@ -22,7 +22,7 @@ from keras_elmo.files import (
 )
 from keras_elmo.hdf5_write import write_hdf5
 from keras_elmo.locks import locked
-from keras_elmo.text.reader import Record, counted
+from keras_elmo.text.reader import Record, pluralize
 from keras_elmo.text.tokens import token_bytes
 
 _PART_BYTES = 64 * 2**20
@@ -152,7 +152,7 @@ class VectorWriter(abc.ABC):
                     self._end_part()
                 if self._parts:
                     message = "The vectors of the first %s are kept: resuming continues after them."
-                    _LOG.warning(message, counted(self._num_kept, "line"))
+                    _LOG.warning(message, pluralize(self._num_kept, "line"))
 
     def _remove_empty_folder(self):
         with contextlib.suppress(OSError):

@@ -90,13 +90,13 @@ def plane(title: str, vectors: np.ndarray, uses: pd.DataFrame) -> alt.Chart:
         vectors: float `(N, D)`.
         uses: A row for each use: its `context`, and the `label` of its mark.
     """
-    points, explained = analysis.plane(vectors)
+    points, shares = analysis.plane(vectors)
     data = uses.assign(x=points[:, 0], y=points[:, 1])
-    share = f"{explained[0]:.0%} of the variance" if explained.any() else "all vectors are equal"
+    share = f"{shares[0]:.0%} of the variance" if shares.any() else "all vectors are equal"
     axis, scale = alt.Axis(labels=False, ticks=False), alt.Scale(zero=False, padding=24)
     chart = alt.Chart(data, title=title, height=340).encode(
         x=alt.X("x:Q", title=share, axis=axis, scale=scale),
-        y=alt.Y("y:Q", title=f"{explained[1]:.0%} of the variance", axis=axis, scale=scale),
+        y=alt.Y("y:Q", title=f"{shares[1]:.0%} of the variance", axis=axis, scale=scale),
         tooltip=["context"],
     )
     return _styled(_marks(chart, uses))

@@ -132,7 +132,7 @@ def show_uses(model: str) -> None:
     word = left.text_input("Word", example).strip()
     given = right.text_area("Sentences, one a line", text, height=180)
     sentences = [sentence for line in given.splitlines() for sentence in tokenize(line)]
-    found = analysis.uses(word, sentences)
+    found = analysis.occurrences(word, sentences)
     if len(found) > _MOST_USES:
         st.info(f"The first {_MOST_USES} of {len(found):,} uses are shown.")
         found = found[:_MOST_USES]
@@ -178,7 +178,7 @@ def show_language_model(model: str) -> None:
         )
         return
     scores: list[SentenceScore] = []
-    index = CorpusIndex.of_sentences([[word.encode() for word in words]])
+    index = CorpusIndex.from_sentences([[word.encode() for word in words]])
     scoring.perplexity(index, vocabulary, on_sentence=scores.append)
     (score,) = scores
     # Forward predicts the words and the end, backward the words and the begin.

@@ -39,7 +39,7 @@ def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
 
     Reference: https://www.tensorflow.org/hub/modules/google/elmo/1, "Outputs".
     """
-    layers, mask = layer.every_layer(inputs)
+    layers, mask = layer.hidden_states(inputs)
     # The lowest layer is the token vector once for each direction; one of them is enough.
     outputs = {"word_emb": layers[:, 0, :, : layer.config.projection_dim]}
     for i in range(1, layer.config.num_layers + 1):

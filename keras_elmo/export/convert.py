@@ -14,7 +14,13 @@ from keras_elmo.export.checks import (
     layer_outputs,
     verified,
 )
-from keras_elmo.files import PARTIAL, atomic_folder, atomic_write, check_free, check_is_no_input
+from keras_elmo.files import (
+    PARTIAL,
+    atomic_folder,
+    atomic_write,
+    check_not_an_input,
+    check_not_exists,
+)
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.locate import ModelSource
@@ -57,8 +63,8 @@ def convert(
     """
     if dtype not in _TOLERANCES:
         raise ValueError(f"dtype must be one of {', '.join(_TOLERANCES)}; got {dtype!r}.")
-    check_is_no_input(output, files_of_model(model))
-    check_free(output, overwrite)
+    check_not_an_input(output, files_of_model(model))
+    check_not_exists(output, overwrite)
     layer = model if isinstance(model, ElmoLayer) else ElmoLayer(model)
     check_layer(layer)
     with _written(layer, output, dtype, overwrite) as partial:

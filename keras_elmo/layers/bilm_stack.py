@@ -146,7 +146,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         outputs = ops.stack([ops.concatenate(layer, axis=-1) for layer in zip(*layers)], axis=1)
         return (outputs, state) if return_state else outputs
 
-    def read_streams(
+    def run_streams(
         self, streams: Sequence, initial_state: tuple, training: bool = False
     ) -> tuple[list, tuple]:
         """Runs each direction on separate words, as in the training of a language model.
@@ -174,12 +174,12 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         layers, states = [], []
         for d, x in enumerate(inputs):
             start = None if initial_state is None else [part[:, d] for part in initial_state]
-            outputs, end = self.read_direction(d, x, mask, start, training)
+            outputs, end = self.run_direction(d, x, mask, start, training)
             layers.append(outputs)
             states.append(end)
         return layers, _stack_states(states)
 
-    def read_direction(
+    def run_direction(
         self,
         direction: int,
         tokens: Any,

@@ -386,7 +386,7 @@ class ElmoLayer(keras.layers.Layer):
         mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
         return mixed[0] if self.num_mixes == 1 else mixed
 
-    def every_layer(self, inputs: Any, training: bool | None = None) -> tuple[Any, Any]:
+    def hidden_states(self, inputs: Any, training: bool | None = None) -> tuple[Any, Any]:
         """The inputs of the mixes: vectors `(B, L + 1, T, 2 * P)` and their mask `(B, T)`.
 
         Args:

@@ -14,9 +14,9 @@ from keras_elmo.text.characters import (
     WORD_PADDING,
     ByteRules,
     DistinctWords,
-    TokenRules,
+    TokenEncoder,
 )
-from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch, warn_of_columns
+from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch, warn_if_column
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -63,7 +63,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         # Raises ValueError on a bad number.
         ElmoConfig(filters=None, max_characters_per_token=max_characters_per_token)
         self.max_characters_per_token = max_characters_per_token
-        self.rules: TokenRules = ByteRules(max_characters_per_token)
+        self.rules: TokenEncoder = ByteRules(max_characters_per_token)
         self.supports_masking = True
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
@@ -147,7 +147,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
 
 
 def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any:
-    """As `delimited_rows`, in a TensorFlow graph: `lengths[i]` of each row of `ids` `(N, C)`."""
+    """As `add_boundaries`, in a TensorFlow graph: `lengths[i]` of each row of `ids` `(N, C)`."""
     import tensorflow as tf
 
     ids = tf.pad(ids, [[0, 0], [1, 1]])
@@ -171,4 +171,4 @@ def check_string_tensor(inputs: Any, name: str) -> None:
             "Pass character ids, keras.Input((None, 50), dtype='int32'), made with "
             "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
         )
-    warn_of_columns(shape)
+    warn_if_column(shape)

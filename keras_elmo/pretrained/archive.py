@@ -5,7 +5,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from keras_elmo.pretrained.weight_table import most_content_bytes
+from keras_elmo.pretrained.weight_table import max_unpacked_bytes
 
 _MOST_MEMBERS = 10_000
 
@@ -36,7 +36,7 @@ def _is_gzip(path):
 
 
 def _unpack_zip(archive, folder):
-    most_bytes = most_content_bytes(archive)
+    most_bytes = max_unpacked_bytes(archive)
     with zipfile.ZipFile(archive) as packed:
         members = packed.infolist()
         _check_limits(len(members), sum(info.file_size for info in members), most_bytes)
@@ -47,7 +47,7 @@ def _unpack_zip(archive, folder):
 
 
 def _unpack_tar(archive, folder):
-    most_bytes = most_content_bytes(archive)
+    most_bytes = max_unpacked_bytes(archive)
     with _LimitedStream(archive) as stream:
         stream.most_bytes = most_bytes
         with tarfile.open(fileobj=stream, mode="r|") as packed:

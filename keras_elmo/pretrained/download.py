@@ -11,7 +11,7 @@ from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.archive import unpack
-from keras_elmo.pretrained.folder import find_model, is_of_many_languages
+from keras_elmo.pretrained.folder import find_model, is_elmo_for_many_langs
 from keras_elmo.pretrained.registry import CATALOG, PUBLISHED, PretrainedModel
 from keras_elmo.progress import progress_bar
 
@@ -80,7 +80,7 @@ def _install(model, address, partial, target):
         options, weights = folder / model.options_file, folder / model.weights_file
         _fetch(f"{address}/{options.name}", options)
         _fetch(f"{address}/{weights.name}", weights, model.weights_bytes, model.weights_sha256)
-    if not is_of_many_languages(weights):
+    if not is_elmo_for_many_langs(weights):
         from keras_elmo.pretrained.hdf5 import open_arrays  # imports NumPy, slow for `info`
 
         ElmoConfig.from_json(options)

@@ -38,7 +38,7 @@ def files_of_model(model: object) -> list[Path]:
     return paths
 
 
-def is_of_many_languages(weights: Path) -> bool:
+def is_elmo_for_many_langs(weights: Path) -> bool:
     """Whether the weights that `find_model` returned are of ELMoForManyLangs."""
     return weights.suffix == ".pkl"
 

@@ -12,13 +12,13 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained import many_languages
 from keras_elmo.pretrained.archive import is_archive, unpack
 from keras_elmo.pretrained.download import download, files_of
-from keras_elmo.pretrained.folder import HUB_FILES, find_model, is_of_many_languages
+from keras_elmo.pretrained.folder import HUB_FILES, find_model, is_elmo_for_many_langs
 from keras_elmo.pretrained.registry import (
     PretrainedModel,
     get_model,
     hint_at_models,
     list_models,
-    name_at,
+    name_from_urls,
 )
 from keras_elmo.pretrained.weight_table import check_declared_bytes, count_parameters, weight_table
 from keras_elmo.text.lexicon import Lexicon
@@ -107,7 +107,7 @@ def find_downloaded(model: PretrainedModel) -> ModelFiles | None:
 def read_files(options: Path, weights: Path) -> ModelFiles:
     """Reads the architecture and lexicon of a model whose files are on this machine."""
     lexicon = None
-    if is_of_many_languages(weights):
+    if is_elmo_for_many_langs(weights):
         config, lexicon = many_languages.read_architecture(options)
     else:
         config = ElmoConfig.from_json(options)
@@ -127,7 +127,7 @@ def read_files(options: Path, weights: Path) -> ModelFiles:
 def _read(model, stack):
     """The files of a model; an archive is unpacked until `stack` is closed."""
     if isinstance(model, (tuple, list)):
-        name = name_at(model)
+        name = name_from_urls(model)
         if name is None:
             return read_files(*_checked_pair(model))
         model = name

@@ -202,7 +202,7 @@ def get_model(name: str) -> PretrainedModel:
     )
 
 
-def name_at(pair: Sequence) -> str | None:
+def name_from_urls(pair: Sequence) -> str | None:
     """The name of the model whose options and weights have these two addresses, or `None`."""
     for model in list(_MODELS.values()):
         for place in model.locations:

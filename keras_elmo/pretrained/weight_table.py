@@ -75,14 +75,14 @@ def check_size(what: str, count: int) -> None:
 
 def check_declared_bytes(path: str | os.PathLike, declared: int) -> None:
     """Raises ValueError if a weights file is far too small for the arrays that it declares."""
-    if declared > most_content_bytes(path):
+    if declared > max_unpacked_bytes(path):
         raise ValueError(
             f"{path} has {os.path.getsize(path):,} bytes, too few for the arrays of {declared:,} "
             "bytes that it or its options declare. The file is corrupt or malicious."
         )
 
 
-def most_content_bytes(path: str | os.PathLike) -> int:
+def max_unpacked_bytes(path: str | os.PathLike) -> int:
     """Size that a file's content may have decompressed. Weights hardly compress, attacks do."""
     return max(1 << 26, 100 * os.path.getsize(path))
 

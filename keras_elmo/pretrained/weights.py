@@ -11,7 +11,7 @@ import numpy as np
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
 from keras_elmo.pretrained import many_languages
-from keras_elmo.pretrained.folder import PICKLED_EMBEDDER, is_of_many_languages
+from keras_elmo.pretrained.folder import PICKLED_EMBEDDER, is_elmo_for_many_langs
 from keras_elmo.pretrained.hdf5 import (
     SOFTMAX_NAMES,
     check_finite,
@@ -46,7 +46,7 @@ def load_weights(
             floats or not finite.
     """
     weights, config = Path(weights), backbone.config
-    is_pickled, tables = is_of_many_languages(weights), {}
+    is_pickled, tables = is_elmo_for_many_langs(weights), {}
     if is_pickled and not without_token_encoder:
         tables[weights.with_name(PICKLED_EMBEDDER)] = many_languages.embedder_table(config)
     tables[weights] = (many_languages.encoder_table if is_pickled else weight_table)(config)

@@ -26,7 +26,7 @@ class DistinctWords(NamedTuple):
     index: Any  # int32 `(B, T + 2)`
 
 
-class TokenRules(abc.ABC):
+class TokenEncoder(abc.ABC):
     """How a model turns a token into a row of ids."""
 
     width: int  # ids of a row
@@ -50,7 +50,7 @@ class TokenRules(abc.ABC):
         words, places = distinct(itertools.chain.from_iterable(lists))
         rows = self.encode_words(words)
         special = self.special_rows()
-        index = delimited_rows(list(map(len, lists)), places + len(special), begin=1, end=2)
+        index = add_boundaries(list(map(len, lists)), places + len(special), begin=1, end=2)
         return DistinctWords(np.concatenate([special, rows]), index)
 
     def encode_batch(self, batch: Iterable[Any]) -> "DistinctWords":
@@ -65,7 +65,7 @@ class TokenRules(abc.ABC):
         return rows[index]
 
 
-class ByteRules(TokenRules):
+class ByteRules(TokenEncoder):
     """The rules of bilm-tf: UTF-8 bytes; see `encode_sentences`."""
 
     padding = WORD_PADDING
@@ -82,7 +82,7 @@ class ByteRules(TokenRules):
         texts = [token_bytes(word)[: self.width - 2] for word in checked_tokens(words)]
         ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
         lengths = list(map(len, texts))
-        return delimited_rows(lengths, ids, BEGIN_WORD, END_WORD, WORD_PADDING, self.width)
+        return add_boundaries(lengths, ids, BEGIN_WORD, END_WORD, WORD_PADDING, self.width)
 
     def key(self, word: bytes) -> bytes:
         # A row has two bytes less than its width; a character that is cut loses up to three.
@@ -133,7 +133,7 @@ def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     return list(places), np.array(index, np.int32)
 
 
-def delimited_rows(
+def add_boundaries(
     lengths: Sequence[int],
     values: np.ndarray,
     begin: int,
@@ -143,7 +143,7 @@ def delimited_rows(
 ) -> np.ndarray:
     """Rows of a begin mark, a sequence, an end mark and padding; the sequences are given joined.
 
-    >>> delimited_rows([2, 1], np.array([7, 8, 9]), begin=1, end=2)
+    >>> add_boundaries([2, 1], np.array([7, 8, 9]), begin=1, end=2)
     array([[1, 7, 8, 2],
            [1, 9, 2, 0]], dtype=int32)
     """
@@ -185,4 +185,4 @@ def pad_words(rows: np.ndarray, num_positions: int) -> np.ndarray:
 def boundary_row(mark: int, max_characters_per_token: int) -> np.ndarray:
     """The character ids `(C,)` of a sentence's beginning or end, int32."""
     ids = np.array([mark])
-    return delimited_rows([1], ids, BEGIN_WORD, END_WORD, WORD_PADDING, max_characters_per_token)[0]
+    return add_boundaries([1], ids, BEGIN_WORD, END_WORD, WORD_PADDING, max_characters_per_token)[0]

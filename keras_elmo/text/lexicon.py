@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
-from keras_elmo.text.characters import TokenRules, delimited_rows
+from keras_elmo.text.characters import TokenEncoder, add_boundaries
 from keras_elmo.text.tokens import checked_tokens, token_bytes
 
 WORDS_FILE, CHARACTERS_FILE = "word.dic", "char.dic"
@@ -22,7 +22,7 @@ _IDEOGRAPHIC_SPACE = "\u3000"
 _FIELDS = ("words", "characters", "max_characters_per_token")
 
 
-class Lexicon(TokenRules):
+class Lexicon(TokenEncoder):
     """The words and code points that a model of ELMoForManyLangs knows: tokens to rows of ids.
 
     A row has the token's place among the words plus 1, if there are words; then, if there are
@@ -173,7 +173,7 @@ class Lexicon(TokenRules):
         values = [ids.get(mark, unknown) for mark in itertools.chain.from_iterable(marks)]
         begin, end, padding = (ids[mark] for mark in (BEGIN_WORD, END_WORD, PADDING))
         lengths, width = list(map(len, marks)), self.max_characters_per_token
-        return delimited_rows(lengths, np.array(values, np.int32), begin, end, padding, width) + 1
+        return add_boundaries(lengths, np.array(values, np.int32), begin, end, padding, width) + 1
 
 
 def _ids(entries, marks, name):

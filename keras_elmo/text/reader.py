@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
 from keras_elmo.text import fasta
-from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, reader_of_texts
+from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, make_tokenizer
 from keras_elmo.text.tokens import token_bytes
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -41,13 +41,13 @@ _MAX_LINE_BYTES = 2**28
 _BLOCK_BYTES = 2**21
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """A number of things, such as "1 file" or "2,000 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 @dataclasses.dataclass
-class TextReport:
+class TextStats:
     """Counts of the lines and tokens of a corpus, and of its oddities."""
 
     files: int = 0
@@ -65,10 +65,10 @@ class TextReport:
     def lines(self) -> list[str]:
         """A summary of the text and its anomalies, to print."""
         sizes = ((self.files, "file"), (self.sentences, "sentence"), (self.tokens, "token"))
-        head = f"Corpus: {', '.join(counted(*size) for size in sizes)}"
-        return [head, *(f"        {oddity}" for oddity in self.oddities())]
+        head = f"Corpus: {', '.join(pluralize(*size) for size in sizes)}"
+        return [head, *(f"        {oddity}" for oddity in self.warnings())]
 
-    def oddities(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Phrases about what may be unexpected in the corpus."""
         names = ", ".join(self.empty_files[:3]) + ", ..." * (len(self.empty_files) > 3)
         found = (
@@ -76,12 +76,12 @@ class TextReport:
             (self.invalid_lines, "line", "with invalid UTF-8 (those bytes dropped)"),
             (len(self.empty_files), "file", f"without a sentence ({names})"),
         )
-        return [f"{counted(number, noun)} {oddity}" for number, noun, oddity in found if number]
+        return [f"{pluralize(number, noun)} {oddity}" for number, noun, oddity in found if number]
 
 
 def read_blocks(
     files: Sequence[str | os.PathLike[str]],
-    report: TextReport,
+    report: TextStats,
     *,
     max_sentences: int | None = None,
     tokenize: Tokenize = None,
@@ -95,7 +95,7 @@ def read_blocks(
 
     Args:
         files: Paths of plain, .gz or .xz files.
-        report: A new `TextReport`.
+        report: A new `TextStats`.
         max_sentences: Read only this many sentences; `None` for all.
         tokenize: For raw text, in which a line holds any number of sentences.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
@@ -114,7 +114,7 @@ def read_blocks(
                 if _ending(path) in fasta.ENDINGS:
                     lines = _lines_of_residues(lines, path)
                 elif tokenize:
-                    lines = _tokenized(lines, reader_of_texts(tokenize), report)
+                    lines = _tokenized(lines, make_tokenizer(tokenize), report)
                 if max_sentences is not None:
                     lines = itertools.islice(filter(bytes.split, lines), max_sentences - before)
                 while block := list(_block(lines)):
@@ -173,7 +173,7 @@ def _sentences(lines, report):
 
 def read_sentences(files: Files) -> Iterator[list[bytes]]:
     """Streams the sentences of text files, see `read_blocks`."""
-    for _, sentences in read_blocks(find_files(files), TextReport()):
+    for _, sentences in read_blocks(find_files(files), TextStats()):
         yield from sentences
 
 
@@ -239,7 +239,7 @@ def read_records(
     if field is None and ending in _JSON_ENDINGS:
         field = "text"
     most = math.inf if max_line_tokens is None else max_line_tokens
-    read = reader_of_texts(tokenize)
+    read = make_tokenizer(tokenize)
     with opened as (raw, lines):
         # A pipe has no position.
         position = raw.tell if raw is not None and raw.seekable() else int

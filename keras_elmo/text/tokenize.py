@@ -55,7 +55,7 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
     return [[token.text for token in tokenizer(part) if not token.is_space] for part in parts]
 
 
-def reader_of_texts(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
+def make_tokenizer(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
     """Returns a function from a text to its sentences, lists of tokens.
 
     A text is a list of tokens, which is one sentence, or a string: it is tokenized, or without
@@ -101,7 +101,7 @@ def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
     return True
 
 
-def name_of(how: Tokenize) -> Any:
+def tokenizer_name(how: Tokenize) -> Any:
     """A JSON-serializable name of a way to tokenize; of a function without one, a new one."""
     if not callable(how):
         return "en" if how is True else how or None

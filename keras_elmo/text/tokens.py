@@ -163,7 +163,7 @@ def check_batch(sentences: Any) -> None:
         )
 
 
-def warn_of_columns(shape: tuple) -> None:
+def warn_if_column(shape: tuple) -> None:
     """Warns if strings of a shape whose values are not known seem to be sentences in a column."""
     if len(shape) == 2 and shape[1] == 1:
         _warn(f"The strings have the shape {tuple(shape)}")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_elmo.files import atomic_write
-from keras_elmo.text.characters import TokenRules, delimited_rows
-from keras_elmo.text.reader import Files, TextReport, counted, find_files, open_text, read_blocks
+from keras_elmo.text.characters import TokenEncoder, add_boundaries
+from keras_elmo.text.reader import Files, TextStats, find_files, open_text, pluralize, read_blocks
 from keras_elmo.text.tokenize import Tokenize
 from keras_elmo.text.tokens import checked_tokens, token_bytes
 
@@ -142,7 +142,7 @@ class Vocabulary:
 
     def ids(self, tokens: Iterable[str | bytes]) -> list[int]:
         """Ids of tokens; unknown words, and boundaries spelled out in a text, are `<UNK>`."""
-        return word_places(map(token_bytes, tokens), self._ids)
+        return lookup_ids(map(token_bytes, tokens), self._ids)
 
     def count_unknown(self, tokens: Iterable[str | bytes]) -> int:
         """How many of the tokens are not in the vocabulary."""
@@ -181,7 +181,7 @@ class WordCounts:
     """How often each word, as UTF-8 `bytes`, occurs in a corpus, and a report of the text."""
 
     counts: collections.Counter
-    report: TextReport
+    report: TextStats
 
 
 def count_words(
@@ -207,7 +207,7 @@ def count_words(
     3551342
     """
     counts: collections.Counter[bytes] = collections.Counter()
-    report = TextReport()
+    report = TextStats()
     blocks = read_blocks(find_files(files), report, tokenize=tokenize, show_progress=show_progress)
     for _, sentences in blocks:
         counts.update(itertools.chain.from_iterable(sentences))
@@ -252,11 +252,11 @@ def rows_of_ids(
     """The result of `encode_token_ids`, computed with an `id_table`."""
     lists = list(map(checked_tokens, sentences))
     keys = (token_bytes(token) for tokens in lists for token in tokens)
-    values = np.array(word_places(keys, ids), np.int32) + 1
-    return delimited_rows(list(map(len, lists)), values, ids[BEGIN] + 1, ids[END] + 1)
+    values = np.array(lookup_ids(keys, ids), np.int32) + 1
+    return add_boundaries(list(map(len, lists)), values, ids[BEGIN] + 1, ids[END] + 1)
 
 
-def encode_vocabulary(words: Sequence[str | bytes], rules: TokenRules) -> np.ndarray:
+def encode_vocabulary(words: Sequence[str | bytes], rules: TokenEncoder) -> np.ndarray:
     """Rows of ids of words, of which `BEGIN` and `END` are boundaries, int32 `(N, width)`."""
     rows, (_, *boundaries) = rules.encode_words(words), rules.special_rows()
     for mark, boundary in zip((BEGIN, END), boundaries):
@@ -282,7 +282,7 @@ def id_table(words: Iterable[str], needed: Sequence[str] = (BEGIN, END)) -> dict
     return ids
 
 
-def word_places(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> list[int]:
+def lookup_ids(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> list[int]:
     """The places of words, by their keys in an `id_table`; unknown words have the place of `<UNK>`.
 
     Raises ValueError if a word is unknown and the vocabulary has no `<UNK>`. (In this case bilm-tf
@@ -322,6 +322,6 @@ def _check_lines(words, name):
     keys = map(str.encode, words)
     if spaced := [i for i, key in enumerate(keys, start=1) if key and key.split() != [key]]:
         raise ValueError(
-            f"{name} has white space in {counted(len(spaced), 'line')}, of which the first is line "
-            f"{spaced[0]}: expected one word per line, and no counts."
+            f"{name} has white space in {pluralize(len(spaced), 'line')}, of which the first is "
+            f"line {spaced[0]}: expected one word per line, and no counts."
         )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from keras_elmo.text.characters import pad_words, trim_characters
-from keras_elmo.text.reader import Files, TextReport
+from keras_elmo.text.reader import Files, TextStats
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.index import CorpusIndex
 
@@ -54,7 +54,7 @@ class TextBatches(abc.ABC):
         """The batches."""
 
     @property
-    def report(self) -> TextReport:
+    def report(self) -> TextStats:
         """What was read."""
         return self.index.report
 

@@ -15,7 +15,7 @@ import numpy as np
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.language_models import checkpoints, latest_checkpoint
-from keras_elmo.training.devices import check_same_everywhere, is_first_process
+from keras_elmo.training.devices import assert_same_on_all_processes, is_first_process
 
 _STATE = "state.json"
 # Of damaged zip files, JSON and arrays; RuntimeError for features of zip that no file here uses.
@@ -93,7 +93,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             for partial in self.folder.glob(".partial-*"):  # of a killed process
                 partial.unlink(missing_ok=True)
         # Before anything is loaded, which all processes do together.
-        check_same_everywhere(
+        assert_same_on_all_processes(
             latest_checkpoint(self.folder)[0],
             f"The processes found different checkpoints in {self.folder}: pass the same folder to "
             "all of them. The first process writes it.",
@@ -107,7 +107,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 aside = path.with_name(f"{path.name}.damaged")
                 if is_first_process():
                     path.replace(aside)
-                check_same_everywhere(0, "")  # the others wait
+                assert_same_on_all_processes(0, "")  # the others wait
                 warnings.warn(
                     f"{error} It was renamed to {aside.name}; training continues from the "
                     "checkpoint before it, if there is one.",

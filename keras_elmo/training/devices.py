@@ -68,7 +68,7 @@ def num_processes() -> int:
     return jax.process_count()
 
 
-def check_same_everywhere(number: int, message: str) -> None:
+def assert_same_on_all_processes(number: int, message: str) -> None:
     """Raises ValueError unless the number is the same in all processes that train together."""
     if num_processes() > 1:
         from jax.experimental import multihost_utils

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.ops.compiled import CompiledFunction
-from keras_elmo.text.reader import Files, TextReport
+from keras_elmo.text.reader import Files, TextStats
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.devices import distributed
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
@@ -54,7 +54,7 @@ class PerplexityReport:
         forward, backward: Of each direction; `backward` is `None` for a model of one.
         sentences, tokens: Their numbers. Each direction predicts `tokens + sentences` words.
         unknown_tokens: Tokens that are not in the vocabulary, predicted as `<UNK>`.
-        text: The `TextReport` of the reading.
+        text: The `TextStats` of the reading.
     """
 
     perplexity: float
@@ -63,7 +63,7 @@ class PerplexityReport:
     sentences: int
     tokens: int
     unknown_tokens: int
-    text: TextReport
+    text: TextStats
 
     @property
     def unknown_rate(self) -> float:

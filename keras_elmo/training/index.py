@@ -17,8 +17,8 @@ import numpy as np
 
 from keras_elmo.files import PARTIAL, atomic_folder, atomic_write
 from keras_elmo.text.characters import ByteRules
-from keras_elmo.text.reader import Files, TextReport, counted, find_files, read_blocks
-from keras_elmo.text.tokenize import Tokenize, name_of
+from keras_elmo.text.reader import Files, TextStats, find_files, pluralize, read_blocks
+from keras_elmo.text.tokenize import Tokenize, tokenizer_name
 from keras_elmo.text.vocabulary import Vocabulary, WordCounts
 
 BEGIN_ID, END_ID = 0, 1
@@ -41,7 +41,7 @@ class CorpusIndex:
         starts: int64 `(S + 1,)`, where in `ids` each sentence begins, and N.
         words: The distinct words, UTF-8 `bytes`; the first one has the id 2.
         counts: int64 `(len(words),)`, how often each word occurs.
-        report: The `TextReport` of the reading.
+        report: The `TextStats` of the reading.
         text_hash: A hash of the text.
 
     Example:
@@ -54,7 +54,7 @@ class CorpusIndex:
     starts: np.ndarray
     words: list[bytes]
     counts: np.ndarray
-    report: TextReport
+    report: TextStats
     text_hash: str
     _folder: Path | None = None  # of this build
 
@@ -96,7 +96,7 @@ class CorpusIndex:
         names = map(os.path.basename, paths)
         text = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in zip(names, stats)]
         options = {"max_sentences": max_sentences, "tokenize": tokenize}
-        key = repr((_FORMAT, text, max_sentences, name_of(tokenize))).encode()
+        key = repr((_FORMAT, text, max_sentences, tokenizer_name(tokenize))).encode()
         # Each text has its own folder in it, since an index that is open keeps its files.
         index._folder = root / f"index-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
         with filelock.FileLock(root / "lock"):
@@ -115,7 +115,7 @@ class CorpusIndex:
         return index
 
     @classmethod
-    def of_sentences(cls, sentences: Iterable[Iterable[bytes]]) -> "CorpusIndex":
+    def from_sentences(cls, sentences: Iterable[Iterable[bytes]]) -> "CorpusIndex":
         """An index in memory of sentences, each an iterable of tokens."""
         index, table = cls(), _WordTable()
         index.ids, lengths = table.index(list(map(list, sentences)))
@@ -123,7 +123,7 @@ class CorpusIndex:
         index.words, index.counts = list(table.ids), table.counts()
         content = b"\n".join(index.words) + b"\n" + index.ids.tobytes()
         index.text_hash = hashlib.blake2b(content, digest_size=16).hexdigest()
-        index.report = TextReport(1, len(lengths), int(index.counts.sum()))
+        index.report = TextStats(1, len(lengths), int(index.counts.sum()))
         return index
 
     def __len__(self) -> int:
@@ -169,7 +169,7 @@ class CorpusIndex:
 
     def _open(self):
         state = json.loads((self._folder / "text.json").read_text(encoding="utf-8"))
-        self.text_hash, self.report = state["hash"], TextReport(**state["report"])
+        self.text_hash, self.report = state["hash"], TextStats(**state["report"])
         self.words = (self._folder / "words.txt").read_bytes().split(b"\n")[:-1]
         self.counts = np.fromfile(self._folder / "counts.bin", np.int64)
         self.starts = np.memmap(self._folder / "starts.bin", np.int64, mode="r")
@@ -179,7 +179,7 @@ class CorpusIndex:
 
 
 def _write_index(folder, paths, **options):
-    report, digest, table, end = TextReport(), hashlib.blake2b(digest_size=16), _WordTable(), 0
+    report, digest, table, end = TextStats(), hashlib.blake2b(digest_size=16), _WordTable(), 0
     with open(folder / "ids.bin", "wb") as ids_file, open(folder / "starts.bin", "wb") as starts:
         starts.write(np.int64(0).tobytes())
         for text, sentences in read_blocks(paths, report, **options):
@@ -189,7 +189,7 @@ def _write_index(folder, paths, **options):
             starts.write((end + np.cumsum(lengths)).tobytes())
             end += len(ids)
     if not report.sentences:
-        others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+        others = f" and {pluralize(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
         raise ValueError(f"{paths[0]}{others} contain no sentence.")
     (folder / "words.txt").write_bytes(b"".join(word + b"\n" for word in table.ids))
     table.counts().tofile(folder / "counts.bin")

@@ -161,7 +161,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         streams = self.token_vectors(inputs)
         if not self.carry_state and "begins" not in inputs:
             state = self.backbone.zero_state(ops.shape(streams[0])[0])
-            return self.backbone.bilm.read_streams(streams, state, training)[0]
+            return self.backbone.bilm.run_streams(streams, state, training)[0]
         carried = self.training_state if training else self.evaluation_state
         if streams[0].shape[0] not in (None, self.batch_size):
             raise ValueError(
@@ -182,7 +182,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         if "begins" in inputs:
             begins = ops.reshape(inputs["begins"], (-1, 1, 1, 1))
             state = tuple(ops.where(begins, ops.zeros_like(part), part) for part in state)
-        return self.backbone.bilm.read_streams(streams, state, training)
+        return self.backbone.bilm.run_streams(streams, state, training)
 
     def token_vectors(self, inputs: dict[str, Any]) -> list[Any]:
         """The token vectors of a batch, a list of floats `(B, T, P)`, one for each direction."""

@@ -27,7 +27,7 @@ from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.pretrained.weights import load_weights, variables_and_values
-from keras_elmo.text.reader import counted
+from keras_elmo.text.reader import pluralize
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
 from keras_elmo.training.language_model import BidirectionalLanguageModel, with_training_options
@@ -153,13 +153,13 @@ def _facts(model):
     kind, place = find_language_model(model)
     if kind == "checkpoint":
         step = read_checkpoint_state(place).get("step", 0)
-        return facts_of_training(place.resolve().parent.parent, step)
+        return training_summary(place.resolve().parent.parent, step)
     if isinstance(place, Path) and exported_model(place.parent) == place:
-        return facts_of_training(place.parent, latest_checkpoint(place.parent / "checkpoints")[0])
+        return training_summary(place.parent, latest_checkpoint(place.parent / "checkpoints")[0])
     return {"language": language_of(place)}
 
 
-def facts_of_training(folder: Path, step: int) -> dict[str, str]:
+def training_summary(folder: Path, step: int) -> dict[str, str]:
     """Facts on the model after a step of a training run, from its training.json and log.csv."""
     path, log = folder / "training.json", folder / "log.csv"
     if not path.is_file():
@@ -171,7 +171,7 @@ def facts_of_training(folder: Path, step: int) -> dict[str, str]:
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     row = next((row for row in csv.DictReader(lines) if row["step"] == str(step)), {})
     words = f"{settings['batch_size']} x {settings['unroll_steps']} words"
-    facts = {"Training": f"{counted(step, 'step')} of {words}"}
+    facts = {"Training": f"{pluralize(step, 'step')} of {words}"}
     if row:
         facts["Training"] += f", {float(row['epoch']):.4g} passes over the text"
     if row.get("val_perplexity"):
@@ -253,13 +253,13 @@ def start_from(
             _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
             return
         words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
-        shared = take_over(model, saved.load(words), vocabulary, words)
+        shared = copy_weights(model, saved.load(words), vocabulary, words)
     _log.info(
         f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
     )
 
 
-def take_over(
+def copy_weights(
     model: BidirectionalLanguageModel,
     other: BidirectionalLanguageModel,
     vocabulary: Vocabulary,

@@ -191,7 +191,7 @@ class TrainingSettings:
         number=_COUNT,
         may_change=True,
     )
-    uniform_bias: bool = _setting(
+    zero_softmax_bias: bool = _setting(
         "Start the softmax with all words alike, as bilm-tf does, not by frequency.", False
     )
     seed: int = _setting("Seed of everything random.", 0, number=_SEED)

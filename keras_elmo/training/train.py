@@ -18,7 +18,7 @@ from keras_elmo.locks import locked
 from keras_elmo.pretrained.language_models import EXPORTED, check_no_lexicon, exported_model
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import counted
+from keras_elmo.text.reader import pluralize
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
@@ -29,10 +29,10 @@ from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.loading import (
     config_of,
-    facts_of_training,
+    copy_weights,
     load_language_model,
     start_from,
-    take_over,
+    training_summary,
 )
 from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import PRESETS, TrainingSettings
@@ -141,8 +141,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     steps_per_pass = index.report.predictions // batch_words
     if not steps_per_pass:
         raise ValueError(
-            f"The corpus has {counted(index.report.predictions, 'word')} to predict, fewer than a "
-            f"step of batch_size={settings.batch_size} rows of unroll_steps="
+            f"The corpus has {pluralize(index.report.predictions, 'word')} to predict, fewer than "
+            f"a step of batch_size={settings.batch_size} rows of unroll_steps="
             f"{settings.unroll_steps} words: make one of them smaller."
         )
     num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_pass))
@@ -197,8 +197,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
                 callbacks=[*callbacks, report, checkpoint],
             )
     if is_exported:  # a callback may have restored the weights of an earlier step
-        take_over(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
-    scores, facts = None, facts_of_training(folder, checkpoint.step)
+        copy_weights(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
+    scores, facts = None, training_summary(folder, checkpoint.step)
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
             text = CorpusIndex.build(settings.held_out, tokenize=settings.tokenize)
@@ -257,7 +257,7 @@ def _vocabulary(settings, words):
     if not settings.start_from:  # whose model may have the order of a different corpus
         vocabulary.check_order(counts)
     known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
-    _log.info(f"Vocabulary: {counted(len(vocabulary), 'word')}, {known:.2%} of the tokens")
+    _log.info(f"Vocabulary: {pluralize(len(vocabulary), 'word')}, {known:.2%} of the tokens")
     if known < 0.5:
         _log.warning(
             "            Most words of the text are not in the vocabulary: does it fit the text?"
@@ -276,7 +276,7 @@ def _model(settings, config, counts):
         share_embedding_softmax=settings.share_embedding_softmax,
         dtype=settings.dtype,
     )
-    if not settings.uniform_bias:
+    if not settings.zero_softmax_bias:
         model.softmax.initialize_bias(counts)
     return model
 
@@ -325,7 +325,7 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     compared = settings.negatives if model.is_sampled else model.vocabulary_size
     drawn = f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
     size = f"{settings.batch_size} x {settings.unroll_steps} words"
-    epochs = f"{num_steps / steps_per_pass:.2f} epochs, each {counted(steps_per_pass, 'step')}"
+    epochs = f"{num_steps / steps_per_pass:.2f} epochs, each {pluralize(steps_per_pass, 'step')}"
     _log.info(f"backend:    {keras.backend.backend()}")
     _log.info(f"parameters: {bilm:,} in the biLM, {softmax:,} in the softmax")
     _log.info(f"softmax:    {drawn if model.is_sampled else f'all {compared:,} words'}")

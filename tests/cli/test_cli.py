@@ -19,7 +19,7 @@ import pytest
 from helpers import TINY, assert_close
 from keras_elmo import ElmoLayer, Embedder, encode_sentences
 from keras_elmo.cli import embed
-from keras_elmo.cli.common import printed_log, with_options
+from keras_elmo.cli.common import log_to_console, to_cli_names
 from keras_elmo.embedding import distributed
 from many_languages import MANY_LANGUAGES, golden
 
@@ -410,7 +410,7 @@ def test_errors_name_options_in_the_place_of_arguments():
         ("/tmp/batch_size/a or batch_size.txt", "/tmp/batch_size/a or batch_size.txt"),
         ("my_batch_size=1 and batch_size_2", "my_batch_size=1 and batch_size_2"),
     ):
-        assert with_options(message, options) == expected
+        assert to_cli_names(message, options) == expected
 
 
 def test_the_log_is_printed_above_a_progress_bar():
@@ -419,9 +419,9 @@ def test_the_log_is_printed_above_a_progress_bar():
         contextlib.redirect_stdout(io.StringIO()) as stdout,
         contextlib.redirect_stderr(io.StringIO()) as stderr,
     ):
-        with printed_log({}, complete=True):
+        with log_to_console({}, complete=True):
             log.info("step 1")
-        with printed_log(options, complete=False):
+        with log_to_console(options, complete=False):
             log.info("step 2")
             log.warning("pass tokenize=True")
     assert (stdout.getvalue(), stderr.getvalue()) == ("step 1\n", "pass --tokenize\n")

@@ -101,7 +101,7 @@ def test_functional_model_on_ids_is_fine_tuned(tmp_path):
     assert all(changed)
     elmo.export_hdf5(tmp_path / "tuned")
     found = ElmoLayer(tmp_path / "tuned", output="layers")(ids)
-    assert_close(to_numpy(found), to_numpy(elmo.every_layer(ids)[0]))
+    assert_close(to_numpy(found), to_numpy(elmo.hidden_states(ids)[0]))
 
 
 def test_pairs_and_stored_token_vectors(tmp_path):

@@ -120,12 +120,12 @@ def heads(e, g):
     }
 
 
-def heads_of_layers(every_layer, g):
+def heads_of_layers(hidden_states, g):
     """What users put behind all layers."""
-    merged = layers.Concatenate()([every_layer, layers.Dropout(0.1)(every_layer)])
-    each = layers.TimeDistributed(layers.Bidirectional(layers.LSTM(3)))(every_layer)
+    merged = layers.Concatenate()([hidden_states, layers.Dropout(0.1)(hidden_states)])
+    each = layers.TimeDistributed(layers.Bidirectional(layers.LSTM(3)))(hidden_states)
     return {
-        "WeightedLayerSum": average(both(WeightedLayerSum()(every_layer), g)),
+        "WeightedLayerSum": average(both(WeightedLayerSum()(hidden_states), g)),
         "Concatenate of layers": lstm(both(WeightedLayerSum()(merged), g)),
         "LSTM of each layer": keras.ops.reshape(each, (-1, 18)),
     }

@@ -4,7 +4,7 @@ import pytest
 
 from keras_elmo import CorpusIndex, count_words, tokenize
 from keras_elmo.text.reader import read_sentences
-from keras_elmo.text.tokenize import reader_of_texts
+from keras_elmo.text.tokenize import make_tokenizer
 
 pytestmark = pytest.mark.needs("spacy", "syntok")
 
@@ -65,7 +65,7 @@ def test_raw_text_is_hinted_at(tmp_path, caplog):
 
 def test_a_function_returns_lists_of_tokens():
     with pytest.raises(ValueError, match="must return a list of sentences, .*; got 'a'"):
-        reader_of_texts(str.split)("a b")
+        make_tokenizer(str.split)("a b")
 
 
 def test_no_characters_are_lost_in_a_long_paragraph():

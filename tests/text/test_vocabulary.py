@@ -10,7 +10,7 @@ import pytest
 from helpers import GOLDEN
 from keras_elmo import Vocabulary, count_words, encode_sentences, encode_token_ids
 from keras_elmo.text.characters import ByteRules
-from keras_elmo.text.reader import TextReport
+from keras_elmo.text.reader import TextStats
 from keras_elmo.text.vocabulary import encode_vocabulary, read_words
 
 LETTERS = ["<S>", "</S>", "<UNK>", "a", "b"]
@@ -132,7 +132,7 @@ def test_counts_of_a_corpus(tmp_path):
     assert (report.blank_lines, report.invalid_lines) == (3, 1)
     assert report.empty_files == ["c.txt.xz"] and report.predictions == 11
     assert counted.counts[b"the"] == 3 and counted.counts[b"dog"] == 1
-    assert len(report.oddities()) == 3 and not TextReport().oddities()
+    assert len(report.warnings()) == 3 and not TextStats().warnings()
     # <S>, </S>, <UNK>, the, cat, naïve: dog, sat, end and the literal <UNK> are unknown.
     np.testing.assert_array_equal(Vocabulary(WORDS).counts(counted), [3, 3, 4, 3, 1, 0])
 

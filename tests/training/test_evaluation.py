@@ -139,13 +139,13 @@ def test_errors(model, tmp_path):
 def test_half_precision_does_not_round_the_state_between_windows(monkeypatch):
     model, seen = tiny_model(dtype="mixed_bfloat16"), []
     bilm = model.backbone.bilm
-    read_streams = bilm.read_streams
+    run_streams = bilm.run_streams
 
     def watched(streams, state, *arguments):
         seen.extend(keras.backend.standardize_dtype(part.dtype) for part in state)
-        return read_streams(streams, state, *arguments)
+        return run_streams(streams, state, *arguments)
 
-    monkeypatch.setattr(bilm, "read_streams", watched)
+    monkeypatch.setattr(bilm, "run_streams", watched)
     perplexity(model, HELD_OUT, vocabulary())
     assert set(seen) == {"float32"}
 

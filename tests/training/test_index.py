@@ -30,7 +30,7 @@ def test_an_index_holds_the_text(tmp_path):
     np.testing.assert_array_equal(index.ids[index.starts[1:] - 1], 1)
     assert index.words == list(dict.fromkeys(word for tokens in expected for word in tokens))
     assert index.word_counts == count_words(DATA / "train.txt")
-    in_memory = CorpusIndex.of_sentences(expected)
+    in_memory = CorpusIndex.from_sentences(expected)
     assert sentences_of(in_memory) == expected and in_memory.report == index.report
     np.testing.assert_array_equal(in_memory.counts, index.counts)
 
@@ -52,7 +52,7 @@ def test_ids_and_characters(tmp_path, on_disk, monkeypatch):
     words = ["Zebras", "ate", "<S>", "<UNK>", "Zoë", "x" * 60]
     (tmp_path / "text.txt").write_text(" ".join(words))
     build = CorpusIndex.build(tmp_path / "text.txt")
-    index = build if on_disk else CorpusIndex.of_sentences([[x.encode() for x in words]])
+    index = build if on_disk else CorpusIndex.from_sentences([[x.encode() for x in words]])
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "ate"])
     # Boundaries and the unknown word, spelled out in a text, are words like any other.
     assert index.vocabulary_ids(vocabulary)[index.ids].tolist() == [0, 2, 3, 2, 2, 2, 2, 1]
@@ -162,6 +162,6 @@ def test_the_text_counts_and_not_its_name(tmp_path):
         for name in ("1.txt", "2.gz")
     )
     assert one == two
-    texts = [CorpusIndex.of_sentences([[word]]) for word in (b"a", b"b")]
+    texts = [CorpusIndex.from_sentences([[word]]) for word in (b"a", b"b")]
     one, two = (LanguageModelCorpus(text, vocabulary, **size).identity() for text in texts)
     assert one != two

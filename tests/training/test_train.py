@@ -28,7 +28,7 @@ from keras_elmo import (
 )
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.language_models import latest_checkpoint
-from keras_elmo.training.loading import config_of, export_language_model, start_from, take_over
+from keras_elmo.training.loading import config_of, copy_weights, export_language_model, start_from
 from training_models import (
     BATCH,
     CONFIG,
@@ -149,8 +149,8 @@ def test_one_process_at_a_time_trains_in_a_folder(run):
         with pytest.raises(BlockingIOError, match="Another training is running in"):
             train(settings(run, **SAME))
     # The lock is gone with a training, one that failed too.
-    with pytest.raises(ValueError, match="other settings: uniform_bias was False, now True"):
-        train(settings(run, uniform_bias=True, **SAME))
+    with pytest.raises(ValueError, match="other settings: zero_softmax_bias was False, now True"):
+        train(settings(run, zero_softmax_bias=True, **SAME))
 
 
 def test_a_training_that_has_ended_stays(once, run, caplog):
@@ -338,16 +338,16 @@ def test_take_over_words_of_another_vocabulary(config):
     source = tiny_model(config, seed=1)
     model = BidirectionalLanguageModel(config, len(new), **BATCH)
     kernel = to_numpy(model.softmax.kernel.value)
-    assert take_over(model, source, new, old) == len(new) - 1
+    assert copy_weights(model, source, new, old) == len(new) - 1
     found = to_numpy(model.softmax.kernel.value)
     np.testing.assert_array_equal(found[3], kernel[3])
     np.testing.assert_array_equal(found[4], to_numpy(source.softmax.kernel.value)[-1])
     for one, two in zip(model.backbone.bilm.get_weights(), source.backbone.bilm.get_weights()):
         np.testing.assert_array_equal(one, two)
     with pytest.raises(ValueError, match="a different architecture"):
-        take_over(tiny_model(WORDS if config is CONFIG else CONFIG), source, old, old)
+        copy_weights(tiny_model(WORDS if config is CONFIG else CONFIG), source, old, old)
     with pytest.raises(ValueError, match="vocabulary has 126 words, the model predicts 127"):
-        take_over(tiny_model(config), source, old, Vocabulary(words[:-1]))
+        copy_weights(tiny_model(config), source, old, Vocabulary(words[:-1]))
 
 
 def test_a_name_comes_before_a_folder(tmp_path, monkeypatch):
