@@ -221,3 +221,11 @@ def test_fit_reads_no_padding():
         history = model.fit([ids, places], np.ones((2, 3)), epochs=2, verbose=0)
         losses.append(history.history["loss"])
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
+def test_layers_of_full_precision_get_the_mask_of_half_precision(policy):
+    _, symbolic, inputs, longer = character_ids()
+    model = keras.Model(symbolic, average(ElmoLayer(TINY, dtype=policy)(symbolic)))
+    expected, found = (to_numpy(model(keras.ops.convert_to_tensor(x))) for x in (inputs, longer))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
