@@ -76,9 +76,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=600, help="processor time of each")
     parser.add_argument("--sentences", type=int, default=500, help="held-out sentences to score")
     arguments = parser.parse_args()
-    held_out = [
-        CorpusIndex.build(path, max_sentences=arguments.sentences) for path in arguments.held_out
-    ]
+    held_out = [CorpusIndex.build(path).first(arguments.sentences) for path in arguments.held_out]
     columns = ["", "text", "parameters", "s per step", "words seen", *arguments.held_out]
     print_row(columns)
     print_row(["---"] * len(columns))

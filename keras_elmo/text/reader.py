@@ -83,7 +83,6 @@ def read_blocks(
     files: Sequence[str | os.PathLike[str]],
     report: TextStats,
     *,
-    max_sentences: int | None = None,
     tokenize: Tokenize = None,
     show_progress: bool | None = False,
 ) -> Iterator[tuple[bytes, list[list[bytes]]]]:
@@ -96,7 +95,6 @@ def read_blocks(
     Args:
         files: Paths of plain, .gz or .xz files.
         report: A new `TextStats`.
-        max_sentences: Read only this many sentences; `None` for all.
         tokenize: For raw text, in which a line holds any number of sentences.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
     """
@@ -115,8 +113,6 @@ def read_blocks(
                     lines = _lines_of_residues(lines, path)
                 elif tokenize:
                     lines = _tokenized(lines, make_tokenizer(tokenize), report)
-                if max_sentences is not None:
-                    lines = itertools.islice(filter(bytes.split, lines), max_sentences - before)
                 while block := list(_block(lines)):
                     sentences = _sentences(block, report)
                     if not has_begun and not tokenize:
@@ -128,8 +124,6 @@ def read_blocks(
                         position = raw.tell()
             if report.sentences == before:
                 report.empty_files.append(os.path.basename(path))
-            if report.sentences == max_sentences:
-                return
 
 
 def _lines_of_residues(lines, path):

@@ -1,6 +1,7 @@
 """A text as ids on disk: made once, and mapped into memory to train."""
 
 import collections
+import functools
 import hashlib
 import itertools
 import json
@@ -24,8 +25,9 @@ from keras_elmo.text.vocabulary import Vocabulary, WordCounts
 BEGIN_ID, END_ID = 0, 1
 """The ids of the boundaries in an index."""
 
-_FORMAT = 2
+_FORMAT = 3
 _WORDS_ENCODED_TOGETHER = 1 << 16
+_new_hash = functools.partial(hashlib.blake2b, digest_size=16)
 _BUILD = re.compile(rf"index-[0-9a-f]{{16}}|{re.escape(PARTIAL)}.*")  # folders of builds
 
 
@@ -64,7 +66,6 @@ class CorpusIndex:
         files: Files,
         folder: str | os.PathLike | None = None,
         *,
-        max_sentences: int | None = None,
         tokenize: Tokenize = None,
         show_progress: bool | None = False,
     ) -> "CorpusIndex":
@@ -76,7 +77,6 @@ class CorpusIndex:
                 names, sizes and modification times of the files are the same.
             folder: Where to keep the index, which replaces one of a different text; `None` for a
                 temporary folder, removed with the index.
-            max_sentences: Read only this many sentences; `None` for all.
             tokenize: For raw text, of which a line holds any number of sentences: `True`, or the
                 code of a language such as `"de"`, to split it by `keras_elmo.tokenize`; or a
                 function that does so, recognized by its name.
@@ -95,14 +95,14 @@ class CorpusIndex:
         stats = map(os.stat, paths)
         names = map(os.path.basename, paths)
         text = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in zip(names, stats)]
-        options = {"max_sentences": max_sentences, "tokenize": tokenize}
-        key = repr((_FORMAT, text, max_sentences, tokenizer_name(tokenize))).encode()
+        options = {"tokenize": tokenize, "show_progress": show_progress}
+        key = repr((_FORMAT, text, tokenizer_name(tokenize))).encode()
         # Each text has its own folder in it, since an index that is open keeps its files.
         index._folder = root / f"index-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
         with filelock.FileLock(root / "lock"):
             if not index._folder.exists():
                 with atomic_folder(index._folder) as partial:
-                    _write_index(Path(partial), paths, show_progress=show_progress, **options)
+                    _write_index(Path(partial), paths, **options)
                 for other in root.iterdir():
                     if _BUILD.fullmatch(other.name) and other != index._folder:
                         shutil.rmtree(other, ignore_errors=True)  # Windows keeps mapped files
@@ -117,14 +117,25 @@ class CorpusIndex:
     @classmethod
     def from_sentences(cls, sentences: Iterable[Iterable[bytes]]) -> "CorpusIndex":
         """An index in memory of sentences, each an iterable of tokens."""
-        index, table = cls(), _WordTable()
-        index.ids, lengths = table.index(list(map(list, sentences)))
-        index.starts = np.concatenate([[0], np.cumsum(lengths)])
-        index.words, index.counts = list(table.ids), table.counts()
-        content = b"\n".join(index.words) + b"\n" + index.ids.tobytes()
-        index.text_hash = hashlib.blake2b(content, digest_size=16).hexdigest()
-        index.report = TextStats(1, len(lengths), int(index.counts.sum()))
+        table = _WordTable()
+        ids, lengths = table.index(list(map(list, sentences)))
+        return cls._in_memory(ids, np.concatenate([[0], np.cumsum(lengths)]), list(table.ids))
+
+    @classmethod
+    def _in_memory(cls, ids, starts, words):
+        index = cls()
+        index.ids, index.starts, index.words = ids, starts, words
+        index.counts = np.bincount(ids, minlength=2 + len(words))[2:]
+        index.text_hash = _text_hash(_new_hash(ids), words)
+        index.report = TextStats(1, len(starts) - 1, int(index.counts.sum()))
         return index
+
+    def first(self, number: int) -> "CorpusIndex":
+        """The index of the first sentences, at most this many, which shares the ids of this one."""
+        starts = self.starts[: number + 1]
+        ids = self.ids[: starts[-1]]
+        # Ids are in the order of first occurrence.
+        return self._in_memory(ids, starts, self.words[: max(0, ids.max(initial=0) - 1)])
 
     def __len__(self) -> int:
         """The number of sentences."""
@@ -178,14 +189,20 @@ class CorpusIndex:
             raise ValueError("its files do not belong together")
 
 
+def _text_hash(digest, words):
+    """The hash of a text, whatever the white space in it, from that of its ids and its words."""
+    digest.update(b"\n".join(words))
+    return digest.hexdigest()
+
+
 def _write_index(folder, paths, **options):
-    report, digest, table, end = TextStats(), hashlib.blake2b(digest_size=16), _WordTable(), 0
+    report, digest, table, end = TextStats(), _new_hash(), _WordTable(), 0
     with open(folder / "ids.bin", "wb") as ids_file, open(folder / "starts.bin", "wb") as starts:
         starts.write(np.int64(0).tobytes())
-        for text, sentences in read_blocks(paths, report, **options):
-            digest.update(text)
+        for _, sentences in read_blocks(paths, report, **options):
             ids, lengths = table.index(sentences)
-            ids_file.write(ids.tobytes())
+            digest.update(ids)
+            ids_file.write(ids)
             starts.write((end + np.cumsum(lengths)).tobytes())
             end += len(ids)
     if not report.sentences:
@@ -193,7 +210,7 @@ def _write_index(folder, paths, **options):
         raise ValueError(f"{paths[0]}{others} contain no sentence.")
     (folder / "words.txt").write_bytes(b"".join(word + b"\n" for word in table.ids))
     table.counts().tofile(folder / "counts.bin")
-    state = {"hash": digest.hexdigest(), "report": vars(report)}
+    state = {"hash": _text_hash(digest, table.ids), "report": vars(report)}
     (folder / "text.json").write_text(json.dumps(state), encoding="utf-8")
 
 

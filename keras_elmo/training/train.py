@@ -156,11 +156,8 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     )  # fmt: skip
     held_out = None
     if settings.held_out:
-        first = CorpusIndex.build(
-            settings.held_out,
-            max_sentences=settings.evaluate_sentences,
-            tokenize=settings.tokenize,
-        )
+        held_out_index = CorpusIndex.build(settings.held_out, tokenize=settings.tokenize)
+        first = held_out_index.first(settings.evaluate_sentences)
         held_out = _corpus(EvaluationCorpus, first, vocabulary, settings, config, shard[1])
     _log_plan(model, settings, num_steps, steps_per_pass)
     checkpoint = TrainingCheckpoint(folder / "checkpoints", keep=settings.keep)
@@ -201,8 +198,9 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     scores, facts = None, training_summary(folder, checkpoint.step)
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
-            text = CorpusIndex.build(settings.held_out, tokenize=settings.tokenize)
-            scores = perplexity(model, text, vocabulary, on_sentence=lambda _: bar.update())
+            scores = perplexity(
+                model, held_out_index, vocabulary, on_sentence=lambda _: bar.update()
+            )
         facts["Held-out perplexity"] = f"{scores.perplexity:.2f}"
     if is_first_process() and not is_exported:
         model.export_hdf5(folder / "model", vocabulary, facts)

@@ -110,7 +110,7 @@ def test_long_and_unknown_and_first_sentences(scorer, tmp_path):
     assert report.unknown_tokens == 51 and report.unknown_rate == pytest.approx(51 / 103)
     assert report.text.blank_lines == 1
     assert [len(score.forward) for score in found] == [101, 3, 2]
-    one = scorer.perplexity(CorpusIndex.build(path, max_sentences=1), vocabulary())
+    one = scorer.perplexity(CorpusIndex.build(path).first(1), vocabulary())
     assert one.sentences == 1 and one.forward == pytest.approx(np.exp(found[0].forward.mean()))
 
 
