@@ -11,8 +11,9 @@ def add_command(commands, common):
         "vocab",
         parents=[common],
         help="count the words of a corpus and write a vocabulary file",
-        description="Counts the words in text files (one tokenized sentence per line, or FASTA; "
-        "plain, .gz or .xz) and writes the most frequent ones in bilm-tf's format, one per line.",
+        description="Counts the words in text files (one tokenized sentence per line, or JSON, "
+        "CoNLL-U or FASTA; plain, .gz or .xz) and writes the most frequent ones in bilm-tf's "
+        "format, one per line.",
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     add_tokenize(command)

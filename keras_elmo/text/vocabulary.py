@@ -190,7 +190,7 @@ def count_words(
     """Counts the words of a corpus, which is read as a stream.
 
     Args:
-        files: A path, a glob pattern or a list of these; plain, .gz or .xz.
+        files: As for `CorpusIndex.build`.
         tokenize: For raw text, as for `CorpusIndex.build`.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
@@ -199,7 +199,7 @@ def count_words(
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if a compressed file is damaged.
+        ValueError: if a file is damaged or no text, or a line of it cannot be read.
 
     Example:
 
@@ -209,7 +209,7 @@ def count_words(
     counts: collections.Counter[bytes] = collections.Counter()
     report = TextStats()
     blocks = read_blocks(find_files(files), report, tokenize=tokenize, show_progress=show_progress)
-    for _, sentences in blocks:
+    for sentences in blocks:
         counts.update(itertools.chain.from_iterable(sentences))
     return WordCounts(counts, report)
 

@@ -79,8 +79,8 @@ class TrainingSettings:
     """
 
     files: Files = _setting(
-        "Text of one tokenized sentence per line, or FASTA (.fasta, .fa, .faa), plain, .gz or .xz: "
-        "paths or glob patterns.",
+        "Text of one tokenized sentence per line, or JSON (.jsonl, .json), CoNLL-U (.conllu) or "
+        "FASTA (.fasta), plain, .gz or .xz: paths or glob patterns.",
         dataclasses.MISSING,
         may_change=True,  # the text that they hold may not
     )
