@@ -54,9 +54,9 @@ class TextBatches(abc.ABC):
         """The batches."""
 
     @property
-    def report(self) -> TextStats:
-        """What was read."""
-        return self.index.report
+    def stats(self) -> TextStats:
+        """Counts of the text."""
+        return self.index.stats
 
     def check_model(self, model: Any) -> None:
         """Raises ValueError unless a `BidirectionalLanguageModel` can read the batches."""

@@ -85,7 +85,7 @@ class LanguageModelCorpus(TextBatches):
     @property
     def batches_per_epoch(self) -> int:
         """Full batches in a pass over the text, rounded down."""
-        return self.report.predictions // self.shard[1] // (self.batch_size * self.unroll_steps)
+        return self.stats.predictions // self.shard[1] // (self.batch_size * self.unroll_steps)
 
     def __iter__(self) -> Iterator[Batch]:
         return itertools.islice(self.batches(), self.batches_per_epoch)

@@ -223,17 +223,16 @@ class Scorer:
                 words = [word.decode() for word in corpus.index.sentence(number)]
                 backward = scores[1][::-1] if len(scores) > 1 else None
                 on_sentence(SentenceScore(words, scores[0], backward))
-        report, index = corpus.report, corpus.index
-        means = totals / report.predictions
-        is_unknown = np.array([vocabulary.count_unknown([word]) for word in index.words], bool)
+        stats, index = corpus.stats, corpus.index
+        means = totals / stats.predictions
         return PerplexityReport(
             perplexity=_exp(means.mean()),
             forward=_exp(means[0]),
             backward=_exp(means[1]) if len(means) > 1 else None,
-            sentences=report.sentences,
-            tokens=report.tokens,
-            unknown_tokens=int(index.counts[is_unknown].sum()),
-            text=report,
+            sentences=stats.sentences,
+            tokens=stats.tokens,
+            unknown_tokens=int(vocabulary.counts(index.word_counts)[vocabulary.unknown_id]),
+            text=stats,
         )
 
     def _sentences(self, corpus):

@@ -133,15 +133,15 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     index = CorpusIndex.build(
         settings.files, folder / "index", tokenize=settings.tokenize, show_progress=show_progress
     )
-    for line in index.report.lines():
+    for line in index.stats.lines():
         _log.info(line)
     words = index.word_counts
     vocabulary, counts = _vocabulary(settings, words)
     batch_words = settings.batch_size * settings.unroll_steps
-    steps_per_pass = index.report.predictions // batch_words
+    steps_per_pass = index.stats.predictions // batch_words
     if not steps_per_pass:
         raise ValueError(
-            f"The corpus has {pluralize(index.report.predictions, 'word')} to predict, fewer than "
+            f"The corpus has {pluralize(index.stats.predictions, 'word')} to predict, fewer than "
             f"a step of batch_size={settings.batch_size} rows of unroll_steps="
             f"{settings.unroll_steps} words: make one of them smaller."
         )
@@ -254,7 +254,7 @@ def _vocabulary(settings, words):
     counts = vocabulary.counts(words)
     if not settings.start_from:  # whose model may have the order of a different corpus
         vocabulary.check_order(counts)
-    known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
+    known = vocabulary.known_share(counts)
     _log.info(f"Vocabulary: {pluralize(len(vocabulary), 'word')}, {known:.2%} of the tokens")
     if known < 0.5:
         _log.warning(

@@ -98,7 +98,7 @@ def test_dataset_gives_the_same_batches(vocabulary, shards):
 
 def test_iterating_gives_one_epoch(vocabulary, shards):
     corpus = make(shards, vocabulary)
-    assert corpus.batches_per_epoch == corpus.report.predictions // 32
+    assert corpus.batches_per_epoch == corpus.stats.predictions // 32
     for _ in range(2):
         assert_equal(list(corpus), take(corpus, corpus.batches_per_epoch))
 
@@ -128,7 +128,7 @@ def test_every_sentence_once_a_pass_in_another_order(
     monkeypatch.setattr(corpus_module, "_SHUFFLED_TOGETHER", shuffled_together)
     settings = {"batch_size": 1, "unroll_steps": 5}
     in_order = make(shards, vocabulary, shuffle=False, **settings)
-    passes = in_order.report.predictions // 5
+    passes = in_order.stats.predictions // 5
     expected = sentences_of(take(in_order, passes), vocabulary)
     assert len(expected) >= len(in_order.index) - 1
     orders = []
@@ -215,7 +215,7 @@ def test_workers_share_the_text(vocabulary, shards, count):
         assert len(part) == len(numbers)
         found += part
     whole = make(index, vocabulary, shuffle=False, **settings)
-    everything = sentences_of(take(whole, whole.report.predictions // 3 + 1), vocabulary)
+    everything = sentences_of(take(whole, whole.stats.predictions // 3 + 1), vocabulary)
     assert sorted(found) == sorted(everything[: len(index)])
 
 

@@ -24,14 +24,14 @@ def test_an_index_holds_the_text(tmp_path):
     lines = (DATA / "train.txt").read_bytes().splitlines()
     expected = [line.split() for line in lines]
     assert sentences_of(index) == expected == list(read_sentences(DATA / "train.txt"))
-    assert index.report.tokens == sum(map(len, expected)) == index.counts.sum()
+    assert index.stats.tokens == sum(map(len, expected)) == index.counts.sum()
     assert index.ids.dtype == np.int32
     np.testing.assert_array_equal(index.ids[index.starts[:-1]], 0)
     np.testing.assert_array_equal(index.ids[index.starts[1:] - 1], 1)
     assert index.words == list(dict.fromkeys(word for tokens in expected for word in tokens))
     assert index.word_counts == count_words(DATA / "train.txt")
     in_memory = CorpusIndex.from_sentences(expected)
-    assert sentences_of(in_memory) == expected and in_memory.report == index.report
+    assert sentences_of(in_memory) == expected and in_memory.stats == index.stats
     np.testing.assert_array_equal(in_memory.counts, index.counts)
     assert in_memory.text_hash == index.text_hash
 
@@ -45,7 +45,7 @@ def test_the_first_sentences(tmp_path, number, expected):
     expected = [[word.encode() for word in sentence] for sentence in expected]
     whole = CorpusIndex.from_sentences(expected)
     assert sentences_of(first) == expected and first.words == whole.words
-    assert first.report == whole.report and first.text_hash == whole.text_hash
+    assert first.stats == whole.stats and first.text_hash == whole.text_hash
     np.testing.assert_array_equal(first.counts, whole.counts)
     np.testing.assert_array_equal(
         first.characters(50), index.characters(50)[: 2 + len(first.words)]
@@ -99,10 +99,10 @@ def test_odd_files_are_read_and_reported(tmp_path, block_bytes, monkeypatch):
     the = [b"the"]
     expected = [the, [b"the", b"end"], [b"last"], [b"the", "Zoë\u00a0s".encode()]]
     assert sentences_of(index) == [*expected, *[[b"x", b"y"]] * 50]
-    report = index.report
-    assert (report.files, report.sentences, report.tokens) == (4, 54, 106)
-    assert (report.blank_lines, report.invalid_lines, report.empty_files) == (4, 2, ["b"])
-    assert "4 blank lines (skipped)" in "\n".join(report.lines())
+    stats = index.stats
+    assert (stats.files, stats.sentences, stats.tokens) == (4, 54, 106)
+    assert (stats.blank_lines, stats.invalid_lines, stats.empty_files) == (4, 2, ["b"])
+    assert "4 blank lines (skipped)" in "\n".join(stats.lines())
 
 
 def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
