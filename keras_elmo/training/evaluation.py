@@ -183,17 +183,9 @@ class Scorer:
         self, files: Files | CorpusIndex, vocabulary: Vocabulary, **options: Any
     ) -> EvaluationCorpus:
         """A text as batches for this model."""
-        config = self.language_model.config
         self.language_model.check_vocabulary(vocabulary)
-        return EvaluationCorpus(
-            files,
-            vocabulary,
-            batch_size=self.batch_size,
-            max_characters_per_token=config.row_width or None,
-            widest_filter=config.widest_filter,
-            bidirectional=config.bidirectional,
-            **options,
-        )
+        config = self.language_model.config
+        return EvaluationCorpus(files, vocabulary, config, batch_size=self.batch_size, **options)
 
     def scored(
         self, corpus: EvaluationCorpus

@@ -50,7 +50,7 @@ class CorpusIndex:
     Example:
 
     >>> index = CorpusIndex.build("shards/*", "index")
-    >>> corpus = LanguageModelCorpus(index, vocabulary, batch_size=128, unroll_steps=20)
+    >>> corpus = LanguageModelCorpus(index, vocabulary, config, batch_size=128, unroll_steps=20)
     """
 
     ids: np.ndarray

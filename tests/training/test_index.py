@@ -12,7 +12,7 @@ from keras_elmo import CorpusIndex, LanguageModelCorpus, Vocabulary, count_words
 from keras_elmo.text import reader
 from keras_elmo.text.reader import read_sentences
 from keras_elmo.training import index as index_module
-from training_models import DATA
+from training_models import CONFIG, DATA
 
 
 def sentences_of(index):
@@ -178,10 +178,10 @@ def test_the_text_counts_and_not_its_name(tmp_path):
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a"])
     size = {"batch_size": 1, "unroll_steps": 2, "seed": 0}
     one, two = (
-        LanguageModelCorpus(tmp_path / name, vocabulary, **size).identity()
+        LanguageModelCorpus(tmp_path / name, vocabulary, CONFIG, **size).identity()
         for name in ("1.txt", "2.gz")
     )
     assert one == two
     texts = [CorpusIndex.from_sentences([[word]]) for word in (b"a", b"b")]
-    one, two = (LanguageModelCorpus(text, vocabulary, **size).identity() for text in texts)
+    one, two = (LanguageModelCorpus(text, vocabulary, CONFIG, **size).identity() for text in texts)
     assert one != two
