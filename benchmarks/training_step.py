@@ -132,7 +132,9 @@ def model_and_batches(
         **size,
     )
     model.compile()
-    corpus = LanguageModelCorpus(arguments.files, vocabulary, config, seed=seed, **size)
+    corpus = LanguageModelCorpus(
+        arguments.files, vocabulary, widest_filter=config.widest_filter, seed=seed, **size
+    )
     return model, corpus.batches()
 
 

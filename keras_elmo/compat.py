@@ -27,9 +27,7 @@ from keras_elmo.text.vocabulary import BEGIN, END, id_table, read_words, rows_of
 Tokens = Iterable[Iterable[str]]
 """Sentences, each a list of tokens; the tokens of a string are its characters."""
 
-_ORIGINAL = get_model("original")
-DEFAULT_OPTIONS_FILE = f"{_ORIGINAL.locations[0]}/{_ORIGINAL.options_file}"
-DEFAULT_WEIGHT_FILE = f"{_ORIGINAL.locations[0]}/{_ORIGINAL.weights_file}"
+DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = get_model("original").files
 """AllenNLP's addresses of the paper's model."""
 
 _BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each

@@ -91,6 +91,14 @@ def replace(new: str, old: str) -> None:
     remove(aside)
 
 
+def is_damage(error: Exception) -> bool:
+    """Whether an error in reading a file is due to its content.
+
+    Not to the system: a full disk, too little memory, a missing permission.
+    """
+    return not isinstance(error, MemoryError) and getattr(error, "errno", None) is None
+
+
 def remove(path: str) -> None:
     """Removes a file, a link, or a folder with all that is in it, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
@@ -145,14 +153,22 @@ def check_output(path: str | os.PathLike, inputs: Iterable[Any], overwrite: bool
 
 
 def check_not_an_input(path: str | os.PathLike, inputs: Iterable[Any]) -> None:
-    """Raises ValueError if the output `path` is one of the inputs, of which only paths count."""
-    if not os.path.exists(path):
-        return
+    """Raises ValueError if the output `path` is one of the inputs, or a folder that holds one.
+
+    Of the inputs only paths count.
+    """
+    output = Path(path).resolve()
     for source in inputs:
-        is_path = isinstance(source, (str, os.PathLike)) and os.path.exists(source)
-        if is_path and os.path.samefile(path, source):
+        if isinstance(source, (str, os.PathLike)) and os.path.exists(source):
+            found = Path(source).resolve()
+            if output.exists() and found.samefile(output):  # also by a hard link
+                is_what = "is an input and"
+            elif output in found.parents:
+                is_what = f"holds an input, {os.fspath(source)}, which"
+            else:
+                continue
             raise ValueError(
-                f"{os.fspath(path)} is an input and would be overwritten: choose another output."
+                f"{os.fspath(path)} {is_what} would be overwritten: choose another output."
             )
 
 

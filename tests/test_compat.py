@@ -389,7 +389,7 @@ def test_published_addresses():
         weights = "weights_PubMed_only.hdf5" if name == "pubmed" else "weights.hdf5"
         ends = [address.format(end) for end in ("options.json", weights)]
         for base in BASES:
-            assert registry.name_from_urls([f"{base}/{end}" for end in ends]) == name
+            assert registry.known_model([f"{base}/{end}" for end in ends]).name == name
     ends = ("options.json", "weights.hdf5")
     defaults = [f"{BASES[0]}/{ADDRESSES['original']}".format(end) for end in ends]
     assert defaults == [DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE]
@@ -421,7 +421,7 @@ def test_other_addresses_are_refused():
         (options, weights.replace("2x4096", "2x1024")),
         (weights, options),
     ):
-        with pytest.raises(FileNotFoundError, match="is an address: pass a published model by its"):
+        with pytest.raises(FileNotFoundError, match="is a URL: pass a published model by its"):
             ElmoEmbedder(*pair)
 
 

@@ -6,8 +6,8 @@ import math
 
 from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
 from keras_elmo.files import atomic_write, check_output
-from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.language_models import find_language_model
+from keras_elmo.pretrained.locate import ModelFiles
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import find_files, pluralize
 
@@ -55,10 +55,11 @@ def add_command(commands, common):
 def _check(arguments, parser):
     if arguments.bilm_tf and arguments.per_sentence:
         parser.error("--bilm-tf gives one figure for the whole text: leave out --per-sentence")
-    find_language_model(arguments.model, needs_softmax=True)
+    arguments.model = model = find_language_model(arguments.model, needs_softmax=True)
     files = find_files(arguments.files)
     if arguments.per_sentence:
-        sources = [*files, arguments.vocab, *files_of_model(arguments.model)]
+        paths = model.paths if isinstance(model, ModelFiles) else [model]
+        sources = [*files, arguments.vocab, *paths]
         check_output(arguments.per_sentence, sources, arguments.overwrite)
 
 
@@ -67,8 +68,8 @@ def _evaluate(arguments):
     from keras_elmo.training.index import CorpusIndex
     from keras_elmo.training.loading import load_language_model
 
-    text = CorpusIndex.build(arguments.files, tokenize=arguments.tokenize)
     model, vocabulary = load_language_model(arguments.model, arguments.vocab)
+    text = CorpusIndex.build(arguments.files, tokenize=arguments.tokenize)
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256
         value, steps = bilm_tf_perplexity(model, text, vocabulary, batch_size=batch_size)

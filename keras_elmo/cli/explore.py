@@ -1,8 +1,7 @@
 """The command `keras-elmo explore`."""
 
 from keras_elmo.cli.common import MODEL_HELP, add_number
-from keras_elmo.pretrained.locate import HUB, locate
-from keras_elmo.pretrained.registry import list_models
+from keras_elmo.pretrained.locate import find_model_files
 
 
 def add_command(commands, common):
@@ -25,8 +24,6 @@ def add_command(commands, common):
 def _explore(arguments):
     from keras_elmo.explore import serve
 
-    if arguments.model not in list_models() and not arguments.model.startswith(HUB):
-        with locate(arguments.model):
-            pass  # a wrong name is an error here, not on the page
+    find_model_files(arguments.model)  # a wrong name is an error here, not on the page
     print(f"Serving {arguments.model} at http://127.0.0.1:{arguments.port} (Ctrl-C ends it)")
     serve(arguments.model, port=arguments.port, open_browser=not arguments.no_browser)

@@ -54,7 +54,7 @@ def _check(arguments, parser):
             "a CHECKPOINT can only be exported as hdf5: export it first, then pass the resulting "
             "folder as --model"
         )
-    find_language_model(arguments.checkpoint, needs_softmax=True)
+    arguments.checkpoint = find_language_model(arguments.checkpoint, needs_softmax=True)
 
 
 def _export(arguments):

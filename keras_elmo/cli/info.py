@@ -1,11 +1,11 @@
 """The command `keras-elmo info`."""
 
-from pathlib import Path
-
 from keras_elmo.cli.common import MODEL_HELP, print_table
-from keras_elmo.pretrained.locate import find_downloaded, locate
+from keras_elmo.pretrained.catalog import LEXICON_ARCHITECTURE
+from keras_elmo.pretrained.download import download_folder
+from keras_elmo.pretrained.locate import find_model_files
 from keras_elmo.pretrained.model_card import describe
-from keras_elmo.pretrained.registry import get_model, list_models
+from keras_elmo.pretrained.registry import known_model
 from keras_elmo.pretrained.weight_table import weight_table
 
 
@@ -23,44 +23,34 @@ def add_command(commands, common):
 
 
 def _info(arguments):
-    model, facts = arguments.model, [("model", arguments.model)]
-    known = get_model(model) if model in list_models() else None
+    model, details = arguments.model, [("model", arguments.model)]
+    known = known_model(model)
     if known is not None:
         names = ("description", "language", "tokenization", "license")
-        facts += [(name, value) for name in names if (value := getattr(known, name))]
-    if known is None or known.local_path is not None:
-        with locate(model) as files:
-            config = files.config
-            facts += _files((known and known.local_path) or Path(model).expanduser(), files)
+        details += [(name, value) for name in names if (value := getattr(known, name))]
+    if known is None or known.local_path is not None or download_folder(known).is_dir():
+        files = find_model_files(model)
+        config = files.config
+        if files.place.is_file():
+            details.append(("archive", _with_size(files.place)))
+        else:
+            details.append(("options file", files.options))
+            details.append(("weights file", _with_size(files.weights)))
     else:
-        files = find_downloaded(known)
-        config = known.config or (files and files.config)
-        facts += _published(known)
+        config = known.config
+        names = ("options file", "weights file") if len(known.files) == 2 else ("archive",)
+        details += zip(names, known.files)
         if config is None:
             hint = f"known from its files: load it once with ElmoLayer({known.name!r})"
-            facts += known.architecture or [("architecture", hint)]
-    for name, value in [*facts, *(describe(config) if config else ())]:
+            details += LEXICON_ARCHITECTURE if known.has_lexicon else [("architecture", hint)]
+    for name, value in [*details, *(describe(config) if config else ())]:
         print(f"{name + ':':<16}{value}")
     if config:
         _show_layers(config)
 
 
-def _files(path, files):
-    if path.is_file():
-        return [("archive", _with_size(path))]
-    return [("options file", files.options), ("weights file", _with_size(files.weights))]
-
-
 def _with_size(path):
     return f"{path} ({path.stat().st_size / 1e6:.1f} MB)"
-
-
-def _published(known):
-    address = known.locations[0]
-    if known.is_archive:
-        return [("archive", address)]
-    names = {"options file": known.options_file, "weights file": known.weights_file}
-    return [(name, f"{address}/{file}") for name, file in names.items()]
 
 
 def _show_layers(config):

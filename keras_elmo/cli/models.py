@@ -2,7 +2,7 @@
 
 from keras_elmo.cli.common import print_table
 from keras_elmo.pretrained.catalog import MANY_LANGUAGES
-from keras_elmo.pretrained.locate import locate
+from keras_elmo.pretrained.locate import find_model_files
 from keras_elmo.pretrained.registry import get_model, list_models
 from keras_elmo.pretrained.weight_table import count_parameters
 
@@ -42,14 +42,13 @@ def _models(arguments):
         codes = [f"{code} {language}" for code, language in MANY_LANGUAGES.items()]
         print(f"many-languages/CODE is ELMoForManyLangs, for the code of {len(codes)} languages:")
         print_table(Columns(codes, padding=(0, 2), column_first=True))
-    print("Tokenization, license, addresses and layers of one: keras-elmo info MODEL")
+    print("Tokenization, license, URLs and layers of one: keras-elmo info MODEL")
 
 
 def _sizes(model):
     """The number of parameters of a model and the size of its download, as text."""
     if model.local_path is not None:
-        with locate(model.name) as files:
-            return f"{count_parameters(files.config):,}", "none"
+        return f"{count_parameters(find_model_files(model.name).config):,}", "none"
     num_parameters = count_parameters(model.config) if model.config else 0
     num_bytes = model.weights_bytes or num_parameters * _BYTES_PER_PARAMETER
     return (

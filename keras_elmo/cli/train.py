@@ -1,6 +1,5 @@
 """The command `keras-elmo train`."""
 
-import argparse
 import dataclasses
 import re
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from keras_elmo.cli.common import add_tokenize
 from keras_elmo.cli.evaluate import print_report
-from keras_elmo.training.settings import SETTINGS, TrainingSettings, description
+from keras_elmo.training.settings import SETTINGS, TrainingSettings
 
 _METAVARS = {
     "output": "FOLDER",
@@ -30,40 +29,45 @@ def add_command(commands, common):
         parents=[common],
         help="train a language model, or resume a training run",
         description="Trains a biLM on text files. The same command started again resumes a "
-        "training run that was stopped; options that are left out are then taken from its "
-        "training.json.",
+        "training run that was stopped. Where --options or the options of --start-from's model "
+        "name a setting, their value replaces the default below.",
     )
     architecture = command.add_mutually_exclusive_group()
     for name, field in SETTINGS.items():
         if name == "tokenize":
             add_tokenize(command)
-        else:
+        elif name != "share_embedding_softmax":
             _add_argument(architecture if name in ("preset", "options") else command, field)
     renamed = {name: _option(name) for name in SETTINGS}
-    command.set_defaults(check=_check, run=_train, prints_log=True, renamed=renamed)
+    command.set_defaults(
+        check=_check, run=_train, prints_log=True, share_embedding_softmax=None, renamed=renamed
+    )
 
 
 def _add_argument(parser, field):
-    name, text = field.name, description(field.name).removesuffix(".")
+    name, default, text = field.name, field.default, field.metadata["text"].removesuffix(".")
     text = re.sub(r"`(\w+)`", lambda match: _option(match[1]), text)
     text = text[0].lower() + text[1:]
     if name == "files":
         parser.add_argument(name, nargs="+", metavar="FILES", help=text)
         return
-    kinds = typing.get_args(field.type) or (field.type,)
-    options = {"dest": name, "help": text}
-    if bool in kinds:
-        parser.add_argument(_option(name), action=argparse.BooleanOptionalAction, **options)
+    if field.type is bool:
+        parser.add_argument(_option(name), action="store_true", help=text)
         return
-    choices = field.metadata.get("choices")
+    is_required, choices = default is dataclasses.MISSING, field.metadata.get("choices")
+    if not is_required and default is not None:
+        text += " (default: %(default)s)"
+    kinds = typing.get_args(field.type) or (field.type,)
     parser.add_argument(
         _option(name),
-        required=field.default is dataclasses.MISSING,
+        dest=name,
+        required=is_required,
+        default=None if is_required else default,
         type=next((kind for kind in (int, float) if kind in kinds), str),
         choices=choices,
         nargs="+" if name == "held_out" else None,
         metavar=None if choices else _METAVARS.get(name, "N"),
-        **options,
+        help=text,
     )
 
 
@@ -78,7 +82,7 @@ def _check(arguments, parser):
 
 
 def _train(arguments):
-    from keras_elmo.pretrained.language_models import latest_checkpoint
+    from keras_elmo.pretrained.folder import latest_checkpoint
     from keras_elmo.training.train import train
 
     try:

@@ -9,12 +9,11 @@ from collections.abc import Iterable
 
 from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
 from keras_elmo.pretrained.locate import ModelSource
-from keras_elmo.pretrained.registry import list_models
+from keras_elmo.pretrained.registry import known_model
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
-from keras_elmo.text.reader import check_text, find_files
+from keras_elmo.text.reader import find_files
 
-_READING = ("field", "format", "max_line_tokens", "tokenize")
 _MAX_RETRIES = 5  # of a shard whose actor has died
 
 
@@ -85,9 +84,6 @@ def embed_shards(
     """
     ray = _ray()
     shards = _shards(files, folder)
-    reading = {name: value for name, value in file_arguments.items() if name in _READING}
-    for path in shards.values():
-        check_text(path, **reading)
     os.makedirs(folder, exist_ok=True)
     report = EmbeddedShards(shards=len(shards))
     # The actors have other working directories.
@@ -116,7 +112,7 @@ def embed_shards(
 def _absolute(value):
     """The absolute path of a file or folder; other values, and names of models, unchanged."""
     is_path = isinstance(value, (str, os.PathLike)) and os.path.exists(value)
-    return os.path.abspath(value) if is_path and value not in list_models() else value
+    return os.path.abspath(value) if is_path and known_model(value) is None else value
 
 
 def _start_actors(ray, arguments, num_actors, cores_an_actor, num_shards):

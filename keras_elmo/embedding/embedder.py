@@ -19,9 +19,8 @@ from keras_elmo.embedding.word_vectors import WordVectors
 from keras_elmo.files import check_output
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.ops.compiled import one_ahead
-from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME, write_arrays
-from keras_elmo.pretrained.locate import ModelSource, locate
+from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
 from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, make_tokenizer
@@ -105,13 +104,12 @@ class Embedder:
             self.layer = _copy(model)
         else:
             raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
-        source = model.model if isinstance(model, ElmoLayer) else model
-        self.sources = [*files_of_model(source), vocabulary]
+        self.sources = [*self.layer.model_paths, vocabulary]
         self.dtype: str = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
         self.batch_tokens, self.word_cache, self.progress = batch_tokens, word_cache, progress
         if not self.config.reads_text and vocabulary is None:
-            vocabulary = _words_beside(model)
+            vocabulary = self.layer.vocabulary
             if vocabulary is None:
                 raise ValueError(
                     "This model reads whole words: pass vocabulary=..., the words in the order of "
@@ -390,19 +388,19 @@ class Embedder:
         `resume` continues it.
 
         Args:
-            source: The text, UTF-8: a path, also of a .gz or .xz file, or an open binary file. The
-                ending of its name determines the format: JSON (.jsonl, .ndjson, .json), CoNLL-U
-                (.conllu, .conll), FASTA (.fasta, .fa, .faa), else one sentence per line.
+            source: The text, UTF-8, with one sentence per line: a path, also of a .gz, .xz or
+                .jsonl (.ndjson, .json) file, or an open binary file. Of FASTA (.fasta, .fa or
+                .faa), each entry is a sentence whose tokens are its residues, in upper case.
             target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
                 ..., or after the identifier of an entry; or .parquet, a folder, which needs
                 pyarrow.
             output, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
-            field: Field of JSON with the sentence, a string or a list of tokens; `None` for
-                `"text"`. If given, any text is read as JSON.
-            format: `"text"`, `"json"`, `"conllu"` or `"fasta"`, whatever the name of the text.
-            max_line_tokens: A longer line, one of invalid JSON, or an entry with characters other
-                than letters has the array of an empty one, and the reason in the attribute
-                (Parquet: column) `error`.
+            field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
+                `"text"`. If given, any text is read as JSON lines.
+            format: `"fasta"` if any text is to be read as FASTA; `None` to go by its name.
+            max_line_tokens: A longer line, one of bad JSON, or an entry with characters other than
+                letters has the array of an empty one, and the reason in the attribute (Parquet:
+                column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was started; a complete one is left unchanged.
@@ -479,18 +477,11 @@ class Embedder:
             )
 
 
-def _words_beside(model):
-    """The words of the vocabulary.txt next to a model's weights, if it exists."""
-    if isinstance(model, ElmoLayer):
-        return None
-    with locate(model) as files:
-        return read_words(files.vocabulary) if files.vocabulary else None
-
-
 def _copy(layer):
     """A layer with the same weights."""
-    copy = type(layer).from_config(layer.get_config())
-    copy.set_weights(layer.get_weights())
+    copy = type(layer).from_config(layer.get_config())  # which copies those of the biLM
+    for mix, own in zip(copy.mixes, layer.mixes):
+        mix.set_weights(own.get_weights())
     return copy
 
 

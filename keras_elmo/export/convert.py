@@ -22,9 +22,7 @@ from keras_elmo.files import (
     check_not_exists,
 )
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.pretrained.folder import files_of_model
 from keras_elmo.pretrained.locate import ModelSource
-from keras_elmo.pretrained.registry import language_of
 from keras_elmo.pretrained.weights import write_model
 
 _TOLERANCES = {"float32": TOLERANCE, "float16": HALF_PRECISION_TOLERANCE}
@@ -63,9 +61,9 @@ def convert(
     """
     if dtype not in _TOLERANCES:
         raise ValueError(f"dtype must be one of {', '.join(_TOLERANCES)}; got {dtype!r}.")
-    check_not_an_input(output, files_of_model(model))
     check_not_exists(output, overwrite)
     layer = model if isinstance(model, ElmoLayer) else ElmoLayer(model)
+    check_not_an_input(output, layer.model_paths)
     check_layer(layer)
     with _written(layer, output, dtype, overwrite) as partial:
         written = ElmoLayer(partial, output="layers", dtype=layer.bilm_dtype_policy)
@@ -81,7 +79,7 @@ def _written(layer, output, dtype, overwrite) -> Iterator[str]:
         tempfile.TemporaryDirectory(prefix=PARTIAL, dir=Path(partial).parent) as aside,
     ):
         folder = aside if is_archive else partial
-        facts = {"language": language_of(layer.model)}
+        facts = {"language": layer.language}
         write_model(folder, layer.backbone, lexicon=layer.lexicon, dtype=dtype, facts=facts)
         if is_archive:
             with zipfile.ZipFile(partial, "w") as archive:

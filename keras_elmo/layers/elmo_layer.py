@@ -5,6 +5,7 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -24,12 +25,12 @@ from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.hdf5 import read_token_embeddings
-from keras_elmo.pretrained.locate import ModelSource, locate
-from keras_elmo.pretrained.registry import language_of
+from keras_elmo.pretrained.locate import ModelSource, find_model_files
 from keras_elmo.pretrained.weights import load_weights, write_model
 from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.lexicon import Lexicon
 from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch
+from keras_elmo.text.vocabulary import read_words
 
 _LARGEST_NUMBER = 10_000  # of mixes, and of sentences with a state
 _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictionary()
@@ -100,6 +101,10 @@ class ElmoLayer(keras.layers.Layer):
     Attributes:
         config: The `ElmoConfig`.
         lexicon: The `Lexicon` of a model of ELMoForManyLangs, else `None`.
+        vocabulary: For a model that reads whole words, the words in the order of its table, if
+            vocabulary.txt was next to its weights, else `None`.
+        language: ISO 639 code of the language of a known model, else `None`.
+        model_paths: The files that it was loaded from, which outputs do not replace.
 
     Output shape:
         Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
@@ -162,7 +167,9 @@ class ElmoLayer(keras.layers.Layer):
         self.bilm_dtype_policy = (
             keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
         )
-        self.model = model
+        self.model_paths: tuple[Path, ...] = ()
+        self.language: str | None = None
+        self.vocabulary: list[str] | None = None
         self.output_kind = output
         self.num_mixes = num_mixes
         self.use_top_only = use_top_only
@@ -187,9 +194,13 @@ class ElmoLayer(keras.layers.Layer):
                 )
             self._set_up(config, lexicon, token_embeddings)
         else:
-            with locate(model) as files:
-                self._set_up(files.config, files.lexicon, token_embeddings)
-                load_weights(self.backbone, files.weights, token_embeddings is not None)
+            files = find_model_files(model)
+            self.model_paths, self.language = files.paths, files.language
+            reads_words = not files.config.reads_text and token_embeddings is None
+            if reads_words and files.vocabulary is not None:
+                self.vocabulary = read_words(files.vocabulary)
+            self._set_up(files.config, files.lexicon, token_embeddings)
+            load_weights(self.backbone, files.weights, token_embeddings is not None)
         self._trainable_mix = bool(trainable_mix)
         self.trainable_bilm = trainable_bilm
         self._token = uuid.uuid4().hex
@@ -455,7 +466,7 @@ class ElmoLayer(keras.layers.Layer):
         >>> elmo.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        facts = {"language": language_of(self.model)}
+        facts = {"language": self.language}
         write_model(folder, self.backbone, lexicon=self.lexicon, facts=facts)
 
     def compute_mask(self, inputs, mask=None):
@@ -520,6 +531,8 @@ class ElmoLayer(keras.layers.Layer):
         layer = cls(**config)
         if source is not None and source.config == layer.config:
             layer.backbone.set_weights(source.backbone.get_weights())
+            for name in ("model_paths", "language", "vocabulary"):
+                setattr(layer, name, getattr(source, name))
         return layer
 
 

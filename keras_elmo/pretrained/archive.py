@@ -1,13 +1,15 @@
 """Unpacking zip and tar.gz files."""
 
+import contextlib
+import functools
 import gzip
+import shutil
 import tarfile
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from keras_elmo.pretrained.weight_table import max_unpacked_bytes
-
-_MOST_MEMBERS = 10_000
+from keras_elmo.files import is_damage
+from keras_elmo.pretrained.folder import archived_files
 
 
 def is_archive(path: Path) -> bool:
@@ -15,17 +17,58 @@ def is_archive(path: Path) -> bool:
     return _is_gzip(path) or zipfile.is_zipfile(path)
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks a zip or tar.gz file into a folder, and nothing outside of it.
+def unpack(archive: Path, folder: Path, place: object = None) -> None:
+    """Unpacks the files of the model in a zip or tar.gz file, into one folder.
 
-    Raises ValueError if the archive is damaged, holds links or devices, has too many or too large
-    files, or the folder cannot be written.
+    Only their contents and the last parts of their names are used, so that nothing is written
+    elsewhere.
+
+    Args:
+        archive: The file.
+        folder: Where to write; it exists.
+        place: What error messages call the archive, if not by its path.
+
+    Raises FileNotFoundError or ValueError if the archive is damaged or does not hold one model.
     """
+    place = place or archive
+    with contextlib.ExitStack() as stack:
+        with _named(place):
+            members = stack.enter_context(_members(archive))
+        names = archived_files(members, place)
+        with _named(place):
+            for name in names:
+                with (
+                    members[name]() as source,
+                    open(folder / PurePosixPath(name).name, "wb") as target,
+                ):
+                    shutil.copyfileobj(source, target, 1 << 20)
+
+
+@contextlib.contextmanager
+def _members(archive):
+    """Yields functions that open the files in an archive, by their names."""
+    if _is_gzip(archive):
+        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as packed:
+            files = {info.name: info for info in packed if info.isreg()}
+            while stream.read(1 << 20):
+                pass  # up to the checksum at the end
+            yield {x: functools.partial(packed.extractfile, info) for x, info in files.items()}
+    else:
+        with zipfile.ZipFile(archive) as packed:
+            files = [info for info in packed.infolist() if not info.is_dir()]
+            yield {info.filename: functools.partial(packed.open, info) for info in files}
+
+
+@contextlib.contextmanager
+def _named(place):
+    """Turns errors on the content of an archive into one that names it."""
     try:
-        (_unpack_tar if _is_gzip(archive) else _unpack_zip)(archive, folder)
-    except Exception as error:  # damage shows as errors of many types
+        yield
+    except Exception as error:
+        if not is_damage(error):
+            raise
         raise ValueError(
-            f"{archive} cannot be unpacked: {str(error)[:300]}. Expected a tar.gz file, or a zip "
+            f"{place} cannot be unpacked: {str(error)[:300]}. Expected a tar.gz file, or a zip "
             "file without a password; pack or copy it again, or pass a folder."
         ) from None
 
@@ -33,47 +76,3 @@ def unpack(archive: Path, folder: Path) -> None:
 def _is_gzip(path):
     with open(path, "rb") as file:
         return file.read(2) == b"\x1f\x8b"
-
-
-def _unpack_zip(archive, folder):
-    most_bytes = max_unpacked_bytes(archive)
-    with zipfile.ZipFile(archive) as packed:
-        members = packed.infolist()
-        _check_limits(len(members), sum(info.file_size for info in members), most_bytes)
-        # Of other methods zipfile decompresses a whole block, however large, at once.
-        if {info.compress_type for info in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise zipfile.BadZipFile("its compression is neither stored nor deflated")
-        packed.extractall(folder)
-
-
-def _unpack_tar(archive, folder):
-    most_bytes = max_unpacked_bytes(archive)
-    with _LimitedStream(archive) as stream:
-        stream.most_bytes = most_bytes
-        with tarfile.open(fileobj=stream, mode="r|") as packed:
-            for number, info in enumerate(packed):
-                _check_limits(number, info.size, most_bytes)
-                if not (info.isreg() or info.isdir()):
-                    raise ValueError(f"{info.name} is neither a file nor a folder")
-                packed.extract(info, folder, filter="data")
-        while stream.read(1 << 20):
-            pass  # up to the checksum at the end
-
-
-class _LimitedStream(gzip.GzipFile):
-    """A gzip file that is read up to a limit: it may unpack to much more than the tar's files."""
-
-    most_bytes, num_bytes = 0, 0
-
-    def read(self, size=-1):
-        block = super().read(size)
-        self.num_bytes += len(block)
-        _check_limits(0, self.num_bytes, self.most_bytes)
-        return block
-
-
-def _check_limits(num_members, num_bytes, most_bytes):
-    if num_members > _MOST_MEMBERS or num_bytes > most_bytes:
-        raise ValueError(
-            f"it has over {_MOST_MEMBERS:,} files, or over {most_bytes:,} bytes unpacked"
-        )

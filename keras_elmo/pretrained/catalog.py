@@ -1,7 +1,9 @@
 """Data about the published models of other languages, for `registry.py`."""
 
+ALLENNLP = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
+
 NLPL = "http://vectors.nlpl.eu/repository"
-"""Base address of the NLPL word embeddings repository, whose addresses are for life."""
+"""The NLPL word embeddings repository, whose URLs are permanent."""
 
 MANY_LANGUAGES = {
     "ar": "Arabic",
@@ -53,7 +55,7 @@ MANY_LANGUAGES = {
 
 MANY_LANGUAGES_FIRST_NUMBER = 136
 
-MANY_LANGUAGES_ARCHITECTURE = (
+LEXICON_ARCHITECTURE = (
     ("words", "100 numbers each, for the words in its dictionary"),
     ("characters", "50 numbers each, for the characters in its dictionary, at most 50 per token"),
     (
@@ -68,10 +70,11 @@ MANY_LANGUAGES_ARCHITECTURE = (
     ("parameters", "94,066,752, and 100 for each word and 50 for each character"),
     ("word vector", "1024 numbers, in each of 3 layers"),
 )
-"""Names and values, as `keras-elmo info` prints them: the dictionaries are in the archive only."""
+"""The architecture of ELMoForManyLangs' models, whose dictionaries are known once downloaded: names
+and values, as `keras-elmo info` prints them."""
 
 EMBEDDIA = "https://www.clarin.si/repository/xmlui/bitstream/handle/11356/1277"
-"""Base address of the archives of EMBEDDIA; its page is http://hdl.handle.net/11356/1277."""
+"""The archives of EMBEDDIA, whose page is http://hdl.handle.net/11356/1277."""
 
 EMBEDDIA_MODELS = {
     "hr": "Croatian",
@@ -84,11 +87,17 @@ EMBEDDIA_MODELS = {
 }
 """Codes and languages; an archive is named after its language."""
 
-SEQVEC = (
-    "http://data.bioembeddings.com/public/embeddings/embedding_models",
-    "https://rostlab.org/~deepppi/embedding_repo/embedding_models",
-)
-"""Addresses of the folder of SeqVec, the protein model of Heinzinger et al. 2019."""
+SEQVEC = "http://data.bioembeddings.com/public/embeddings/embedding_models"
+"""The folder of SeqVec, the protein model of Heinzinger et al. 2019."""
+
+MIRRORS = {
+    ALLENNLP: ("https://allennlp.s3.amazonaws.com/models/elmo",),
+    f"{NLPL}/11": (),
+    f"{NLPL}/20": (),
+    EMBEDDIA: (),
+    SEQVEC: ("https://rostlab.org/~deepppi/embedding_repo/embedding_models",),
+}
+"""Base URLs of the published models, each with others that have the same files."""
 
 NLPL_MODELS = (
     ("ru", 195, "Russian Wikipedia and the Russian National Corpus", "words, not lemmas"),

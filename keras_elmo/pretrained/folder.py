@@ -1,9 +1,9 @@
-"""The files of a model among others in a folder."""
+"""Which of the files in a folder or archive are a model's, and the state of a training run."""
 
-import contextlib
 import os
 import re
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath, PurePosixPath
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 SOFTMAX, VOCABULARY = "softmax.hdf5", "vocabulary.txt"
@@ -17,7 +17,18 @@ HUB_FILES = (
 )
 """Names of a model's files in a repository of the Hugging Face Hub."""
 
-# The names of options and weights in each format. The first that fits a file decides.
+EXPORTED = "exported"
+"""An empty file in the folder of a run: `model/` is the model with which the run has ended."""
+
+TRAINING = "training.json"
+"""The settings in the folder of a training run."""
+
+MAX_FILES = 8
+"""The largest number of files of a model."""
+
+_CHECKPOINT = re.compile(r"step-(\d+)\.ckpt")
+
+# The names of options and weights in each format. The first that matches a file decides.
 _FORMATS = (
     (
         (r"options\.json", r".*options(262)?\.json"),
@@ -27,77 +38,107 @@ _FORMATS = (
 )
 
 
-def files_of_model(model: object) -> list[Path]:
-    """Where the files of a model may be, so that no output replaces them: what exists counts."""
-    places = model if isinstance(model, (tuple, list)) else [model]
-    paths = [Path(x).expanduser() for x in places if isinstance(x, (str, os.PathLike))]
-    for folder in filter(Path.is_dir, paths[:]):
-        paths += [place / name for place in (folder, folder / "model") for name in HUB_FILES]
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            paths += find_model(folder)  # by other names
-    return paths
-
-
-def is_elmo_for_many_langs(weights: Path) -> bool:
-    """Whether the weights that `find_model` returned are of ELMoForManyLangs."""
+def is_elmo_for_many_langs(weights: PurePath) -> bool:
+    """Whether the weights of a model are of ELMoForManyLangs."""
     return weights.suffix == ".pkl"
 
 
-def find_model(folder: Path, place: Path | None = None) -> tuple[Path, Path]:
-    """The options and the weights of the one model in a folder, or in the folders in it.
+def find_model(folder: Path) -> list[Path]:
+    """The files of the one model in a folder, or in the folders in it: see `choose_files`.
 
-    They are options.json and weights.hdf5, or names like these; or config.json and encoder.pkl of
-    ELMoForManyLangs, unless there are both hdf5 weights and their options. Of a training run it is
-    the finished model.
+    Of a training run it is the model with which the run has ended.
 
-    Args:
-        folder: The folder.
-        place: What error messages call it, if it is not the folder.
-
-    Raises:
-        FileNotFoundError: if a file of the model is missing, or a training run has not ended.
-        ValueError: if there are several candidates.
+    Raises FileNotFoundError if a file of the model is missing, or the training run has not ended,
+    and ValueError if there are several candidates.
     """
-    if (folder / "training.json").is_file() or (folder / "checkpoints").is_dir():
-        folder = _finished_model(folder)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"The folder {folder} does not exist.")
-    paths = _files(folder, "*")
-    for candidates in (paths, paths + _files(folder, "*/*")):
-        for names in _FORMATS:
-            found = [_fitting(candidates, patterns) for patterns in names]
-            if all(found):
-                return _the_one(found[0], folder, place), _the_one(found[1], folder, place)
-    raise FileNotFoundError(
-        f"{place or folder} must hold {OPTIONS} and {WEIGHTS}, or files whose names end in these, "
-        f"or .hdf5 or .h5; or {PICKLED_OPTIONS} and {PICKLED_ENCODER} of ELMoForManyLangs. Found "
-        f"{_listing(paths, folder)}. Pass the pair (options, weights) of their paths instead."
-    )
-
-
-def _finished_model(folder):
-    """The folder of the model of a training run, which has none before its end."""
-    if (folder / "model").is_dir():
-        return folder / "model"
-    if _fitting(_files(folder, "*"), _FORMATS[0][1]):
-        return folder  # not a run, only its neighbor
-    raise FileNotFoundError(
+    unfinished = FileNotFoundError(
         f"{folder} holds an unfinished training run: finish it, or export its last checkpoint with "
         f"`keras-elmo export {folder} --output FOLDER` and pass that folder."
     )
+    state = last_state(folder)
+    if state is not None and state.is_file():
+        raise unfinished
+    folder = state or folder
+    paths = [path.relative_to(folder) for pattern in ("*", "*/*") for path in folder.glob(pattern)]
+    paths = [path for path in paths if not _is_hidden(path) and (folder / path).is_file()]
+    try:
+        return [folder / path for path in choose_files(sorted(paths), folder)]
+    except FileNotFoundError as error:
+        raise (unfinished if (folder / TRAINING).is_file() else error) from None
 
 
-def _files(folder, pattern):
-    """Files by a pattern. A dot begins the names of partial exports, and of macOS' own in a zip."""
-    return [
-        path
-        for path in sorted(folder.glob(pattern))
-        if path.is_file() and not any(x.startswith(".") for x in path.relative_to(folder).parts)
-    ]
+def choose_files(paths: Sequence[PurePath], place: object) -> list[PurePath]:
+    """The files of the one model among others: options, weights, and those next to the weights.
+
+    Options and weights are options.json and weights.hdf5, or names like these; or config.json and
+    encoder.pkl of ELMoForManyLangs, unless there are both hdf5 weights and their options. A model
+    in a folder counts only where the top folder has none.
+
+    Args:
+        paths: Paths relative to the top folder.
+        place: What error messages call that.
+    """
+    for depth in (1, 2):
+        candidates = [path for path in paths if len(path.parts) <= depth]
+        for names in _FORMATS:
+            found = [_matching(candidates, patterns) for patterns in names]
+            if all(found):
+                options, weights = (_single(matching, place) for matching in found)
+                return _with_neighbors(options, weights, paths)
+    raise FileNotFoundError(
+        f"{place} must hold {OPTIONS} and {WEIGHTS}, or files whose names end in these, or .hdf5 "
+        f"or .h5; or {PICKLED_OPTIONS} and {PICKLED_ENCODER} of ELMoForManyLangs. Found "
+        f"{_listing(paths)}. Pass the pair (options, weights) of their paths instead."
+    )
 
 
-def _fitting(paths, patterns):
-    """The files whose names fit the first pattern that any fits; except for a softmax."""
+def archived_files(names: Iterable[str], archive: object) -> list[str]:
+    """The names, among those of an archive's members, of the files of its model."""
+    paths = {PurePosixPath(name.lstrip("/")): name for name in names}
+    paths = {path: name for path, name in paths.items() if not _is_hidden(path)}
+    folders = [path.parent.as_posix() for path in paths]
+    top = os.path.commonpath(folders) if folders else "."
+    members = {path.relative_to(top): name for path, name in paths.items()}
+    return [members[path] for path in choose_files(sorted(members), archive)]
+
+
+def last_state(folder: Path) -> Path | None:
+    """The last state of a training run: its model if it has ended, else its latest checkpoint.
+
+    `None` if the folder holds no training run, or one that has no checkpoint yet.
+    """
+    model = folder / "model"
+    if (folder / EXPORTED).is_file() and model.is_dir():
+        return model
+    return latest_checkpoint(folder / "checkpoints")[1] or latest_checkpoint(folder)[1]
+
+
+def checkpoints(folder: str | os.PathLike) -> list[tuple[int, Path]]:
+    """Pairs of the step and the path of each checkpoint in a folder, in order."""
+    paths = Path(folder).glob("step-*.ckpt")
+    matches = ((_CHECKPOINT.fullmatch(path.name), path) for path in paths)
+    return sorted((int(match[1]), path) for match, path in matches if match)
+
+
+def latest_checkpoint(folder: str | os.PathLike) -> tuple[int, Path | None]:
+    """The step and the path of the latest checkpoint in a folder; 0 and `None` if it has none."""
+    return max(checkpoints(folder), default=(0, None))
+
+
+def _with_neighbors(options, weights, paths):
+    beside = [x for x in paths if x.parent == weights.parent and x.name in HUB_FILES]
+    if is_elmo_for_many_langs(weights):  # the file of its architecture may have any name
+        beside += [x for x in paths if x.suffix == ".json" and weights.parent in x.parents]
+    return list(dict.fromkeys((options, weights, *beside)))[:MAX_FILES]
+
+
+def _is_hidden(path):
+    """A dot begins the names of partial exports, of macOS' own files in a zip, and of `..`."""
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _matching(paths, patterns):
+    """The files whose names match the first pattern that any matches; except for a softmax."""
     paths = [path for path in paths if path.name != SOFTMAX]
     for pattern in patterns:
         if found := [path for path in paths if re.fullmatch(pattern, path.name, re.IGNORECASE)]:
@@ -105,15 +146,14 @@ def _fitting(paths, patterns):
     return []
 
 
-def _the_one(paths, folder, place):
+def _single(paths, place):
     if len(paths) > 1:
         raise ValueError(
-            f"{place or folder} must hold one model; found {_listing(paths, folder)}. Pass the "
-            "pair (options, weights) of its paths instead."
+            f"{place} must hold one model; found {_listing(paths)}. Pass the pair (options, "
+            "weights) of its paths instead."
         )
     return paths[0]
 
 
-def _listing(paths, folder):
-    names = [path.relative_to(folder).as_posix() for path in paths[:10]]
-    return ", ".join(name[:200] for name in names) or "nothing"
+def _listing(paths):
+    return ", ".join(path.as_posix()[:200] for path in paths[:10]) or "nothing"

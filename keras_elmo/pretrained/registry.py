@@ -1,89 +1,70 @@
-"""The models known by name: their properties and the locations of their files."""
+"""The models known by name: their properties and the URLs or paths of their files."""
 
 import dataclasses
 import difflib
 import os
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.catalog import (
+    ALLENNLP,
     EMBEDDIA,
     EMBEDDIA_MODELS,
     MANY_LANGUAGES,
-    MANY_LANGUAGES_ARCHITECTURE,
     MANY_LANGUAGES_FIRST_NUMBER,
+    MIRRORS,
     NLPL,
     NLPL_MODELS,
     SEQVEC,
 )
 
-_ALLENNLP = (
-    "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
-    "https://allennlp.s3.amazonaws.com/models/elmo",
-)
-_NLPL_VERSIONS = f"{NLPL}/11", f"{NLPL}/20"
-
-PUBLISHED = (_ALLENNLP[0], *_NLPL_VERSIONS, EMBEDDIA, SEQVEC[0])
-"""Base addresses of the published models, each of which a mirror replaces."""
-
-_ADDRESS = re.compile("https?://", re.IGNORECASE)
+_URL = re.compile("https?://", re.IGNORECASE)
 _ARCHIVE = re.compile(r"\.(zip|tar\.gz|tgz)(\?.*)?\Z", re.IGNORECASE)
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainedModel:
-    """A model that `ElmoLayer` knows by name: the arguments of `register_model`.
+    """A model that `ElmoLayer` knows by name.
 
-    `locations` are its location and mirrors. `architecture` has pairs of name and value, where no
-    `config` can tell the architecture.
+    Args:
+        name, description, weights_bytes, weights_sha256, tokenization, license, language: As for
+            `register_model`.
+        files: The URLs of its options and weights, the URL of an archive, or a local path.
+        config: Its architecture, if that is known before the files are downloaded.
+        has_lexicon: Whether it is known to look tokens up in a lexicon, as the models of
+            ELMoForManyLangs do.
     """
 
     name: str
     description: str
-    locations: tuple[str, ...]
-    options_file: str = "options.json"
-    weights_file: str = "weights.hdf5"
+    files: tuple[str, ...]
     config: ElmoConfig | None = None
     weights_bytes: int | None = None
     weights_sha256: str | None = None
     tokenization: str = "not stated"
     license: str = "not stated"
     language: str | None = None
-    architecture: tuple[tuple[str, str], ...] = ()
+    has_lexicon: bool = False
 
     def __post_init__(self) -> None:
-        for part in (*self.name.split("/", 1), self.options_file, self.weights_file):
-            if not re.fullmatch(r"\w[\w.+-]*", part):
-                raise ValueError(
-                    "Expected letters, digits, - + _ and dots, and in a model's name at most one / "
-                    f"between them, got {self.name!r}, {self.options_file!r} and "
-                    f"{self.weights_file!r}, which become parts of paths."
-                )
-        addresses = [bool(_ADDRESS.match(place)) for place in self.locations]
-        if not all(addresses) and (len(addresses) > 1 or "://" in self.locations[0]):
+        if not all(re.fullmatch(r"\w[\w.+-]*", part) for part in self.name.split("/", 1)):
             raise ValueError(
-                "Expected a local path, or URLs that begin with http:// or https://, got "
-                f"{', '.join(self.locations)}."
+                "Expected a name of letters, digits, - + _ and dots, with at most one / between "
+                f"them, since it becomes part of a path; got {self.name!r}."
             )
-        if len({bool(_ARCHIVE.search(place)) for place in self.locations}) > 1:
+        if self.local_path is not None and "://" in self.files[0]:
             raise ValueError(
-                f"Expected the locations of {self.name!r} to be all folders or all archives, got "
-                f"{', '.join(self.locations)}."
+                "Expected a local path, or a URL that begins with http:// or https://, got "
+                f"{self.files[0]}."
             )
-
-    @property
-    def is_archive(self) -> bool:
-        """Whether the files are in one zip or tar.gz file."""
-        return bool(_ARCHIVE.search(self.locations[0]))
 
     @property
     def local_path(self) -> Path | None:
         """The folder or archive on this machine; `None` if there is something to download."""
-        place = self.locations[0]
-        return None if _ADDRESS.match(place) else Path(place).expanduser()
+        place = self.files[0]
+        return None if _URL.match(place) else Path(place).expanduser()
 
 
 def register_model(
@@ -91,10 +72,6 @@ def register_model(
     location: str | os.PathLike,
     *,
     description: str = "",
-    mirrors: Iterable[str] = (),
-    options_file: str = "options.json",
-    weights_file: str = "weights.hdf5",
-    config: ElmoConfig | None = None,
     weights_bytes: int | None = None,
     weights_sha256: str | None = None,
     tokenization: str = "not stated",
@@ -105,13 +82,9 @@ def register_model(
 
     Args:
         name: The name to pass to `ElmoLayer`: letters, digits, - + _ and dots, and at most one /.
-        location: Folder of its two files, or an archive of them if it ends in .zip, .tar.gz or
-            .tgz: a local path, or an http(s) URL.
+        location: A local path, as for `ElmoLayer`; or an http(s) URL, of an archive if it ends in
+            .zip, .tar.gz or .tgz, else of a folder with options.json and weights.hdf5.
         description: One line on the model.
-        mirrors: Additional URLs of such folders or archives, tried in order.
-        options_file, weights_file: Names of the two files in the folder; in an archive they are
-            found.
-        config: The architecture, to show it before the files are downloaded.
         weights_bytes, weights_sha256: Size and sha256 of the weights file or archive, to check a
             download.
         tokenization: How to split text for the model.
@@ -122,26 +95,24 @@ def register_model(
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken or has invalid characters, a URL is not http(s), or
-            mirrors are given for a local path.
+        ValueError: if the name is taken or has invalid characters, or a URL is not http(s).
 
     Example:
 
     >>> register_model("clinical", "https://example.org/elmo/clinical", license="CC BY 4.0")
     >>> elmo = ElmoLayer("clinical")
     """
+    place = os.fspath(location).rstrip("/")
+    is_single = _ARCHIVE.search(place) or not _URL.match(place)
     model = PretrainedModel(
         name,
         description,
-        tuple(os.fspath(place).rstrip("/") for place in (location, *mirrors)),
-        options_file,
-        weights_file,
-        config,
-        weights_bytes,
-        weights_sha256,
-        tokenization,
-        license,
-        language,
+        (place,) if is_single else (f"{place}/options.json", f"{place}/weights.hdf5"),
+        weights_bytes=weights_bytes,
+        weights_sha256=weights_sha256,
+        tokenization=tokenization,
+        license=license,
+        language=language,
     )
     if _MODELS.setdefault(name, model) != model:
         raise ValueError(f"A different model is registered as {name!r}: choose a different name.")
@@ -173,12 +144,6 @@ def list_models(language: str | None = None) -> list[str]:
     return found
 
 
-def language_of(model: object) -> str | None:
-    """The ISO 639 code of the language of a model that is passed by its name, else `None`."""
-    known = _MODELS.get(model) if isinstance(model, str) else None
-    return None if known is None else known.language
-
-
 def _of_language(code):
     """Names of the models of a language, by its ISO code or a collection's own, such as zht."""
     return [
@@ -202,13 +167,31 @@ def get_model(name: str) -> PretrainedModel:
     )
 
 
-def name_from_urls(pair: Sequence) -> str | None:
-    """The name of the model whose options and weights have these two addresses, or `None`."""
-    for model in list(_MODELS.values()):
-        for place in model.locations:
-            if tuple(pair) == (f"{place}/{model.options_file}", f"{place}/{model.weights_file}"):
-                return model.name
+def known_model(model: object) -> PretrainedModel | None:
+    """The model of which this is the name, or the URLs of options and weights, else `None`.
+
+    A name comes before a folder of that name in the working directory.
+    """
+    if isinstance(model, str):
+        return _MODELS.get(model)
+    if isinstance(model, (tuple, list)):
+        known_models = list(_MODELS.values())  # another thread may register one
+        return next((known for known in known_models if tuple(model) in urls_of(known)), None)
     return None
+
+
+def published_base(model: PretrainedModel) -> str | None:
+    """The base of a published model's URLs, which a mirror replaces; `None` for others."""
+    return next((base for base in MIRRORS if model.files[0].startswith(f"{base}/")), None)
+
+
+def urls_of(model: PretrainedModel) -> list[tuple[str, ...]]:
+    """The URLs of a model's files, followed by those at each mirror."""
+    base = published_base(model)
+    return [
+        tuple(mirror + url.removeprefix(base or "") for url in model.files)
+        for mirror in (base or "", *MIRRORS.get(base or "", ()))
+    ]
 
 
 def hint_at_models(name: str) -> str:
@@ -224,12 +207,11 @@ def hint_at_models(name: str) -> str:
 
 def _allennlp(name, folder, description, stem=None, weights="weights", **known):
     stem = f"elmo_{stem or folder}"
+    place = f"{ALLENNLP}/{folder}/{stem}"
     return PretrainedModel(
         name,
         description,
-        tuple(f"{base}/{folder}" for base in _ALLENNLP),
-        options_file=f"{stem}_options.json",
-        weights_file=f"{stem}_{weights}.hdf5",
+        (f"{place}_options.json", f"{place}_{weights}.hdf5"),
         license="none stated with the weights; bilm-tf's code is Apache-2.0",
         **{"language": "en", **known},
     )
@@ -278,7 +260,7 @@ def _catalog():
     yield PretrainedModel(
         "seqvec",
         "SeqVec for proteins, 93 M parameters, trained on UniRef50",
-        tuple(f"{base}/seqvec" for base in SEQVEC),
+        (f"{SEQVEC}/seqvec/options.json", f"{SEQVEC}/seqvec/weights.hdf5"),
         tokenization="residues as tokens, upper-case letters",
         license="none stated with the weights; SeqVec's code is MIT",
     )
@@ -295,7 +277,7 @@ def _catalog():
         yield PretrainedModel(
             f"nlpl/{code}-{number}",
             f"trained on {text}",
-            (f"{_NLPL_VERSIONS[1]}/{number}.zip",),
+            (f"{NLPL}/20/{number}.zip",),
             tokenization=tokenization,
             language=code,
         )
@@ -303,13 +285,13 @@ def _catalog():
         yield PretrainedModel(
             f"many-languages/{code}",
             f"{language}, trained on 20 million words of Wikipedia and web pages",
-            (f"{_NLPL_VERSIONS[0]}/{number}.zip",),
+            (f"{NLPL}/11/{number}.zip",),
             tokenization="words of a segmenter (UDPipe), not characters"
             if code in ("ja", "zht")
             else "UDPipe, into syntactic words; case kept",
             license="MIT, as the authors say; none stated with the weights",
             language="zh" if code == "zht" else code,
-            architecture=MANY_LANGUAGES_ARCHITECTURE,
+            has_lexicon=True,
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
-from keras_elmo.pretrained.language_models import checkpoints, latest_checkpoint
+from keras_elmo.pretrained.folder import checkpoints, latest_checkpoint
 from keras_elmo.training.devices import assert_same_on_all_processes, is_first_process
 
 _STATE = "state.json"
@@ -56,7 +56,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Example:
 
     >>> corpus = LanguageModelCorpus(
-    ...     "shards/*", vocabulary, config, batch_size=128, unroll_steps=20, seed=1
+    ...     "shards/*", vocabulary, batch_size=128, unroll_steps=20, seed=1
     ... )
     >>> checkpoint = TrainingCheckpoint("checkpoints")
     >>> model.fit(

@@ -1,6 +1,5 @@
 """Language models from files: to evaluate, to export, to start a training run from."""
 
-import contextlib
 import csv
 import dataclasses
 import functools
@@ -15,15 +14,10 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig, read_json
 from keras_elmo.files import atomic_folder
+from keras_elmo.pretrained.folder import EXPORTED, TRAINING, latest_checkpoint
 from keras_elmo.pretrained.hdf5 import read_softmax
-from keras_elmo.pretrained.language_models import (
-    check_no_lexicon,
-    exported_model,
-    find_language_model,
-    latest_checkpoint,
-)
-from keras_elmo.pretrained.locate import ModelSource, locate
-from keras_elmo.pretrained.registry import language_of
+from keras_elmo.pretrained.language_models import find_language_model
+from keras_elmo.pretrained.locate import ModelFiles, ModelSource
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.pretrained.weights import load_weights, variables_and_values
@@ -36,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_language_model(
-    model: ModelSource, vocabulary: str | os.PathLike | None = None
+    model: "ModelSource | SavedModel", vocabulary: str | os.PathLike | None = None
 ) -> tuple[BidirectionalLanguageModel, Vocabulary]:
     """Loads a language model with its softmax and its vocabulary, to evaluate or to export it.
 
@@ -61,49 +55,57 @@ def load_language_model(
     >>> perplexity(model, "heldout.txt", vocabulary).perplexity
     118.3
     """
-    with _saved(model, needs_softmax=True) as saved:
-        words = _vocabulary(vocabulary, saved.vocabulary, saved.vocabulary_size)
-        language_model = saved.load(words)
+    saved = saved_model(model, needs_softmax=True)
+    words = _vocabulary(vocabulary, saved.vocabulary, saved.vocabulary_size)
+    language_model = saved.load(words)
     language_model.check_vocabulary(words)
     return language_model, words
 
 
-@dataclasses.dataclass
-class _Saved:
-    """A saved model: its architecture, vocabulary file and size, and how to load it."""
+@dataclasses.dataclass(frozen=True)
+class SavedModel:
+    """A saved language model.
+
+    Args:
+        config: Its architecture, with settings of its training as bilm-tf's options.
+        vocabulary: Its vocabulary file, which may not exist, or `None`.
+        vocabulary_size: The number of words that it predicts, if known.
+        load: Loads it; takes its `Vocabulary`.
+        facts: Facts for its model card.
+        files: Its `ModelFiles`, if it is no checkpoint.
+    """
 
     config: ElmoConfig
     vocabulary: Path | None
     vocabulary_size: int | None
     load: Callable[[Vocabulary], BidirectionalLanguageModel]
-    weights: Path | None = None  # of a model without a softmax
+    facts: dict[str, str]
+    files: ModelFiles | None = None
 
 
-@contextlib.contextmanager
-def _saved(model, *, needs_softmax=False):
-    kind, place = find_language_model(model, needs_softmax=needs_softmax)
-    if kind == "checkpoint":
-        state = read_checkpoint_state(place)
-        config = with_training_options(state["model"])
-        size = state["model"]["vocabulary_size"]
-        load = functools.partial(_load_checkpoint, place, state)
-        yield _Saved(config, place.resolve().parent.parent / "vocabulary.txt", size, load)
-    elif kind == "tf1":
-        folder = Path(place).parent
-        config = ElmoConfig.from_json(folder / "options.json")
-        load = functools.partial(_load_tf1, place, config)
-        yield _Saved(config, folder / "vocabulary.txt", config.vocabulary_size, load)
-    else:
-        with locate(place) as files:
-            check_no_lexicon(files.config)
-            if needs_softmax and files.softmax is None:
-                raise FileNotFoundError(
-                    f"{files.folder} has no softmax.hdf5, which a model needs to predict words. "
-                    "Use the training run, or export it with `keras-elmo export`."
-                )
-            size, load = files.config.vocabulary_size, functools.partial(_load_files, files)
-            weights = files.weights if files.softmax is None else None
-            yield _Saved(files.config, files.vocabulary, size, load, weights)
+def saved_model(model: ModelSource | SavedModel, *, needs_softmax: bool = False) -> SavedModel:
+    """Finds a language model, as `find_language_model` does, or takes one that has been found."""
+    if isinstance(model, SavedModel):
+        return model
+    found = find_language_model(model, needs_softmax=needs_softmax)
+    if isinstance(found, ModelFiles):
+        folder, load = found.weights.parent, functools.partial(_load_files, found)
+        is_of_run = folder.name == "model" and (folder.parent / EXPORTED).is_file()
+        facts = training_summary(folder.parent) if is_of_run else {"language": found.language}
+        config = found.config
+        return SavedModel(config, found.vocabulary, config.vocabulary_size, load, facts, found)
+    if found.is_file():
+        state, run = read_checkpoint_state(found), found.resolve().parent.parent
+        return SavedModel(
+            with_training_options(state["model"]),
+            run / "vocabulary.txt",
+            state["model"]["vocabulary_size"],
+            functools.partial(_load_checkpoint, found, state),
+            training_summary(run, state.get("step")),
+        )
+    config = ElmoConfig.from_json(found.parent / "options.json")
+    load = functools.partial(_load_tf1, found, config)
+    return SavedModel(config, found.parent / "vocabulary.txt", config.vocabulary_size, load, {})
 
 
 def _load_checkpoint(path, state, vocabulary):
@@ -144,32 +146,28 @@ def export_language_model(
 ) -> None:
     """Writes a model for `load_language_model`, with its vocabulary and a model card."""
     with atomic_folder(folder, overwrite) as partial:
-        language_model, words = load_language_model(model, vocabulary)
-        language_model.export_hdf5(partial, words, _facts(model))
+        saved = saved_model(model, needs_softmax=True)
+        language_model, words = load_language_model(saved, vocabulary)
+        language_model.export_hdf5(partial, words, saved.facts)
 
 
-def _facts(model):
-    """Facts for the model card: on the training run, or the language of a known model."""
-    kind, place = find_language_model(model)
-    if kind == "checkpoint":
-        step = read_checkpoint_state(place).get("step", 0)
-        return training_summary(place.resolve().parent.parent, step)
-    if isinstance(place, Path) and exported_model(place.parent) == place:
-        return training_summary(place.parent, latest_checkpoint(place.parent / "checkpoints")[0])
-    return {"language": language_of(place)}
+def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
+    """Facts on the model after a step of a training run, from its training.json and log.csv.
 
-
-def training_summary(folder: Path, step: int) -> dict[str, str]:
-    """Facts on the model after a step of a training run, from its training.json and log.csv."""
-    path, log = folder / "training.json", folder / "log.csv"
+    `None` is its last step.
+    """
+    path, log = folder / TRAINING, folder / "log.csv"
     if not path.is_file():
         return {}
     settings = {name: x for name, x in read_json(path).items() if x is not None and x is not False}
-    del settings["config"]
+    del settings["options"]
     if "start_from" in settings:  # not a path: the card is for others
         settings["start_from"] = Path(settings["start_from"]).name
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-    row = next((row for row in csv.DictReader(lines) if row["step"] == str(step)), {})
+    rows = {int(row["step"]): row for row in csv.DictReader(lines)}
+    if step is None:
+        step = max(*rows, latest_checkpoint(folder / "checkpoints")[0], 0)
+    row = rows.get(step, {})
     words = f"{settings['batch_size']} x {settings['unroll_steps']} words"
     facts = {"Training": f"{pluralize(step, 'step')} of {words}"}
     if row:
@@ -226,8 +224,7 @@ def _by_variable(model, arrays):
 
 def config_of(model: ModelSource) -> ElmoConfig:
     """The architecture of a model that `start_from` takes."""
-    with _saved(model) as saved:
-        return saved.config
+    return saved_model(model).config
 
 
 def start_from(
@@ -240,20 +237,20 @@ def start_from(
 
     The sources are `start_from` and `start_vocabulary` of `TrainingSettings`.
     """
-    with _saved(source) as saved:
-        if saved.weights is not None:
-            if not saved.config.reads_characters:
-                words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
-                if words != vocabulary:
-                    raise ValueError(
-                        f"{source} reads whole words and has no softmax.hdf5: train with its own "
-                        "vocabulary, or export it with its softmax."
-                    )
-            load_weights(model.backbone, saved.weights)
-            _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
-            return
-        words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
-        shared = copy_weights(model, saved.load(words), vocabulary, words)
+    saved = saved_model(source)
+    if saved.files is not None and saved.files.softmax is None:
+        if not saved.config.reads_characters:
+            words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
+            if words != vocabulary:
+                raise ValueError(
+                    f"{source} reads whole words and has no softmax.hdf5: train with its own "
+                    "vocabulary, or export it with its softmax."
+                )
+        load_weights(model.backbone, saved.files.weights)
+        _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
+        return
+    words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
+    shared = copy_weights(model, saved.load(words), vocabulary, words)
     _log.info(
         f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
     )

@@ -374,7 +374,7 @@ def test_wrong_usage_leaves_with_2(run, arguments, message):
         (("embed", "a", "--output", "v.txt"), "must end in .h5, .hdf5 or .parquet"),
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
         (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "/no/such does not exist"),
-        (("info", "/no/such/folder"), "archive /no/such/folder does not exist"),
+        (("info", "/no/such/folder"), "/no/such/folder is neither a known model nor"),
     ],
 )
 def test_errors_leave_with_1_and_one_line(run, arguments, message):

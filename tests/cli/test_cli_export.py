@@ -59,7 +59,7 @@ def test_convert_to_float16(run, tmp_path):
 @pytest.mark.parametrize(
     "model, message",
     [
-        (MODEL / "none", "none does not exist"),
+        (MODEL / "none", "none is neither a known model nor an existing folder or archive"),
         (MODEL / "word.dic", "neither a folder nor a complete zip or tar.gz file"),
         ("many-langages/it", "Known models: default"),
         ("defalt", "Did you mean 'default'?"),

@@ -90,7 +90,7 @@ def test_an_existing_output_is_replaced_only_when_told_and_never_the_model(name,
     with pytest.raises(FileExistsError, match="exists already: choose a different name"):
         convert(model, output)
     convert(MANY_LANGUAGES / "word_char", output, overwrite=True)
-    with pytest.raises(ValueError, match="is an input and would be overwritten"):
+    with pytest.raises(ValueError, match="input.* would be overwritten: choose another output"):
         convert(output, output, dtype="float16", overwrite=True)
     assert ElmoLayer(output).lexicon.characters is not None
     assert os.listdir(tmp_path) == [name]

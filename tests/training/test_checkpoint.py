@@ -17,7 +17,7 @@ import pytest
 
 from helpers import to_numpy
 from keras_elmo import TrainingCheckpoint
-from keras_elmo.pretrained.language_models import latest_checkpoint
+from keras_elmo.pretrained.folder import latest_checkpoint
 from keras_elmo.training.checkpoint import (
     DamagedCheckpointError,
     load_checkpoint,
