@@ -20,14 +20,14 @@ def main():
     parser.add_argument("--batches", type=int, default=4_000)
     parser.add_argument("--numpy", action="store_true", help="without TensorFlow")
     arguments = parser.parse_args()
-    from keras_elmo import LanguageModelCorpus, Vocabulary
+    from keras_elmo import ElmoConfig, LanguageModelCorpus, Vocabulary
 
     corpus = LanguageModelCorpus(
         arguments.files,
         Vocabulary.from_file(arguments.vocab),
+        ElmoConfig(),
         batch_size=128,
         unroll_steps=20,
-        widest_filter=7,
         seed=0,
     )
     batches = iter(corpus.batches() if arguments.numpy else corpus.dataset(repeat=True))

@@ -132,9 +132,7 @@ def model_and_batches(
         **size,
     )
     model.compile()
-    corpus = LanguageModelCorpus(
-        arguments.files, vocabulary, widest_filter=config.widest_filter, seed=seed, **size
-    )
+    corpus = LanguageModelCorpus(arguments.files, vocabulary, config, seed=seed, **size)
     return model, corpus.batches()
 
 

@@ -46,7 +46,7 @@ logging.basicConfig(format="%(message)s", level=logging.INFO)
 # 1. The vocabulary: the most frequent words, which the model learns to predict. Its input is
 #    characters, so no input word is unknown.
 counts = count_words(arguments.files)
-print(f"{counts.report.tokens:,} tokens", *counts.report.warnings(), sep="; ")
+print(f"{counts.stats.tokens:,} tokens", *counts.stats.warnings(), sep="; ")
 vocabulary = Vocabulary.from_counts(counts.counts, size=arguments.words)
 path = output / "vocabulary.txt"
 if path.exists() and Vocabulary.from_file(path) != vocabulary:
@@ -56,7 +56,7 @@ vocabulary.write(path)
 # 2. The plan, which depends only on the size of the text. A step predicts batch_size x 20 words.
 #    Little text gets smaller batches, for at least 100 steps an epoch, and is not read more than
 #    ten times: then a model begins to learn it by heart.
-UNROLL_STEPS, words = 20, counts.report.predictions
+UNROLL_STEPS, words = 20, counts.stats.predictions
 batch_size = arguments.batch_size or min(128, max(1, words // (100 * UNROLL_STEPS)))
 epoch = words // (batch_size * UNROLL_STEPS)
 steps = arguments.steps or max(1, min(20_000, 10 * epoch))

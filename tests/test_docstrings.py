@@ -33,7 +33,9 @@ SMALLER = {
     "steps_per_epoch=1000": "steps_per_epoch=2",
     "batch_size=128, unroll_steps=20": "batch_size=4, unroll_steps=8",
     "(128, 20)": "(4, 8)",
-    '"heldout.txt", vocabulary, batch_size=128': '"heldout.txt", vocabulary, batch_size=4',
+    '"heldout.txt", vocabulary, config, batch_size=128': (
+        '"heldout.txt", vocabulary, config, batch_size=4'
+    ),
     "num_negative_samples=1024": "num_negative_samples=16, batch_size=4, unroll_steps=8",
     '"many-languages/it"': '"many-languages/159"',  # a folder, in place of the download
     '"shards/*", output="run"': '"shards/*", output="trained", steps=2, batch_size=4',
@@ -129,7 +131,7 @@ def names(code):
         "elmo": keras_elmo.ElmoLayer,
         "vocabulary": vocabulary,
         "model": compiled_model,
-        "corpus": lambda: keras_elmo.LanguageModelCorpus("shards/*", vocabulary(), **BATCH),
+        "corpus": lambda: keras_elmo.LanguageModelCorpus("shards/*", vocabulary(), USUAL, **BATCH),
         "dataset": lambda: tf.data.Dataset.from_tensors(tf.constant(["Hello world"])),
         "onnxruntime": lambda: pytest.importorskip("onnxruntime"),
     }

@@ -39,14 +39,13 @@ def tiny_model(config=CONFIG, seed=0, **arguments):
     return BidirectionalLanguageModel(config, 127, **{**BATCH, **arguments})
 
 
-def tiny_corpus(name="train.txt", **arguments):
-    settings = {**BATCH, "max_characters_per_token": 20, "widest_filter": 2, "seed": 3}
-    return LanguageModelCorpus(DATA / name, vocabulary(), **{**settings, **arguments})
+def tiny_corpus(name="train.txt", config=CONFIG, **arguments):
+    options = {**BATCH, "seed": 3, **arguments}
+    return LanguageModelCorpus(DATA / name, vocabulary(), config, **options)
 
 
-def held_out():
-    settings = {**BATCH, "max_characters_per_token": 20, "widest_filter": 2}
-    return EvaluationCorpus(DATA / "heldout.txt", vocabulary(), **settings)
+def held_out(config=CONFIG):
+    return EvaluationCorpus(DATA / "heldout.txt", vocabulary(), config, **BATCH)
 
 
 def write_tf1_checkpoint(model, prefix, steps):

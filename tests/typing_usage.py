@@ -32,8 +32,10 @@ padded: tuple[np.ndarray, np.ndarray] = embedder.embed(["Hello world"], pad_to=3
 lines: int = embedder.embed_file("text.txt", "vectors.h5", resume=True).lines
 
 vocabulary: Vocabulary = Vocabulary.from_file("vocab.txt")
-corpus = LanguageModelCorpus(["shards/*"], vocabulary, batch_size=128, unroll_steps=20, seed=0)
-held_out = EvaluationCorpus("heldout.txt", vocabulary, batch_size=128, unroll_steps=20)
+corpus = LanguageModelCorpus(
+    ["shards/*"], vocabulary, config, batch_size=128, unroll_steps=20, seed=0
+)
+held_out = EvaluationCorpus("heldout.txt", vocabulary, config, batch_size=128, unroll_steps=20)
 model = BidirectionalLanguageModel(config, len(vocabulary), num_negative_samples=1024)
 model.fit(corpus, validation_data=held_out)
 perplexity: float = keras_elmo.perplexity(model, "heldout.txt", vocabulary).perplexity

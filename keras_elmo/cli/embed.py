@@ -13,7 +13,8 @@ from keras_elmo.cli.common import (
     print_table,
     to_cli_names,
 )
-from keras_elmo.text.reader import pluralize
+from keras_elmo.text.formats import FORMATS
+from keras_elmo.text.reader import check_text, pluralize
 
 _MANY_FILES = (
     "many with --ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
@@ -39,13 +40,13 @@ def add_command(commands, common):
     add(
         "--input",
         metavar="FILE",
-        help="read sentences from a UTF-8 text file, one per line, plain, .gz, .xz or .jsonl, or "
-        "proteins from .fasta, .fa or .faa; '-' is the standard input, which is also read if no "
-        "sentence is passed",
+        help="read sentences from a UTF-8 text file, one per line, or from JSON (.jsonl, .json), "
+        "CoNLL-U (.conllu) or FASTA (.fasta), also .gz or .xz; '-' is the standard input, which is "
+        "also read if no sentence is passed",
     )
     add_tokenize(command)
-    add("--field", help="the field of JSON lines that holds the sentence (default: text)")
-    add("--format", choices=("fasta",), help="read proteins, whatever the name of the file")
+    add("--field", help="the field of JSON that holds the sentence (default: text)")
+    add("--format", choices=tuple(FORMATS), help="the format, whatever the name of the file")
     add("--model", default="default", help=MODEL_HELP)
     add(
         "--vocabulary",
@@ -110,6 +111,8 @@ def _check(arguments, parser):
     arguments.source = _source(arguments, parser)
     if arguments.ray and not isinstance(arguments.source, str):
         parser.error("--ray needs text files: --input 'shards/*'")
+    if isinstance(arguments.source, str) and not arguments.ray:
+        check_text(arguments.source, **{name: getattr(arguments, name) for name in _READING})
 
 
 def _source(arguments, parser):

@@ -68,8 +68,8 @@ def _evaluate(arguments):
     from keras_elmo.training.index import CorpusIndex
     from keras_elmo.training.loading import load_language_model
 
-    model, vocabulary = load_language_model(arguments.model, arguments.vocab)
     text = CorpusIndex.build(arguments.files, tokenize=arguments.tokenize)
+    model, vocabulary = load_language_model(arguments.model, arguments.vocab)
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256
         value, steps = bilm_tf_perplexity(model, text, vocabulary, batch_size=batch_size)

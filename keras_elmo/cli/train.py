@@ -1,5 +1,6 @@
 """The command `keras-elmo train`."""
 
+import argparse
 import dataclasses
 import re
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from keras_elmo.cli.common import add_tokenize
 from keras_elmo.cli.evaluate import print_report
-from keras_elmo.training.settings import SETTINGS, TrainingSettings
+from keras_elmo.training.settings import SETTINGS, TrainingSettings, description
 
 _METAVARS = {
     "output": "FOLDER",
@@ -29,45 +30,40 @@ def add_command(commands, common):
         parents=[common],
         help="train a language model, or resume a training run",
         description="Trains a biLM on text files. The same command started again resumes a "
-        "training run that was stopped. Where --options or the options of --start-from's model "
-        "name a setting, their value replaces the default below.",
+        "training run that was stopped; options that are left out are then taken from its "
+        "training.json.",
     )
     architecture = command.add_mutually_exclusive_group()
     for name, field in SETTINGS.items():
         if name == "tokenize":
             add_tokenize(command)
-        elif name != "share_embedding_softmax":
+        else:
             _add_argument(architecture if name in ("preset", "options") else command, field)
     renamed = {name: _option(name) for name in SETTINGS}
-    command.set_defaults(
-        check=_check, run=_train, prints_log=True, share_embedding_softmax=None, renamed=renamed
-    )
+    command.set_defaults(check=_check, run=_train, prints_log=True, renamed=renamed)
 
 
 def _add_argument(parser, field):
-    name, default, text = field.name, field.default, field.metadata["text"].removesuffix(".")
+    name, text = field.name, description(field.name).removesuffix(".")
     text = re.sub(r"`(\w+)`", lambda match: _option(match[1]), text)
     text = text[0].lower() + text[1:]
     if name == "files":
         parser.add_argument(name, nargs="+", metavar="FILES", help=text)
         return
-    if field.type is bool:
-        parser.add_argument(_option(name), action="store_true", help=text)
-        return
-    is_required, choices = default is dataclasses.MISSING, field.metadata.get("choices")
-    if not is_required and default is not None:
-        text += " (default: %(default)s)"
     kinds = typing.get_args(field.type) or (field.type,)
+    options = {"dest": name, "help": text}
+    if bool in kinds:
+        parser.add_argument(_option(name), action=argparse.BooleanOptionalAction, **options)
+        return
+    choices = field.metadata.get("choices")
     parser.add_argument(
         _option(name),
-        dest=name,
-        required=is_required,
-        default=None if is_required else default,
+        required=field.default is dataclasses.MISSING,
         type=next((kind for kind in (int, float) if kind in kinds), str),
         choices=choices,
         nargs="+" if name == "held_out" else None,
         metavar=None if choices else _METAVARS.get(name, "N"),
-        help=text,
+        **options,
     )
 
 

@@ -11,8 +11,9 @@ def add_command(commands, common):
         "vocab",
         parents=[common],
         help="count the words of a corpus and write a vocabulary file",
-        description="Counts the words in text files (one tokenized sentence per line, or FASTA; "
-        "plain, .gz or .xz) and writes the most frequent ones in bilm-tf's format, one per line.",
+        description="Counts the words in text files (one tokenized sentence per line, or JSON, "
+        "CoNLL-U or FASTA; plain, .gz or .xz) and writes the most frequent ones in bilm-tf's "
+        "format, one per line.",
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     add_tokenize(command)
@@ -32,9 +33,9 @@ def _vocab(arguments):
         words.counts, min_count=arguments.min_count, size=arguments.size
     )
     vocabulary.write(arguments.output)
-    known = 1 - vocabulary.counts(words)[vocabulary.unknown_id] / words.report.tokens
+    known = vocabulary.known_share(vocabulary.counts(words))
     rarest = words.counts[vocabulary.words[-1].encode()]
-    print(*words.report.lines(), sep="\n")
+    print(*words.stats.lines(), sep="\n")
     print(
         f"Wrote {len(vocabulary):,} of {pluralize(len(words.counts) + 3, 'word')} to "
         f"{arguments.output}: {known:.2%} of the tokens, the rarest word occurs "

@@ -12,8 +12,9 @@ from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import known_model
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
-from keras_elmo.text.reader import find_files
+from keras_elmo.text.reader import check_text, find_files
 
+_READING = ("field", "format", "max_line_tokens", "tokenize")
 _MAX_RETRIES = 5  # of a shard whose actor has died
 
 
@@ -84,6 +85,9 @@ def embed_shards(
     """
     ray = _ray()
     shards = _shards(files, folder)
+    reading = {name: value for name, value in file_arguments.items() if name in _READING}
+    for path in shards.values():
+        check_text(path, **reading)
     os.makedirs(folder, exist_ok=True)
     report = EmbeddedShards(shards=len(shards))
     # The actors have other working directories.

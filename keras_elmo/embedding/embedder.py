@@ -388,19 +388,19 @@ class Embedder:
         `resume` continues it.
 
         Args:
-            source: The text, UTF-8, with one sentence per line: a path, also of a .gz, .xz or
-                .jsonl (.ndjson, .json) file, or an open binary file. Of FASTA (.fasta, .fa or
-                .faa), each entry is a sentence whose tokens are its residues, in upper case.
+            source: The text, UTF-8: a path, also of a .gz or .xz file, or an open binary file. The
+                ending of its name determines the format: JSON (.jsonl, .ndjson, .json), CoNLL-U
+                (.conllu, .conll), FASTA (.fasta, .fa, .faa), else one sentence per line.
             target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
                 ..., or after the identifier of an entry; or .parquet, a folder, which needs
                 pyarrow.
             output, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
-            field: Field of JSON lines with the sentence, a string or a list of tokens; `None` for
-                `"text"`. If given, any text is read as JSON lines.
-            format: `"fasta"` if any text is to be read as FASTA; `None` to go by its name.
-            max_line_tokens: A longer line, one of bad JSON, or an entry with characters other than
-                letters has the array of an empty one, and the reason in the attribute (Parquet:
-                column) `error`.
+            field: Field of JSON with the sentence, a string or a list of tokens; `None` for
+                `"text"`. If given, any text is read as JSON.
+            format: `"text"`, `"json"`, `"conllu"` or `"fasta"`, whatever the name of the text.
+            max_line_tokens: A longer line, one of invalid JSON, or an entry with characters other
+                than letters has the array of an empty one, and the reason in the attribute
+                (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
             resume: Whether to continue a target that was started; a complete one is left unchanged.

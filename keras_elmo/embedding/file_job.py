@@ -73,6 +73,7 @@ def run_file_job(
         progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,
     ):
         records = read_records(source, num_known=writer.num_lines, **reading)
+        records = _with_own_names(records, "The text" if path is None else path)
         _skip(records, writer, "The text" if num_bytes is None else source)
         report = EmbeddedFile(lines=writer.num_lines, was_complete=writer.is_finished)
         start = time.monotonic()
@@ -112,6 +113,20 @@ def fingerprint(embedder: Any) -> str:
     for weight in weights:
         digest.update(weight.tobytes())
     return digest.hexdigest()[:32]
+
+
+def _with_own_names(records: Iterator[Record], source) -> Iterator[Record]:
+    """The records, after checking that no two have the same name."""
+    taken = {"", "."}  # which no dataset of an hdf5 file can be named
+    for number, record in enumerate(records, start=1):
+        if record.name in taken:
+            raise ValueError(
+                f"Expected each entry of {source} to have its own identifier, got {record.name!r} "
+                f"for entry {number:,}, which is missing or belongs to an earlier entry. Rename it."
+            )
+        if record.name is not None:
+            taken.add(record.name)
+        yield record
 
 
 def _skip(records: Iterator[Record], writer: VectorWriter, source):

@@ -191,7 +191,7 @@ def show_language_model(model: str) -> None:
     data["bits"], data["probability"] = nats / np.log(2), np.exp(-nats)
     st.write(f"Perplexity of the sentence: **{score.perplexity:.1f}**")
     _charts([charts.probability_bars(data)], 1)
-    unknown = [word for word in words if vocabulary.count_unknown([word])]
+    unknown = [word for word in words if word not in vocabulary]
     if unknown:
         st.write(_plain(f"Not in the vocabulary, so predicted as <UNK>: {', '.join(unknown)}"))
     _table(data)

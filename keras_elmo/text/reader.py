@@ -1,4 +1,4 @@
-"""Reading text files of one tokenized sentence per line, JSON lines and FASTA, also compressed."""
+"""Finding, opening and reading texts, to sentences or to a record for each line."""
 
 import codecs
 import contextlib
@@ -8,19 +8,19 @@ import glob
 import gzip
 import hashlib
 import itertools
-import json
 import lzma
 import math
+import operator
 import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
-from keras_elmo.text import fasta
+from keras_elmo.text.formats import FORMATS, format_of
 from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, make_tokenizer
-from keras_elmo.text.tokens import token_bytes
+from keras_elmo.text.tokens import in_blocks, token_bytes, without_padding
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""
@@ -36,9 +36,9 @@ _MAGIC = {
     b"PAR1": "Parquet",
     b"%PDF": "PDF",
 }
-_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _MAX_LINE_BYTES = 2**28
 _BLOCK_BYTES = 2**21
+_HEAD_BYTES = 2**18
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -81,111 +81,57 @@ class TextStats:
 
 def read_blocks(
     files: Sequence[str | os.PathLike[str]],
-    report: TextStats,
+    stats: TextStats,
     *,
     tokenize: Tokenize = None,
     show_progress: bool | None = False,
-) -> Iterator[tuple[bytes, list[list[bytes]]]]:
-    """Streams files in parts of about two megabytes: the tokenized text, and its sentences.
+) -> Iterator[list[list[bytes]]]:
+    """Streams the sentences of files, in blocks of about two megabytes of text.
 
-    A sentence is a non-empty list of tokens in valid UTF-8, separated by ASCII white space, or the
-    residues of an entry of a FASTA file. The report counts what is read. Raises ValueError as
-    `open_text` does.
+    A sentence is a non-empty list of tokens in valid UTF-8. All formats are determined before the
+    first file is read.
 
     Args:
-        files: Paths of plain, .gz or .xz files.
-        report: A new `TextStats`.
+        files: Paths, as for `read_records`.
+        stats: A new `TextStats`, which counts what is read.
         tokenize: For raw text, in which a line holds any number of sentences.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
+
+    Raises:
+        ValueError: as for `read_records`, or if a record cannot be read.
     """
+    texts = [_Text(path, tokenize=tokenize) for path in files]
     total, has_begun = sum(map(os.path.getsize, files)), False
     with progress_bar("reading", total=total, unit="bytes", shown=show_progress) as bar:
-        for path in files:
-            before, position = report.sentences, 0
-            report.files += 1
-            if _ending(path) in _JSON_ENDINGS:
-                raise ValueError(
-                    f"{path} is JSON, of which only embedding reads the sentences: write them to a "
-                    "text file, one per line."
-                )
-            with open_text(path) as (raw, lines):
-                if _ending(path) in fasta.ENDINGS:
-                    lines = _lines_of_residues(lines, path)
-                elif tokenize:
-                    lines = _tokenized(lines, make_tokenizer(tokenize), report)
-                while block := list(_block(lines)):
-                    sentences = _sentences(block, report)
+        for text in texts:
+            before, position, number = stats.sentences, 0, 0
+            stats.files += 1
+            with text.open() as (raw, records):
+                for block in in_blocks(records, len, _BLOCK_BYTES):
+                    sentences = text.sentences(block, stats, number)
+                    number += len(block)
                     if not has_begun and not tokenize:
                         hint_at_raw_text(sentences)
                     has_begun = True
-                    yield b"".join(block), sentences
+                    yield sentences
                     if raw.seekable():
                         bar.update(raw.tell() - position)
                         position = raw.tell()
-            if report.sentences == before:
-                report.empty_files.append(os.path.basename(path))
-
-
-def _lines_of_residues(lines, path):
-    for entry in fasta.read_entries(lines, path):
-        if entry.error is not None:
-            raise ValueError(f"{path}: entry {entry.name!r}: {entry.error}. Correct or remove it.")
-        yield " ".join(entry.residues).encode() + b"\n"
-
-
-def _tokenized(texts, read, report):
-    """A line of tokens for each sentence of raw texts."""
-    for text in texts:
-        valid = valid_utf8(text)
-        report.invalid_lines += valid is not text
-        for sentence in read(valid):
-            yield b" ".join(map(token_bytes, sentence)) + b"\n"
-
-
-def _block(lines):
-    size = 0
-    for line in lines:
-        yield line
-        size += len(line)
-        if size >= _BLOCK_BYTES:
-            return
-
-
-def _sentences(lines, report):
-    try:
-        b"".join(lines).decode()
-    except UnicodeDecodeError:
-        valid = list(map(valid_utf8, lines))
-        report.invalid_lines += sum(one is not line for one, line in zip(valid, lines))
-        lines = valid
-    sentences = [tokens for line in lines if (tokens := line.split())]
-    report.blank_lines += len(lines) - len(sentences)
-    report.sentences += len(sentences)
-    report.tokens += sum(map(len, sentences))
-    return sentences
+            if stats.sentences == before:
+                stats.empty_files.append(os.path.basename(text.source))
 
 
 def read_sentences(files: Files) -> Iterator[list[bytes]]:
     """Streams the sentences of text files, see `read_blocks`."""
-    for _, sentences in read_blocks(find_files(files), TextStats()):
-        yield from sentences
-
-
-def valid_utf8(line: bytes) -> bytes:
-    """The line itself, or a copy without its invalid bytes."""
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return line.decode("utf-8", "ignore").encode()
-    return line
+    return itertools.chain.from_iterable(read_blocks(find_files(files), TextStats()))
 
 
 class Record(NamedTuple):
-    """A line of a text to embed, or an entry of a FASTA file."""
+    """A record of a text: a line, a sentence of CoNLL-U or an entry of a FASTA file."""
 
     sentences: list[list[str]] | list[list[bytes]]  # tokens; none where it could not be read
     error: str | None  # why it could not be read
-    digest: str  # SHA-256 of the text up to the end of this line, in hexadecimal
+    digest: str  # SHA-256 of the records up to this one, in hexadecimal
     position: int  # bytes of the file read so far, compressed ones if it is; 0 where unknown
     is_utf8: bool = True  # whether no byte was dropped
     name: str | None = None  # the identifier of an entry
@@ -204,43 +150,112 @@ def read_records(
     format: str | None = None,
     num_known: int = 0,
 ) -> Iterator[Record]:
-    """Streams a `Record` for every line of a text, including those that are empty or unreadable.
-
-    Raises ValueError as `open_text` and `fasta.read_entries` do, if two entries have the same
-    identifier, or if an argument does not fit the format.
+    """Streams a `Record` for every record of a text, including those that are empty or unreadable.
 
     Args:
-        source: A path, whose suffix may be `.gz` or `.xz`, or an open binary file. `.jsonl`,
-            `.ndjson` or `.json`, also before `.gz` or `.xz`, is read as JSON lines, of the field
-            `"text"`; `.fasta`, `.fa` or `.faa` likewise as FASTA.
-        field: The field with the sentence, of a text that is read as JSON lines whatever its name.
-        max_line_tokens: A longer line or entry gets an error instead of its tokens.
+        source: A path, whose suffix may be `.gz` or `.xz`, or an open binary file. The ending of
+            its name, before such a suffix, determines the format, see `keras_elmo.text.formats`;
+            an open file is lines of text.
+        field: The field with the sentence, of a text that is read as JSON whatever its name;
+            without it, JSON has the field `"text"`.
+        max_line_tokens: A longer record gets an error instead of its tokens.
         tokenize: For raw text; without it, a line is a tokenized sentence.
-        format: `"fasta"` for a text that is read as FASTA whatever its name.
-        num_known: How many of the first lines need only their digest.
+        format: A key of `FORMATS`, for a text that has this format whatever its name.
+        num_known: How many of the first records need no tokens.
+
+    Raises:
+        ValueError: as for `open_text`, if the text does not have its format, or if an argument does
+            not fit the format.
     """
-    if format not in (None, "fasta"):
-        raise ValueError(f"format must be None or 'fasta', got {format!r}.")
-    opened: contextlib.AbstractContextManager
-    if isinstance(source, (str, os.PathLike)):
-        name, ending, opened = os.fspath(source), _ending(source), open_text(source)
-    else:
-        name, ending = "The text", ""
-        opened = contextlib.nullcontext((None, _lines(source, name)))
-    is_fasta = format == "fasta" or (field is None and ending in fasta.ENDINGS)
-    if is_fasta and (field is not None or tokenize):
-        raise ValueError("The tokens of FASTA are residues: leave out field and tokenize.")
-    if field is None and ending in _JSON_ENDINGS:
-        field = "text"
-    most = math.inf if max_line_tokens is None else max_line_tokens
-    read = make_tokenizer(tokenize)
-    with opened as (raw, lines):
+    text = _Text(source, field, max_line_tokens, tokenize, format)
+    digest = hashlib.sha256()
+    with text.open() as (raw, records):
         # A pipe has no position.
         position = raw.tell if raw is not None and raw.seekable() else int
-        if is_fasta:
-            yield from _entries(lines, name, position, most)
+        for number, record in enumerate(records):
+            digest.update(record)
+            sentences, error, name = text.read(record, is_known=number < num_known)
+            is_valid = is_utf8(record)
+            yield Record(sentences, error, digest.hexdigest(), position(), is_valid, name)
+
+
+def check_text(path: str | os.PathLike[str], **options: Any) -> None:
+    """Raises ValueError as the first record of `read_records` does, before a model is loaded.
+
+    Nothing is read of what is not a regular file, such as a pipe.
+    """
+    text = _Text(path, **options)
+    if os.path.isfile(path):
+        with text.open() as (_, records):
+            next(iter(records), None)
+
+
+class _Text:
+    """A text and how it is read: the one place that says what a record of it holds."""
+
+    def __init__(self, source, field=None, max_line_tokens=None, tokenize=None, format=None):
+        is_path = isinstance(source, (str, os.PathLike))
+        self.source = os.fspath(source) if is_path else "The text"
+        self._file = None if is_path else source
+        self._format = format_of(self.source, _ending(source) if is_path else "", format, field)
+        if (self._format.is_tokenized and tokenize) or (
+            field is not None and self._format is not FORMATS["json"]
+        ):
+            raise ValueError(
+                f"{self.source} holds tokens, not raw text or JSON: leave out field and tokenize."
+            )
+        self._field = "text" if field is None else field
+        self._most = math.inf if max_line_tokens is None else max_line_tokens
+        self._tokenizer = make_tokenizer(tokenize)
+        # Without `tokenize`, lines of text are split by a faster way to the same result.
+        self._is_split_at_spaces = self._format is FORMATS["text"] and not tokenize
+
+    @contextlib.contextmanager
+    def open(self):
+        """Yields the open file, or `None`, and its records."""
+        if self._file is None:
+            with open_text(self.source) as (raw, lines):
+                yield raw, self._format.split(lines, self.source)
         else:
-            yield from _records(lines, position, field, most, read, num_known)
+            yield None, self._format.split(_lines(self._file, self.source), self.source)
+
+    def read(self, record, is_known=False):
+        """The sentences of a record in lists of tokens, why it could not be read, and its name."""
+        content = self._format.parse(record, self._field)
+        text, error, count, sentences = content.text, content.error, 0, []
+        if isinstance(text, bytes) and len(text) > 2 * self._most:
+            # Counted before its tokens are made, which might not fit into memory.
+            count = sum(1 for _ in re.finditer(rb"\S+", text))
+        if error is None and count <= self._most and not is_known:
+            is_tokenized = self._format.is_tokenized or isinstance(text, list)
+            sentences = [list(text)] if is_tokenized else self._tokenizer(text)
+            count = sum(map(len, sentences))
+        if count > self._most:
+            error, sentences = f"{count:,} tokens, more than max_line_tokens={self._most}", []
+        return sentences, error, content.name
+
+    def sentences(self, records, stats, num_before):
+        """The non-empty sentences of records after so many, in lists of UTF-8 tokens."""
+        if self._is_split_at_spaces:
+            if not is_utf8(b"".join(records)):
+                valid = list(map(token_bytes, records))
+                stats.invalid_lines += sum(map(operator.ne, valid, records))
+                records = valid
+            found = list(map(bytes.split, records))
+        else:
+            found = []
+            for number, record in enumerate(records, start=num_before + 1):
+                sentences, error, name = self.read(record)
+                if error is not None and record.strip():
+                    place = f"{self._format.record} {number if name is None else repr(name)}"
+                    raise ValueError(f"{self.source}: {place}: {error}. Correct or remove it.")
+                stats.invalid_lines += not is_utf8(record)
+                found += [without_padding(list(map(token_bytes, x))) for x in sentences or [[]]]
+        kept = list(filter(None, found))
+        stats.blank_lines += len(found) - len(kept)
+        stats.sentences += len(kept)
+        stats.tokens += sum(map(len, kept))
+        return kept
 
 
 def _ending(path):
@@ -249,59 +264,13 @@ def _ending(path):
     return os.path.splitext(stem)[1]
 
 
-def _entries(lines, source, position, most):
-    """The records of the entries of a FASTA file."""
-    taken = {"", "."}  # which no dataset of an hdf5 file can be named
-    for number, entry in enumerate(fasta.read_entries(lines, source, most), start=1):
-        if entry.name in taken:
-            raise ValueError(
-                f"Expected each entry of {source} to have its own identifier, got {entry.name!r} "
-                f"for entry {number:,}, which is missing or belongs to an earlier entry. Rename it."
-            )
-        taken.add(entry.name)
-        residues = [list(entry.residues)] if entry.residues else []
-        yield Record(residues, entry.error, entry.digest, position(), entry.is_utf8, entry.name)
-
-
-def _records(lines, position, field, most, read, num_known):
-    """The records of lines of JSON, or of plain text where `field` is `None`."""
-    digest = hashlib.sha256()
-    for number, line in enumerate(lines):
-        digest.update(line)
-        if number < num_known:
-            yield Record([], None, digest.hexdigest(), position())
-            continue
-        text, count, sentences = valid_utf8(line), 0, []
-        value, error = (text, None) if field is None else _json_value(text, field)
-        if field is None and len(text) > 2 * most:
-            # Counted before its tokens are made, which might not fit into memory.
-            count = sum(1 for _ in re.finditer(rb"\S+", text))
-        if error is None and count <= most:
-            sentences = [value] if isinstance(value, list) else read(value)
-            count = sum(map(len, sentences))
-        if count > most:
-            error, sentences = f"{count:,} tokens, more than max_line_tokens={most}", []
-        yield Record(sentences, error, digest.hexdigest(), position(), text is line)
-
-
-def _json_value(line, field):
-    """The string or the tokens of a JSON line, or why it has none."""
-    text = line.decode().strip()
-    if not text:
-        return None, "an empty line"
+def is_utf8(text: bytes) -> bool:
+    """Whether bytes are valid UTF-8."""
     try:
-        row = json.loads(text)
-    except json.JSONDecodeError as error:
-        return None, f"not JSON: {error.msg} at character {error.pos + 1:,}"
-    except (ValueError, RecursionError) as error:
-        return None, f"not JSON: {error}"
-    if not isinstance(row, dict) or field not in row:
-        return None, f"no field {field!r}"
-    value = row[field]
-    is_list = isinstance(value, list) and all(isinstance(token, str) for token in value)
-    if is_list or isinstance(value, str):
-        return value, None
-    return None, f"field {field!r} is neither a string nor a list of strings"
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def find_files(files: Files) -> list[str]:
@@ -333,7 +302,7 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, Iterator
     """Yields a plain, .gz or .xz file, open, and its decompressed lines without a UTF-8 BOM.
 
     Raises ValueError if it is damaged or truncated, compressed without the suffix or otherwise,
-    UTF-16, or its lines end in only CR.
+    UTF-16 or in another encoding, or its lines end in only CR.
     """
     opened_by = _OPENED_BY.get(os.path.splitext(path)[1].lower())
     try:
@@ -363,7 +332,16 @@ def _lines(file, name):
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):
         raise ValueError(f"{name} has lines that end in CR without LF: convert them to end in LF.")
     first = first.removeprefix(codecs.BOM_UTF8)
-    for line in itertools.chain([first] if first else [], lines):
+    lines = itertools.chain([first] if first else [], lines)
+    head = next(in_blocks(lines, len, _HEAD_BYTES), [])
+    invalid = sum(not is_utf8(line) for line in head)
+    if invalid >= 5 and invalid > len(head) / 10:
+        raise ValueError(
+            f"{name} is not UTF-8: {invalid:,} of the first {pluralize(len(head), 'line')} have "
+            "invalid bytes, probably since it is Latin-1 or Windows-1252. Convert it: iconv -f "
+            "WINDOWS-1252 -t UTF-8 OLD > NEW"
+        )
+    for line in itertools.chain(head, lines):
         if len(line) >= _MAX_LINE_BYTES:
             raise ValueError(
                 f"{name} has a line of more than {_MAX_LINE_BYTES >> 20} MiB: put each sentence "

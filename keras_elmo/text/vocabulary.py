@@ -140,13 +140,13 @@ class Vocabulary:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __contains__(self, token: str | bytes) -> bool:
+        """Whether a token is in the vocabulary; boundaries spelled out in a text are not."""
+        return token_bytes(token) in self._ids
+
     def ids(self, tokens: Iterable[str | bytes]) -> list[int]:
         """Ids of tokens; unknown words, and boundaries spelled out in a text, are `<UNK>`."""
         return lookup_ids(map(token_bytes, tokens), self._ids)
-
-    def count_unknown(self, tokens: Iterable[str | bytes]) -> int:
-        """How many of the tokens are not in the vocabulary."""
-        return sum(key not in self._ids for key in map(token_bytes, tokens))
 
     def counts(self, word_counts: "WordCounts") -> np.ndarray:
         """How often each word is predicted in a counted corpus, int64 `(len(vocabulary),)`.
@@ -158,9 +158,13 @@ class Vocabulary:
             counts[i] = word_counts.counts.get(key, 0)
         # A literal <UNK> in the text is among them already.
         ordinary = counts.sum() - counts[self.unknown_id]
-        counts[self.unknown_id] = word_counts.report.tokens - ordinary
-        counts[[self.begin_id, self.end_id]] = word_counts.report.sentences
+        counts[self.unknown_id] = word_counts.stats.tokens - ordinary
+        counts[[self.begin_id, self.end_id]] = word_counts.stats.sentences
         return counts
+
+    def known_share(self, counts: np.ndarray) -> float:
+        """Share of the tokens of a corpus that are not predicted as `<UNK>`, from its `counts`."""
+        return 1 - counts[self.unknown_id] / np.delete(counts, [self.begin_id, self.end_id]).sum()
 
     def check_order(self, counts: np.ndarray) -> None:
         """Warns if the ranks of the words hardly correlate with their `counts` in a corpus."""
@@ -171,17 +175,17 @@ class Vocabulary:
         if np.corrcoef(ranks, np.log(ordinary + 1.0))[0, 1] > -0.5:
             warnings.warn(
                 "The vocabulary is not sorted by descending count in this corpus. Sampled softmax "
-                "draws negatives by rank and will learn badly: make it with `keras-elmo vocab`.",
+                "draws negatives by rank and will train poorly: create it with `keras-elmo vocab`.",
                 stacklevel=2,
             )
 
 
 @dataclasses.dataclass
 class WordCounts:
-    """How often each word, as UTF-8 `bytes`, occurs in a corpus, and a report of the text."""
+    """How often each word, as UTF-8 `bytes`, occurs in a corpus, and the corpus' `TextStats`."""
 
     counts: collections.Counter
-    report: TextStats
+    stats: TextStats
 
 
 def count_words(
@@ -190,16 +194,16 @@ def count_words(
     """Counts the words of a corpus, which is read as a stream.
 
     Args:
-        files: A path, a glob pattern or a list of these; plain, .gz or .xz.
+        files: As for `CorpusIndex.build`.
         tokenize: For raw text, as for `CorpusIndex.build`.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
     Returns:
-        A `WordCounts`: its `counts` by word in `bytes`, and a `report` of the text.
+        A `WordCounts`: its `counts` by word in `bytes`, and its `stats`, a `TextStats`.
 
     Raises:
         FileNotFoundError: if a pattern matches no file.
-        ValueError: if a compressed file is damaged.
+        ValueError: if a file is damaged or no text, or a line of it cannot be read.
 
     Example:
 
@@ -207,11 +211,11 @@ def count_words(
     3551342
     """
     counts: collections.Counter[bytes] = collections.Counter()
-    report = TextStats()
-    blocks = read_blocks(find_files(files), report, tokenize=tokenize, show_progress=show_progress)
-    for _, sentences in blocks:
+    stats = TextStats()
+    blocks = read_blocks(find_files(files), stats, tokenize=tokenize, show_progress=show_progress)
+    for sentences in blocks:
         counts.update(itertools.chain.from_iterable(sentences))
-    return WordCounts(counts, report)
+    return WordCounts(counts, stats)
 
 
 def encode_token_ids(
@@ -228,7 +232,7 @@ def encode_token_ids(
             line.
 
     Returns:
-        int32 array `(B, T + 2)`: the word's place in the vocabulary plus 1, with `<UNK>` in place
+        int32 array `(B, T + 2)`: the word's index in the vocabulary plus 1, with `<UNK>` in place
         of unknown words, boundaries added, and 0 for padding.
 
     Raises:
@@ -265,9 +269,9 @@ def encode_vocabulary(words: Sequence[str | bytes], rules: TokenEncoder) -> np.n
 
 
 def id_table(words: Iterable[str], needed: Sequence[str] = (BEGIN, END)) -> dict[bytes | str, int]:
-    """The place of each word of a vocabulary, by its UTF-8; of boundaries, by their `str`.
+    """The index of each word of a vocabulary, by its UTF-8; of boundaries, by their `str`.
 
-    A repeated word has its last place, as in bilm-tf. Raises ValueError if one of the special words
+    A repeated word has its last index, as in bilm-tf. Raises ValueError if one of the special words
     `needed` is missing. A language model needs all three; to look words up, `<UNK>` is needed only
     for unknown words.
     """
@@ -283,7 +287,7 @@ def id_table(words: Iterable[str], needed: Sequence[str] = (BEGIN, END)) -> dict
 
 
 def lookup_ids(keys: Iterable[bytes | str], ids: Mapping[bytes | str, int]) -> list[int]:
-    """The places of words, by their keys in an `id_table`; unknown words have the place of `<UNK>`.
+    """The indices of words, by their keys in an `id_table`; unknown words have that of `<UNK>`.
 
     Raises ValueError if a word is unknown and the vocabulary has no `<UNK>`. (In this case bilm-tf
     encodes the word as padding.)
@@ -323,5 +327,6 @@ def _check_lines(words, name):
     if spaced := [i for i, key in enumerate(keys, start=1) if key and key.split() != [key]]:
         raise ValueError(
             f"{name} has white space in {pluralize(len(spaced), 'line')}, of which the first is "
-            f"line {spaced[0]}: expected one word per line, and no counts."
+            f"line {spaced[0]}, {words[spaced[0] - 1]!r:.60}: expected one word per line, without "
+            "white space or counts."
         )

@@ -7,10 +7,11 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from keras_elmo.config import ElmoConfig
 from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.reader import Files, TextStats
 from keras_elmo.text.vocabulary import Vocabulary
@@ -22,6 +23,9 @@ SUFFIXES = ("", "_reverse")
 _PREFETCHED = 8
 _SENTENCES_AT_ONCE = 1 << 16
 
+_INPUT = ("reads_characters", "max_characters_per_token", "widest_filter", "bidirectional")
+"""Properties of an `ElmoConfig` on which the batches depend."""
+
 Batch = dict[str, np.ndarray]
 
 
@@ -31,13 +35,11 @@ class TextBatches(abc.ABC):
 
     files: Files | CorpusIndex
     vocabulary: Vocabulary
+    config: ElmoConfig | dict[str, Any]
     _: dataclasses.KW_ONLY
     batch_size: int
     unroll_steps: int
-    max_characters_per_token: int | None = 50
-    widest_filter: int | None = None
     distinct_words: bool = True
-    bidirectional: bool = True
 
     def __post_init__(self):
         for name in ("batch_size", "unroll_steps"):
@@ -45,6 +47,8 @@ class TextBatches(abc.ABC):
             if not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
             setattr(self, name, int(value))
+        is_config = isinstance(self.config, ElmoConfig)
+        self.config = self.config if is_config else ElmoConfig.from_dict(self.config)
         is_index = isinstance(self.files, CorpusIndex)
         self.index = self.files if is_index else CorpusIndex.build(self.files)
         self._vocabulary_ids = self.index.vocabulary_ids(self.vocabulary)
@@ -54,22 +58,22 @@ class TextBatches(abc.ABC):
         """The batches."""
 
     @property
-    def report(self) -> TextStats:
-        """What was read."""
-        return self.index.report
+    def stats(self) -> TextStats:
+        """Counts of the text."""
+        return self.index.stats
 
     def check_model(self, model: Any) -> None:
         """Raises ValueError unless a `BidirectionalLanguageModel` can read the batches."""
         expected = {
             "vocabulary size": model.vocabulary_size,
-            "bidirectional": model.config.bidirectional,
-            "max_characters_per_token": model.config.row_width or None,
+            **{name: getattr(model.config, name) for name in _INPUT},
             **self._shape_of(model),
         }
-        widest = model.config.widest_filter or 0
-        if self.widest_filter is not None and self.widest_filter < widest:
-            expected["widest_filter"] = widest
-        found = {**vars(self), "vocabulary size": len(self.vocabulary)}
+        found = {
+            **vars(self),
+            "vocabulary size": len(self.vocabulary),
+            **{name: getattr(self.config, name) for name in _INPUT},
+        }
         different = [
             f"{name} is {found[name]} in the corpus, {value} in the model"
             for name, value in expected.items()
@@ -77,9 +81,8 @@ class TextBatches(abc.ABC):
         ]
         if different:
             raise ValueError(
-                f"The corpus does not fit the model: {'; '.join(different)}. Make both with the "
-                "same vocabulary and arguments; a model that reads whole words needs a corpus with "
-                "max_characters_per_token=None."
+                f"The corpus does not fit the model: {'; '.join(different)}. Create both with the "
+                "same vocabulary, config and sizes."
             )
 
     @abc.abstractmethod
@@ -91,19 +94,19 @@ class TextBatches(abc.ABC):
 
         The target of a forward place is the next id; the target of a backward place, the previous.
         """
-        ids = self.index.ids
+        ids, config = self.index.ids, cast(ElmoConfig, self.config)
         windows = [ids[forward], ids[forward + 1]]
-        if self.bidirectional:
+        if config.bidirectional:
             windows += [ids[backward], ids[backward - 1]]
         names = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
         batch = dict(zip(names, map(self._vocabulary_ids.__getitem__, windows)))
-        if self.max_characters_per_token is not None:
+        if config.reads_characters:
             batch.update(self._characters(np.stack(windows[::2])))
         return batch
 
     @functools.cached_property
     def _character_ids(self):
-        return self.index.characters(self.max_characters_per_token)
+        return self.index.characters(self.config.max_characters_per_token)
 
     def _characters(self, inputs):
         """The characters of the inputs, ids of the index `(directions, B, T)`."""
@@ -115,10 +118,10 @@ class TextBatches(abc.ABC):
         places[words] = np.arange(len(words))
         index = places[inputs]
         rows = self._character_ids[words].astype(np.int32)
-        rows = trim_characters(rows, self.widest_filter)
         if not self.distinct_words:
             return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
         indices = {f"word_index{end}": one for end, one in zip(SUFFIXES, index)}
+        rows = trim_characters(rows, self.config.widest_filter)
         return {"word_characters": pad_words(rows, inputs.size), **indices}
 
     def _dataset(self, source: Callable[[], Iterable[Batch]], count: int | None = None) -> Any:
@@ -135,15 +138,16 @@ class TextBatches(abc.ABC):
     @property
     def signature(self) -> dict[str, tuple[tuple[int | None, ...], str]]:
         """The shape, with `None` for sizes that vary, and dtype of each array of a batch."""
+        config = cast(ElmoConfig, self.config)
         shape: tuple[int | None, ...] = (self.batch_size, self.unroll_steps)
         stream = {"token_ids": shape, "next_token_id": shape}
         signature: dict[str, tuple[tuple[int | None, ...], str]] = {}
-        if self.max_characters_per_token is not None and self.distinct_words:
+        if config.reads_characters and self.distinct_words:
             stream["word_index"] = shape
             signature["word_characters"] = (None, None), "int32"
-        elif self.max_characters_per_token is not None:
+        elif config.reads_characters:
             stream["tokens_characters"] = (*shape, None)
-        for suffix in SUFFIXES[: 1 + self.bidirectional]:
+        for suffix in SUFFIXES[: config.num_directions]:
             signature.update({f"{name}{suffix}": (x, "int32") for name, x in stream.items()})
         return signature
 

@@ -56,7 +56,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Example:
 
     >>> corpus = LanguageModelCorpus(
-    ...     "shards/*", vocabulary, batch_size=128, unroll_steps=20, seed=1
+    ...     "shards/*", vocabulary, config, batch_size=128, unroll_steps=20, seed=1
     ... )
     >>> checkpoint = TrainingCheckpoint("checkpoints")
     >>> model.fit(

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_elmo.config import ElmoConfig
 from keras_elmo.text.reader import Files
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import Batch, TextBatches, packed, places, prefetched
@@ -31,14 +32,13 @@ class LanguageModelCorpus(TextBatches):
         files: Text of one tokenized sentence per line: a path, a glob pattern or a list of these;
             plain, .gz or .xz. It is indexed first, in a temporary folder; or pass a `CorpusIndex`.
         vocabulary: The `Vocabulary`.
+        config: The model's architecture, an `ElmoConfig` or a dict of bilm-tf's options: whether it
+            reads characters, and the backward stream.
         batch_size: Rows B.
         unroll_steps: Words T of a window.
-        max_characters_per_token: Characters C of a word; `None` for a model that reads whole words.
-        widest_filter: Width of the model's widest convolution over characters, a margin to which
-            padding is then trimmed; this changes no result.
-        distinct_words: Whether a batch contains the characters of each distinct word once, which is
-            much faster, or of the word at every position, as batches split over devices require.
-        bidirectional: Whether to include the backward stream.
+        distinct_words: Whether a batch contains the characters of each distinct word once, without
+            most of their padding, which is much faster; or of the word at every position, as
+            batches split over devices require.
         shuffle: Whether sentences are read in a new random order in each pass over the text, or in
             the order of the files.
         seed: Integer of at least 0; `None` draws one, and a training run cannot be resumed.
@@ -57,7 +57,9 @@ class LanguageModelCorpus(TextBatches):
 
     Example:
 
-    >>> corpus = LanguageModelCorpus("shards/*", vocabulary, batch_size=128, unroll_steps=20)
+    >>> corpus = LanguageModelCorpus(
+    ...     "shards/*", vocabulary, config, batch_size=128, unroll_steps=20
+    ... )
     >>> next(iter(corpus))["token_ids"].shape
     (128, 20)
 
@@ -85,7 +87,7 @@ class LanguageModelCorpus(TextBatches):
     @property
     def batches_per_epoch(self) -> int:
         """Full batches in a pass over the text, rounded down."""
-        return self.report.predictions // self.shard[1] // (self.batch_size * self.unroll_steps)
+        return self.stats.predictions // self.shard[1] // (self.batch_size * self.unroll_steps)
 
     def __iter__(self) -> Iterator[Batch]:
         return itertools.islice(self.batches(), self.batches_per_epoch)
@@ -152,16 +154,15 @@ class LanguageModelCorpus(TextBatches):
 def language_model_dataset(
     files: Files | CorpusIndex,
     vocabulary: Vocabulary,
+    config: ElmoConfig | dict[str, Any],
     *,
-    batch_size: int,
-    unroll_steps: int,
     repeat: bool = False,
     **options: Any,
 ) -> Any:
-    """Text shards as a `tf.data.Dataset` of training batches: `LanguageModelCorpus(...).dataset()`.
+    """A text as a `tf.data.Dataset` of training batches: `LanguageModelCorpus(...).dataset()`.
 
     Args:
-        files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
+        files, vocabulary, config, batch_size, ...: As for `LanguageModelCorpus`.
         repeat: Whether the dataset is endless; otherwise each iteration is the next epoch.
 
     Returns:
@@ -174,11 +175,8 @@ def language_model_dataset(
     Example:
 
     >>> dataset = language_model_dataset(
-    ...     "shards/*", vocabulary, batch_size=128, unroll_steps=20, repeat=True
+    ...     "shards/*", vocabulary, config, batch_size=128, unroll_steps=20, repeat=True
     ... )
     >>> model.fit(dataset, epochs=10, steps_per_epoch=1000, shuffle=False)
     """
-    corpus = LanguageModelCorpus(
-        files, vocabulary, batch_size=batch_size, unroll_steps=unroll_steps, **options
-    )
-    return corpus.dataset(repeat=repeat)
+    return LanguageModelCorpus(files, vocabulary, config, **options).dataset(repeat=repeat)

@@ -6,37 +6,44 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_elmo.training.settings import TrainingSettings
+
+def join_processes(process: str | None, hosts: str | None) -> tuple[int, int]:
+    """Connects the processes that train together; returns this one's index and their number.
+
+    The arguments are settings of `TrainingSettings`.
+    """
+    if process is None:
+        return 0, 1
+    _check_backend()
+    index, count = map(int, process.split("/"))
+    keras.distribution.initialize(hosts, count, index)
+    return index, count
 
 
 @contextlib.contextmanager
-def split_batches(settings: TrainingSettings) -> Iterator[tuple[int, int]]:
-    """Splits batches over devices or processes, while the block trains.
-
-    Yields this process's index and the number of processes.
-    """
-    batch_size: int = settings.batch_size  # type: ignore[assignment]  # it is resolved
-    devices, process = settings.devices, settings.process
-    index, count = map(int, (process or "0/1").split("/"))
-    num_parts = max(count, devices)
+def split_batches(batch_size: int, devices: int, num_processes: int) -> Iterator[None]:
+    """Splits batches over devices or processes, while the block trains."""
+    num_parts = max(num_processes, devices)
     if batch_size % num_parts:
         raise ValueError(f"batch_size={batch_size} cannot be split into {num_parts} equal parts.")
-    if (num_parts > 1 or process) and keras.backend.backend() != "jax":
-        raise ValueError(
-            "Training on several devices or processes needs JAX: set KERAS_BACKEND=jax."
-        )
-    if process is not None:
-        keras.distribution.initialize(settings.hosts, count, index)
     if num_parts == 1:
-        yield index, count
+        yield
         return
+    _check_backend()
     found = keras.distribution.list_devices()
-    if process is None:
+    if num_processes == 1:
         if len(found) < devices:
             raise ValueError(f"devices={devices}, but this machine has {len(found)}.")
         found = found[:devices]
     with distributed(keras.distribution.DataParallel(devices=found, auto_shard_dataset=False)):
-        yield index, count
+        yield
+
+
+def _check_backend():
+    if keras.backend.backend() != "jax":
+        raise ValueError(
+            "Training on several devices or processes needs JAX: set KERAS_BACKEND=jax."
+        )
 
 
 @contextlib.contextmanager

@@ -183,17 +183,9 @@ class Scorer:
         self, files: Files | CorpusIndex, vocabulary: Vocabulary, **options: Any
     ) -> EvaluationCorpus:
         """A text as batches for this model."""
-        config = self.language_model.config
         self.language_model.check_vocabulary(vocabulary)
-        return EvaluationCorpus(
-            files,
-            vocabulary,
-            batch_size=self.batch_size,
-            max_characters_per_token=config.row_width or None,
-            widest_filter=config.widest_filter,
-            bidirectional=config.bidirectional,
-            **options,
-        )
+        config = self.language_model.config
+        return EvaluationCorpus(files, vocabulary, config, batch_size=self.batch_size, **options)
 
     def scored(
         self, corpus: EvaluationCorpus
@@ -223,17 +215,16 @@ class Scorer:
                 words = [word.decode() for word in corpus.index.sentence(number)]
                 backward = scores[1][::-1] if len(scores) > 1 else None
                 on_sentence(SentenceScore(words, scores[0], backward))
-        report, index = corpus.report, corpus.index
-        means = totals / report.predictions
-        is_unknown = np.array([vocabulary.count_unknown([word]) for word in index.words], bool)
+        stats, index = corpus.stats, corpus.index
+        means = totals / stats.predictions
         return PerplexityReport(
             perplexity=_exp(means.mean()),
             forward=_exp(means[0]),
             backward=_exp(means[1]) if len(means) > 1 else None,
-            sentences=report.sentences,
-            tokens=report.tokens,
-            unknown_tokens=int(index.counts[is_unknown].sum()),
-            text=report,
+            sentences=stats.sentences,
+            tokens=stats.tokens,
+            unknown_tokens=int(vocabulary.counts(index.word_counts)[vocabulary.unknown_id]),
+            text=stats,
         )
 
     def _sentences(self, corpus):

@@ -25,7 +25,7 @@ class EvaluationCorpus(TextBatches):
     of a sentence depends on no other.
 
     Args:
-        files, vocabulary, batch_size, ...: As for `LanguageModelCorpus`.
+        files, vocabulary, config, batch_size, distinct_words: As for `LanguageModelCorpus`.
         unroll_steps: Words T of a window. Changes no result; shorter windows have less padding.
         carry_state: Whether to read as bilm-tf's test does instead: sentences follow one another in
             a row, the LSTM state is carried from each to the next, and when one row runs out, the
@@ -41,7 +41,7 @@ class EvaluationCorpus(TextBatches):
 
     Example:
 
-    >>> held_out = EvaluationCorpus("heldout.txt", vocabulary, batch_size=128)
+    >>> held_out = EvaluationCorpus("heldout.txt", vocabulary, config, batch_size=128)
     >>> model.fit(corpus, epochs=10, validation_data=held_out)
     >>> model.evaluate(held_out)
 

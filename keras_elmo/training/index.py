@@ -26,6 +26,7 @@ BEGIN_ID, END_ID = 0, 1
 """The ids of the boundaries in an index."""
 
 _FORMAT = 3
+_WORD_END = b"\xff"  # in no UTF-8, while a list of tokens may contain any white space
 _WORDS_ENCODED_TOGETHER = 1 << 16
 _new_hash = functools.partial(hashlib.blake2b, digest_size=16)
 _BUILD = re.compile(rf"index-[0-9a-f]{{16}}|{re.escape(PARTIAL)}.*")  # folders of builds
@@ -43,20 +44,20 @@ class CorpusIndex:
         starts: int64 `(S + 1,)`, where in `ids` each sentence begins, and N.
         words: The distinct words, UTF-8 `bytes`; the first one has the id 2.
         counts: int64 `(len(words),)`, how often each word occurs.
-        report: The `TextStats` of the reading.
+        stats: The `TextStats` of the text.
         text_hash: A hash of the text.
 
     Example:
 
     >>> index = CorpusIndex.build("shards/*", "index")
-    >>> corpus = LanguageModelCorpus(index, vocabulary, batch_size=128, unroll_steps=20)
+    >>> corpus = LanguageModelCorpus(index, vocabulary, config, batch_size=128, unroll_steps=20)
     """
 
     ids: np.ndarray
     starts: np.ndarray
     words: list[bytes]
     counts: np.ndarray
-    report: TextStats
+    stats: TextStats
     text_hash: str
     _folder: Path | None = None  # of this build
 
@@ -72,9 +73,10 @@ class CorpusIndex:
         """Indexes a text, or opens the existing index of the same text in a folder.
 
         Args:
-            files: Text with one tokenized sentence per line, or FASTA (.fasta, .fa, .faa): a path,
-                a glob pattern or a list of these; plain, .gz or .xz. It is the same text if the
-                names, sizes and modification times of the files are the same.
+            files: Text with one tokenized sentence per line, or another format of
+                `Embedder.embed_file`: a path, a glob pattern or a list of these; plain, .gz or .xz.
+                It is the same text if the names, sizes and modification times of the files are the
+                same.
             folder: Where to keep the index, which replaces one of a different text; `None` for a
                 temporary folder, removed with the index.
             tokenize: For raw text, of which a line holds any number of sentences: `True`, or the
@@ -85,7 +87,8 @@ class CorpusIndex:
         Raises:
             FileNotFoundError: if a pattern matches no file.
             ImportError: if the packages for `tokenize` are not installed.
-            ValueError: if the text has no sentences, or a file is damaged.
+            ValueError: if the text has no sentences, a file is damaged or no text, or a line of it
+                cannot be read.
         """
         index, paths = cls(), find_files(files)
         root = Path(tempfile.mkdtemp() if folder is None else folder).resolve()
@@ -127,7 +130,7 @@ class CorpusIndex:
         index.ids, index.starts, index.words = ids, starts, words
         index.counts = np.bincount(ids, minlength=2 + len(words))[2:]
         index.text_hash = _text_hash(_new_hash(ids), words)
-        index.report = TextStats(1, len(starts) - 1, int(index.counts.sum()))
+        index.stats = TextStats(1, len(starts) - 1, int(index.counts.sum()))
         return index
 
     def first(self, number: int) -> "CorpusIndex":
@@ -150,7 +153,7 @@ class CorpusIndex:
     def word_counts(self) -> WordCounts:
         """How often each word occurs."""
         counts = collections.Counter(dict(zip(self.words, self.counts.tolist())))
-        return WordCounts(counts, self.report)
+        return WordCounts(counts, self.stats)
 
     def vocabulary_ids(self, vocabulary: Vocabulary) -> np.ndarray:
         """The id in a vocabulary of each id of the index, int32 `(2 + len(words),)`."""
@@ -180,8 +183,8 @@ class CorpusIndex:
 
     def _open(self):
         state = json.loads((self._folder / "text.json").read_text(encoding="utf-8"))
-        self.text_hash, self.report = state["hash"], TextStats(**state["report"])
-        self.words = (self._folder / "words.txt").read_bytes().split(b"\n")[:-1]
+        self.text_hash, self.stats = state["hash"], TextStats(**state["stats"])
+        self.words = (self._folder / "words.bin").read_bytes().split(_WORD_END)[:-1]
         self.counts = np.fromfile(self._folder / "counts.bin", np.int64)
         self.starts = np.memmap(self._folder / "starts.bin", np.int64, mode="r")
         self.ids = np.memmap(self._folder / "ids.bin", np.int32, mode="r")
@@ -190,27 +193,27 @@ class CorpusIndex:
 
 
 def _text_hash(digest, words):
-    """The hash of a text, whatever the white space in it, from that of its ids and its words."""
-    digest.update(b"\n".join(words))
+    """The hash of a text, which white space does not change, from the hash of its ids."""
+    digest.update(_WORD_END.join(words))
     return digest.hexdigest()
 
 
 def _write_index(folder, paths, **options):
-    report, digest, table, end = TextStats(), _new_hash(), _WordTable(), 0
+    stats, digest, table, end = TextStats(), _new_hash(), _WordTable(), 0
     with open(folder / "ids.bin", "wb") as ids_file, open(folder / "starts.bin", "wb") as starts:
         starts.write(np.int64(0).tobytes())
-        for _, sentences in read_blocks(paths, report, **options):
+        for sentences in read_blocks(paths, stats, **options):
             ids, lengths = table.index(sentences)
             digest.update(ids)
             ids_file.write(ids)
             starts.write((end + np.cumsum(lengths)).tobytes())
             end += len(ids)
-    if not report.sentences:
-        others = f" and {pluralize(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
-        raise ValueError(f"{paths[0]}{others} contain no sentence.")
-    (folder / "words.txt").write_bytes(b"".join(word + b"\n" for word in table.ids))
+    if not stats.sentences:
+        others = f" or in {pluralize(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+        raise ValueError(f"There is no sentence in {paths[0]}{others}.")
+    (folder / "words.bin").write_bytes(b"".join(word + _WORD_END for word in table.ids))
     table.counts().tofile(folder / "counts.bin")
-    state = {"hash": _text_hash(digest, table.ids), "report": vars(report)}
+    state = {"hash": _text_hash(digest, table.ids), "stats": vars(stats)}
     (folder / "text.json").write_text(json.dumps(state), encoding="utf-8")
 
 

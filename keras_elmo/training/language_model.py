@@ -1,7 +1,6 @@
 """A biLM as a Keras model that is trained to predict words."""
 
 import dataclasses
-import numbers
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.optimizer import bilm_tf_optimizer
 from keras_elmo.training.perplexity_metric import Perplexity
-from keras_elmo.training.settings import LEARNING_RATES, from_options
+from keras_elmo.training.settings import checked, to_options, with_defaults
 from keras_elmo.training.word_softmax import WordSoftmax
 
 
@@ -45,9 +44,9 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         unroll_steps: Words T of a window (default: 20).
         dropout: Fraction of the units to drop in training, from the input of every LSTM and from
             the top layer (default: 0.1).
-        num_negative_samples: Words drawn for the sampled softmax in training, for each direction;
-            `"auto"` takes the number in the options, or else 8192. `None`, or a number not below
-            the vocabulary's size, is the full softmax, which evaluation always uses.
+        num_negative_samples: Words drawn for the sampled softmax in training, for each direction
+            (default: 8192). 0, or a number not below the vocabulary's size, is the full softmax,
+            which evaluation always uses.
         share_embedding_softmax: Whether the softmax's table is the token encoder's (models that
             read whole words; default: no).
         carry_state: Whether LSTM states are carried from window to window, as in bilm-tf.
@@ -69,7 +68,10 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     >>> model = BidirectionalLanguageModel(config, len(vocabulary), num_negative_samples=1024)
     >>> model.compile()
-    >>> model.fit(LanguageModelCorpus("shards/*", vocabulary, batch_size=128, unroll_steps=20))
+    >>> corpus = LanguageModelCorpus(
+    ...     "shards/*", vocabulary, config, batch_size=128, unroll_steps=20
+    ... )
+    >>> model.fit(corpus)
     >>> model.export_hdf5("my_elmo")
     >>> elmo = ElmoLayer("my_elmo")
 
@@ -84,7 +86,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         batch_size: int | None = None,
         unroll_steps: int | None = None,
         dropout: float | None = None,
-        num_negative_samples: int | str | None = "auto",
+        num_negative_samples: int | None = None,
         share_embedding_softmax: bool | None = None,
         carry_state: bool = True,
         **kwargs: Any,
@@ -93,20 +95,14 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
         if vocabulary_size < 4:
             raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
-        if num_negative_samples == "auto":
-            num_negative_samples = from_options(config, negatives=None)["negatives"] or None
-        elif num_negative_samples is not None:
-            if not isinstance(num_negative_samples, numbers.Integral) or num_negative_samples < 1:
-                raise ValueError(
-                    "num_negative_samples must be 'auto', a positive integer or None, got "
-                    f"{num_negative_samples!r}."
-                )
-            num_negative_samples = int(num_negative_samples)
-        values = from_options(
-            config,
+        if num_negative_samples is not None:
+            checked("negatives", num_negative_samples, "num_negative_samples")
+        values = with_defaults(
+            config.training_options,
             batch_size=batch_size,
             unroll_steps=unroll_steps,
             dropout=dropout,
+            negatives=num_negative_samples,
             share_embedding_softmax=share_embedding_softmax,
         )
         check_no_lexicon(config)
@@ -120,13 +116,13 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         self.batch_size = values["batch_size"]
         self.unroll_steps = values["unroll_steps"]
         self.dropout = values["dropout"]
-        self.num_negative_samples = num_negative_samples
+        self.num_negative_samples = values["negatives"]
         self.share_embedding_softmax = values["share_embedding_softmax"]
         self.carry_state = carry_state
         self.backbone = Backbone(config, self.dropout, dtype=self.dtype_policy, name="backbone")
         self.softmax = WordSoftmax(
             vocabulary_size,
-            num_negative_samples=num_negative_samples if self.is_sampled else None,
+            num_negative_samples=self.num_negative_samples if self.is_sampled else None,
             has_kernel=not self.share_embedding_softmax,
             dtype=self.dtype_policy,
             name="softmax",
@@ -147,8 +143,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
     @property
     def is_sampled(self) -> bool:
         """Whether training compares each word with a sample of the other words, not with all."""
-        n = self.num_negative_samples
-        return n is not None and n < self.vocabulary_size
+        return 0 < self.num_negative_samples < self.vocabulary_size
 
     @property
     def softmax_kernel(self) -> keras.Variable:
@@ -242,9 +237,10 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 'whose loss is scaled, or "mixed_bfloat16".'
             )
         if optimizer is None:
-            values = from_options(self.config, learning_rate=None, clip_norm=None)
-            rate = values["learning_rate"] or LEARNING_RATES["adagrad"]
-            optimizer = bilm_tf_optimizer(self.unroll_steps, rate, values["clip_norm"] or None)
+            options = self.config.training_options
+            values = with_defaults(options, learning_rate=None, clip_norm=None)
+            rate, clip_norm = values["learning_rate"], values["clip_norm"] or None
+            optimizer = bilm_tf_optimizer(self.unroll_steps, rate, clip_norm)
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
@@ -378,13 +374,12 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
 def with_training_options(config: Mapping[str, Any]) -> ElmoConfig:
     """The architecture in a language model's config, with its settings as bilm-tf's options."""
-    architecture, size = ElmoConfig.from_dict(config["config"]), config["vocabulary_size"]
+    architecture = ElmoConfig.from_dict(config["config"])
     names = ("batch_size", "unroll_steps", "dropout", "share_embedding_softmax")
-    num_negatives = config["num_negative_samples"]
-    options = {
-        **architecture.training_options,
-        **{name: config[name] for name in names},
-        "sample_softmax": num_negatives is not None and num_negatives < size,
-        "n_negative_samples_batch": num_negatives,
-    }
-    return dataclasses.replace(architecture, vocabulary_size=size, training_options=options)
+    settings = {name: config[name] for name in names}
+    settings["negatives"] = config["num_negative_samples"]
+    return dataclasses.replace(
+        architecture,
+        vocabulary_size=config["vocabulary_size"],
+        training_options={**architecture.training_options, **to_options(settings)},
+    )

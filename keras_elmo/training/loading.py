@@ -160,7 +160,7 @@ def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
     if not path.is_file():
         return {}
     settings = {name: x for name, x in read_json(path).items() if x is not None and x is not False}
-    del settings["options"]
+    del settings["config"]
     if "start_from" in settings:  # not a path: the card is for others
         settings["start_from"] = Path(settings["start_from"]).name
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []

@@ -1,16 +1,25 @@
-"""The settings of a training run. Imports no Keras: the command line shows them."""
+"""The settings of a training run, and what decides each. Imports no Keras: the command line lists
+them."""
 
 import dataclasses
+import json
 import math
 import numbers
 import os
 import re
 import textwrap
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_elmo.config import ElmoConfig
+import numpy as np
+
+from keras_elmo.config import ElmoConfig, read_json
+from keras_elmo.files import atomic_write
+from keras_elmo.pretrained.folder import TRAINING, latest_checkpoint
 from keras_elmo.pretrained.registry import get_model
-from keras_elmo.text.reader import Files, find_files
+from keras_elmo.text.reader import Files, find_files, pluralize
+from keras_elmo.text.tokenize import Tokenize, tokenizer_name
 
 PRESETS: dict[str, ElmoConfig] = {
     "tiny": ElmoConfig(
@@ -30,27 +39,75 @@ PRESETS: dict[str, ElmoConfig] = {
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 """Optimizers by name, with their usual learning rate."""
 
+BILM_TF: dict[str, Any] = {
+    "preset": "original",
+    "epochs": 10.0,
+    "batch_size": 128,
+    "unroll_steps": 20,
+    "dropout": 0.1,
+    "negatives": 8192,
+    "clip_norm": 10.0,
+    "share_embedding_softmax": False,
+    "optimizer": "adagrad",
+    "learning_rate": LEARNING_RATES["adagrad"],
+    "schedule": "constant",
+    "warmup_steps": 0,
+    "cooldown_steps": 0,
+    "zero_softmax_bias": True,
+    "seed": 0,
+    "checkpoint_every": 500,
+    "evaluate_sentences": 1000,
+    "keep": 3,
+    "devices": 1,
+    "tensorboard": False,
+}
+"""The settings of bilm-tf, and defaults for those that only this package has."""
+
+
+def fitting(words: int) -> dict[str, Any]:
+    """The defaults that replace bilm-tf's for a text with so many words to predict.
+
+    A small text has smaller batches, so that a pass over it has at least 100 steps of 20 words.
+    """
+    return {
+        "preset": "tiny",
+        "epochs": 1.0,
+        "batch_size": min(128, max(1, words // (100 * 20))),
+        "zero_softmax_bias": False,
+    }
+
+
+_DEFAULTS = {**BILM_TF, **fitting(1 << 40)}  # of a large text
+
 
 class _Number(NamedTuple):
     """A kind of number: its type, what must hold, and that in words."""
 
     kind: type
-    is_good: Any
+    is_valid: Any
     expected: str
 
-    def checked(self, value, label):
-        """The value as a number of Python, which JSON knows; raises ValueError if it is bad."""
-        if not (isinstance(value, self.kind) and self.is_good(value)):
+    def check(self, label, value):
+        is_number = isinstance(value, self.kind) and not isinstance(value, bool)
+        if not (is_number and self.is_valid(value)):
             raise ValueError(f"{label} must be {self.expected}, got {value!r}.")
         return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-_POSITIVE = _Number(numbers.Integral, lambda x: x >= 1, "a positive integer")
-_COUNT = _Number(numbers.Integral, lambda x: x >= 0, "0 or a positive integer")
-_SEED = _Number(numbers.Integral, lambda x: 0 <= x < 1 << 32, "an integer from 0 to 2**32 - 1")
-_RATE = _Number(numbers.Real, lambda x: 0 < x < math.inf, "a positive number")
-_BOUND = _Number(numbers.Real, lambda x: 0 <= x < math.inf, "0 or a positive number")
-_FRACTION = _Number(numbers.Real, lambda x: 0 <= x < 1, "from 0 to below 1")
+_positive = _Number(numbers.Integral, lambda x: x >= 1, "a positive integer").check
+_count = _Number(numbers.Integral, lambda x: x >= 0, "a non-negative integer").check
+_seed = _Number(
+    numbers.Integral, lambda x: 0 <= x < 1 << 32, "an integer from 0 to 2**32 - 1"
+).check
+_rate = _Number(numbers.Real, lambda x: 0 < x < math.inf, "a positive number").check
+_bound = _Number(numbers.Real, lambda x: 0 <= x < math.inf, "a non-negative number").check
+_fraction = _Number(numbers.Real, lambda x: 0 <= x < 1, "from 0 to below 1").check
+
+
+def _flag(label, value):
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{label} must be True or False, got {value!r}.")
+    return bool(value)
 
 
 def _setting(text: str, default: Any = None, **metadata: Any) -> Any:
@@ -58,10 +115,11 @@ def _setting(text: str, default: Any = None, **metadata: Any) -> Any:
 
     Args:
         text: Its description.
-        default: Its value if it is not given.
-        **metadata: `number` or `choices`, its valid values; `option`, its name in bilm-tf's
-            options.json, from which it is taken if it is `None`; `otherwise`, its value if it is
-            not there either; `may_change`, whether it may be different when a run is resumed.
+        default: `None`, which means that it is not given.
+        **metadata: `check`, a function of a label and a value that returns the value as JSON has
+            it, or raises ValueError; `choices`, its valid values; `option`, its name in bilm-tf's
+            options.json; `may_change`, whether it may be different when a run is resumed; `is_path`
+            if it depends on the place of files, so that training.json does not have it.
     """
     return dataclasses.field(default=default, metadata={"text": text, **metadata})
 
@@ -70,159 +128,142 @@ def _setting(text: str, default: Any = None, **metadata: Any) -> Any:
 class TrainingSettings:
     """The settings of a training run: the options of `keras-elmo train`.
 
-    Where `options` or the options of `start_from`'s model name a setting, their value replaces the
-    default below.
+    `None` means not given. A run that is resumed takes such a setting from its training.json. A new
+    run takes it from `options`, or else from the defaults below, some of which depend on the size
+    of the text; `recipe` replaces these by bilm-tf's.
 
     Raises:
         ValueError: if a setting is invalid, or contradicts another setting.
     """
 
     files: Files = _setting(
-        "Text of one tokenized sentence per line, or FASTA (.fasta, .fa, .faa), plain, .gz or .xz: "
-        "paths or glob patterns.",
+        "Text of one tokenized sentence per line, or JSON (.jsonl, .json), CoNLL-U (.conllu) or "
+        "FASTA (.fasta), plain, .gz or .xz: paths or glob patterns.",
         dataclasses.MISSING,
-        may_change=True,  # the text that they hold may not
+        is_path=True,
     )
     output: str | os.PathLike = _setting(
-        "The folder for everything that is written.", dataclasses.MISSING, may_change=True
+        "The folder for everything that is written.", dataclasses.MISSING, is_path=True
     )
-    tokenize: str | None = _setting(
+    tokenize: Tokenize = _setting(
         "For raw text: the code of its language, such as en, to split each line of `files` and "
-        "`held_out` into sentences and tokens by `keras_elmo.tokenize`."
+        "`held_out` into sentences and tokens by `keras_elmo.tokenize`; or a function that does so."
     )
     vocabulary: str | os.PathLike | None = _setting(
         "The vocabulary file (default: made of the 49,997 most frequent words and `<S>`, "
         "`</S>` and `<UNK>`).",
-        may_change=True,
+        is_path=True,
+    )
+    recipe: str | None = _setting(
+        "bilm-tf, to train as the original does, whatever the size of the text.",
+        choices=("bilm-tf",),
     )
     preset: str | None = _setting(
-        "Architecture by name: tiny, the default, small, medium or original.",
+        "Architecture by name: tiny, small, medium or original.",
         choices=tuple(PRESETS),
-        may_change=True,
+        is_path=True,  # training.json has the architecture
     )
     options: str | os.PathLike | dict | None = _setting(
         "Architecture and settings from bilm-tf's options.json, in place of `preset`.",
-        may_change=True,
+        is_path=True,
     )
     start_from: str | os.PathLike | None = _setting(
-        "A model to begin with the weights and architecture of: a published model's name, a "
+        "A model to start with the weights and architecture of: a published model's name, a "
         "training folder or checkpoint, a folder with options.json and weights.hdf5, or a "
         "TensorFlow 1 checkpoint of bilm-tf."
     )
     start_vocabulary: str | os.PathLike | None = _setting(
-        "The vocabulary file of that model, if it is not in its folder.", may_change=True
+        "The vocabulary file of that model, if it is not in its folder.", is_path=True
     )
-    devices: int = _setting(
-        "How many devices to split each batch over, with JAX.", 1, number=_POSITIVE
+    devices: int | None = _setting(
+        "How many devices to split each batch over, with JAX.", check=_positive
     )
     process: str | None = _setting(
         "With JAX: I/N, this is the I-th (from 0) of N processes that train together, with one "
         "`output` folder for all.",
-        may_change=True,
+        is_path=True,
     )
     hosts: str | None = _setting(
         "With `process`: HOST:PORT,..., the address of each process, the same for all.",
-        may_change=True,
+        is_path=True,
     )
-    held_out: Files | None = _setting("Text to evaluate on.", may_change=True)
+    held_out: Files | None = _setting("Text to evaluate on.", is_path=True)
     epochs: float | None = _setting(
-        "Passes over the text, such as 2.5 (default: 1).",
-        number=_RATE,
-        option="n_epochs",
-        may_change=True,
+        "Passes over the text, such as 2.5.", check=_rate, option="n_epochs", may_change=True
     )
     steps: int | None = _setting(
-        "Steps to train, in place of `epochs`.", number=_POSITIVE, may_change=True
+        "Steps to train, in place of `epochs`.", check=_positive, may_change=True
     )
     batch_size: int | None = _setting(
-        "Rows of a batch (default: 128).", number=_POSITIVE, option="batch_size", otherwise=128
+        "Rows of a batch; a small text has fewer by default.", check=_positive, option="batch_size"
     )
     unroll_steps: int | None = _setting(
-        "Words of a window (default: 20).", number=_POSITIVE, option="unroll_steps", otherwise=20
+        "Words of a window.", check=_positive, option="unroll_steps"
     )
     dropout: float | None = _setting(
-        "Fraction of the units to drop (default: 0.1).",
-        number=_FRACTION,
-        option="dropout",
-        otherwise=0.1,
+        "Fraction of the units to drop.", check=_fraction, option="dropout"
     )
     negatives: int | None = _setting(
-        "Words drawn for the sampled softmax, 0 for the full softmax (default: 8192).",
-        number=_COUNT,
+        "Words drawn for the sampled softmax, 0 for the full softmax.",
+        check=_count,
         option="n_negative_samples_batch",
-        otherwise=8192,
     )
     clip_norm: float | None = _setting(
-        "Bound on the global norm of the gradient of loss times `unroll_steps`, 0 for none "
-        "(default: 10).",
-        number=_BOUND,
+        "Bound on the global norm of the gradient of loss times `unroll_steps`, 0 for none.",
+        check=_bound,
         option="all_clip_norm_val",
-        otherwise=10.0,
     )
     share_embedding_softmax: bool | None = _setting(
-        "Whether a model that reads whole words has one table for input and softmax (default: no).",
+        "Whether a model that reads whole words has one table for input and softmax.",
+        check=_flag,
         option="share_embedding_softmax",
-        otherwise=False,
     )
-    optimizer: str = _setting(
-        "adagrad, as bilm-tf, or adam.", "adagrad", choices=tuple(LEARNING_RATES)
-    )
+    optimizer: str | None = _setting("adagrad, as bilm-tf, or adam.", choices=tuple(LEARNING_RATES))
     learning_rate: float | None = _setting(
         "The highest learning rate (default: 0.2 for adagrad, 0.001 for adam).",
-        number=_RATE,
+        check=_rate,
         option="learning_rate",
     )
-    schedule: str = _setting(
-        "How the learning rate changes: constant; cosine, which falls to zero all the way to the "
-        "end; or trapezoid, which holds it until the last `cooldown_steps`.",
-        "constant",
+    schedule: str | None = _setting(
+        "How the learning rate changes: constant; cosine, which decays to zero over the whole run; "
+        "or trapezoid, which holds it until the last `cooldown_steps`.",
         choices=("constant", "cosine", "trapezoid"),
     )
-    warmup_steps: int = _setting(
-        "Steps over which the learning rate rises from zero, unless it is constant.",
-        0,
-        number=_COUNT,
+    warmup_steps: int | None = _setting(
+        "Steps over which the learning rate rises from zero, unless it is constant.", check=_count
     )
-    cooldown_steps: int = _setting(
+    cooldown_steps: int | None = _setting(
         "With trapezoid: steps at the end over which the learning rate falls to zero. It and the "
         "length may change when a run is resumed, until the learning rate has started to fall.",
-        0,
-        number=_COUNT,
+        check=_count,
         may_change=True,
     )
-    zero_softmax_bias: bool = _setting(
-        "Start the softmax with all words alike, as bilm-tf does, not by frequency.", False
+    zero_softmax_bias: bool | None = _setting(
+        "Start the softmax with equal probabilities for all words, as bilm-tf does, not with their "
+        "frequencies.",
+        check=_flag,
     )
-    seed: int = _setting("Seed of everything random.", 0, number=_SEED)
-    checkpoint_every: int = _setting(
+    seed: int | None = _setting("Seed of everything random.", check=_seed)
+    checkpoint_every: int | None = _setting(
         "Steps between two checkpoints, each with a report and an evaluation on `held_out`. A run "
         "that is stopped loses the steps since the last one.",
-        500,
-        number=_POSITIVE,
+        check=_positive,
     )
-    evaluate_sentences: int = _setting(
+    evaluate_sentences: int | None = _setting(
         "Sentences of `held_out` to evaluate on then; at the end all are taken.",
-        1000,
-        number=_POSITIVE,
+        check=_positive,
         may_change=True,
     )
-    keep: int = _setting("Checkpoints to keep.", 3, number=_POSITIVE, may_change=True)
+    keep: int | None = _setting("Checkpoints to keep.", check=_positive, may_change=True)
     dtype: str | None = _setting(
         "Keras dtype policy (default: Keras' own, float32 unless set).",
         choices=("float32", "mixed_bfloat16", "bfloat16", "mixed_float16"),
     )
-    tensorboard: bool = _setting("Also log for TensorBoard.", False, may_change=True)
+    tensorboard: bool | None = _setting("Also log for TensorBoard.", check=_flag, may_change=True)
 
     def __post_init__(self):
-        for field in SETTINGS.values():
-            value, choices = getattr(self, field.name), field.metadata.get("choices")
-            if value is None or value == field.default:
-                continue
-            if number := field.metadata.get("number"):
-                object.__setattr__(self, field.name, number.checked(value, field.name))
-            if choices and value not in choices:
-                names = ", ".join(choices)
-                raise ValueError(f"{field.name} must be one of {names}, got {value!r}.")
+        for name, value in self.given().items():
+            object.__setattr__(self, name, checked(name, value))
         for one, other in (("epochs", "steps"), ("preset", "options")):
             if getattr(self, one) and getattr(self, other):
                 raise ValueError(f"Pass {one} or {other}, not both.")
@@ -236,12 +277,17 @@ class TrainingSettings:
                 raise ValueError(f"{one} needs {other}.")
         if self.warmup_steps and self.schedule == "constant":
             raise ValueError("warmup_steps needs schedule='cosine' or 'trapezoid'.")
-        if self.cooldown_steps and self.schedule != "trapezoid":
+        if self.cooldown_steps and self.schedule in ("constant", "cosine"):
             raise ValueError("cooldown_steps needs schedule='trapezoid'.")
         if self.process:
             found = re.fullmatch(r"(\d+)/(\d+)", self.process)
             if not found or int(found[1]) >= int(found[2]):
                 raise ValueError(f"process must be I/N, such as 0/2 or 1/2, got {self.process!r}.")
+
+    def given(self) -> dict[str, Any]:
+        """The settings that are given, by name."""
+        values = {name: getattr(self, name) for name in SETTINGS}
+        return {name: value for name, value in values.items() if value is not None}
 
     def check_files(self) -> None:
         """Raises FileNotFoundError if an input file does not exist."""
@@ -249,58 +295,179 @@ class TrainingSettings:
         if self.held_out:
             find_files(self.held_out)
         options = None if isinstance(self.options, dict) else self.options
-        for name in (self.vocabulary, options, self.start_vocabulary):
-            if name and not os.path.isfile(name):
-                raise FileNotFoundError(f"The file {os.fspath(name)} does not exist.")
+        paths = [self.vocabulary, options]
+        if self.start_from and not read_record(self.output):
+            paths.append(self.start_vocabulary)
+        for path in paths:
+            if path and not os.path.isfile(path):
+                raise FileNotFoundError(f"The file {os.fspath(path)} does not exist.")
 
-    def resolved(self, config: ElmoConfig) -> "TrainingSettings":
-        """The settings with missing values filled in from the config's options or the defaults."""
-        names = [name for name, field in SETTINGS.items() if "option" in field.metadata]
-        values = from_options(config, **{name: getattr(self, name) for name in names})
-        if self.steps:
-            values["epochs"] = None
-        values["learning_rate"] = values["learning_rate"] or LEARNING_RATES[self.optimizer]
-        return dataclasses.replace(self, **values)
+    def resumed(self, record: Mapping[str, Any]) -> "TrainingSettings":
+        """The settings of a run that is resumed: those that are not given come from its record.
 
-    def fixed(self) -> dict[str, Any]:
-        """The settings that may not change when a run is resumed, JSON-serializable."""
-        names = [name for name, field in SETTINGS.items() if "may_change" not in field.metadata]
-        values = {name: getattr(self, name) for name in names}
-        if self.start_from is not None:
-            values["start_from"] = os.fspath(self.start_from)
-        if self.process is not None:
-            values["process"] = self.process.partition("/")[2]
+        Raises:
+            ValueError: if a given setting is different there and may not change.
+        """
+        given = self.record()
+        if config := self.architecture():
+            given = _layered(from_options(config.training_options), given)
+            given["config"] = dataclasses.replace(config, training_options={}).to_dict()
+        if callable(self.tokenize):
+            del given["tokenize"]  # the hash of the text tells whether it is the same
+        changed = [
+            f"{name} was {record.get(name)!r:.80}, now {value!r:.80}"
+            for name, value in given.items()
+            if value != record.get(name) and name not in _MAY_CHANGE
+        ]
+        if changed:
+            raise ValueError(
+                f"{self.output} holds a training run with other settings: {', '.join(changed)}. "
+                "Pass the same settings to resume it, or choose a different output."
+            )
+        recorded = {name: value for name, value in record.items() if name in SETTINGS}
+        if os.path.isfile(vocabulary := Path(self.output) / "vocabulary.txt"):
+            recorded["vocabulary"] = vocabulary
+        recorded["tokenize"] = self.tokenize or recorded_tokenizer(record)
+        values = _layered(recorded, self.given())
+        return TrainingSettings(**{**values, "options": None, "preset": None})
+
+    def resolved(self, options: Mapping[str, Any], words: int) -> Any:
+        """The `TrainingSettings` with a value for each, the given one or a default.
+
+        Args:
+            options: bilm-tf's options: the `training_options` of an `ElmoConfig`.
+            words: How many words there are to predict in a pass over the text.
+
+        Raises:
+            ValueError: if the text has fewer words than a step, or settings contradict each other.
+        """
+        import keras
+
+        keras_defaults = {"dtype": keras.config.dtype_policy().name}
+        fitted = {} if self.recipe else fitting(words)
+        values = _layered(keras_defaults, BILM_TF, fitted, from_options(options), self.given())
+        values.setdefault("learning_rate", LEARNING_RATES[values["optimizer"]])
+        batch_size, unroll_steps = values["batch_size"], values["unroll_steps"]
+        steps_per_pass = words // (batch_size * unroll_steps)
+        if not steps_per_pass:
+            raise ValueError(
+                f"The corpus has {pluralize(words, 'word')} to predict, fewer than a step of "
+                f"batch_size={batch_size} rows of unroll_steps={unroll_steps} words: make one of "
+                "them smaller."
+            )
+        if (epochs := values.pop("epochs", None)) is not None:
+            values["steps"] = max(1, round(epochs * steps_per_pass))
+        if self.options or self.start_from:
+            del values["preset"]
+        return TrainingSettings(**values)
+
+    def architecture(self) -> ElmoConfig | None:
+        """The architecture that `options` or `preset` gives, if one of them is given."""
+        if self.options:
+            return ElmoConfig.from_json(self.options)
+        return PRESETS[self.preset] if self.preset else None
+
+    def record(self) -> dict[str, Any]:
+        """The given settings, without paths and architecture, as training.json has them."""
+        values = {name: value for name, value in self.given().items() if name not in _UNRECORDED}
+        if "start_from" in values:
+            values["start_from"] = os.fspath(values["start_from"])
+        if callable(tokenize := values.get("tokenize")):
+            values["tokenize"] = f"{getattr(tokenize, '__qualname__', 'a function')}()"
+        elif tokenize:
+            values["tokenize"] = tokenizer_name(tokenize)
         return values
 
 
 SETTINGS = {field.name: field for field in dataclasses.fields(TrainingSettings)}
 """The fields of `TrainingSettings` by name."""
 
+_MAY_CHANGE = {name for name, field in SETTINGS.items() if field.metadata.get("may_change")}
+_UNRECORDED = {name for name, field in SETTINGS.items() if field.metadata.get("is_path")}
 
-def from_options(config: ElmoConfig, **given: Any) -> dict[str, Any]:
-    """Settings by name: the given value, else the one in bilm-tf's options, else the default.
 
-    The options are the config's `training_options`. A setting that is not given is `None`.
-    """
-    options = dict(config.training_options)
-    if not options.get("sample_softmax", True):
-        options["n_negative_samples_batch"] = 0
-    values = {}
-    for name, value in given.items():
-        metadata, label = SETTINGS[name].metadata, name
-        if value is None:
-            value, label = options.get(metadata["option"]), f"{metadata['option']} in the options"
-        if value is None:
-            value = metadata.get("otherwise")
-        elif number := metadata.get("number"):
-            value = number.checked(value, label)
-        values[name] = value
+def checked(name: str, value: Any, label: str | None = None) -> Any:
+    """A value of a setting, as JSON has it; raises ValueError with the label if it is invalid."""
+    metadata, label = SETTINGS[name].metadata, label or name
+    if (choices := metadata.get("choices")) and value not in choices:
+        raise ValueError(f"{label} must be one of {', '.join(choices)}, got {value!r}.")
+    return metadata["check"](label, value) if "check" in metadata else value
+
+
+def _layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """The last value of each setting. Those that mean the same, or depend on it, are dropped."""
+    values: dict[str, Any] = {}
+    for layer in layers:
+        if "steps" in layer or "epochs" in layer:
+            values = {name: x for name, x in values.items() if name not in ("steps", "epochs")}
+        if layer.get("optimizer", values.get("optimizer")) != values.get("optimizer"):
+            values.pop("learning_rate", None)
+        values.update(layer)
     return values
+
+
+def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in bilm-tf's options, by name. Raises ValueError if one is invalid."""
+    values = {}
+    for name, field in SETTINGS.items():
+        option = field.metadata.get("option")
+        if option and options.get(option) is not None:
+            values[name] = checked(name, options[option], f"{option} in the options")
+    is_sampled = options.get("sample_softmax")
+    if is_sampled is not None and not _flag("sample_softmax in the options", is_sampled):
+        values["negatives"] = 0
+    return values
+
+
+def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:
+    """The given settings by name, or those in bilm-tf's options, or bilm-tf's own."""
+    given_values = {name: checked(name, x) for name, x in given.items() if x is not None}
+    values = {**BILM_TF, **from_options(options), **given_values}
+    return {name: values[name] for name in given}
+
+
+def to_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name as bilm-tf's options, which `from_options` reads."""
+    options = {SETTINGS[name].metadata["option"]: value for name, value in settings.items()}
+    if "negatives" in settings:
+        options["sample_softmax"] = settings["negatives"] > 0
+    return options
+
+
+def read_record(folder: str | os.PathLike) -> dict[str, Any]:
+    """The training.json of the run in a folder; empty unless it has a checkpoint to resume from."""
+    path = Path(folder) / TRAINING
+    is_trained = latest_checkpoint(path.parent / "checkpoints")[1] is not None
+    return read_json(path) if is_trained and path.exists() else {}
+
+
+def write_record(folder: str | os.PathLike, settings: TrainingSettings, config: ElmoConfig) -> None:
+    """Writes the training.json of a run: its architecture and its resolved settings."""
+    record = {"config": config.to_dict(), **settings.record()}
+    with atomic_write(Path(folder) / TRAINING) as partial:
+        Path(partial).write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+def recorded_tokenizer(record: Mapping[str, Any]) -> Tokenize:
+    """How the text of a run was tokenized. Raises ValueError if a function did so."""
+    name = record.get("tokenize")
+    if name and name.endswith("()"):
+        raise ValueError(f"The text of the run was tokenized by {name}: pass it as tokenize.")
+    return name
+
+
+def description(name: str) -> str:
+    """What a setting is, with its default."""
+    text, default = SETTINGS[name].metadata["text"], _DEFAULTS.get(name)
+    if default is None or default is False or "default:" in text:
+        return text
+    default = f"{default:g}" if isinstance(default, float) else default
+    return f"{text.removesuffix('.')} (default: {default})."
 
 
 def _documentation():
     """The docstring of the settings, with the descriptions of the fields."""
-    lines = (f"{name}: {field.metadata['text']}" for name, field in SETTINGS.items())
+    lines = (f"{name}: {description(name)}" for name in SETTINGS)
     wrap = textwrap.TextWrapper(100, initial_indent=" " * 8, subsequent_indent=" " * 12)
     arguments = "\n".join(map(wrap.fill, lines))
     head, raises, tail = (TrainingSettings.__doc__ or "").partition("    Raises:")

@@ -1,8 +1,8 @@
 """A complete training of a language model, from its settings: what `keras-elmo train` runs."""
 
+import contextlib
 import csv
 import dataclasses
-import json
 import logging
 import time
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from keras_elmo.text.reader import pluralize
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
-from keras_elmo.training.devices import is_first_process, split_batches
+from keras_elmo.training.devices import is_first_process, join_processes, split_batches
 from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.index import CorpusIndex
@@ -36,11 +36,15 @@ from keras_elmo.training.loading import (
     training_summary,
 )
 from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
-from keras_elmo.training.settings import PRESETS, TrainingSettings
+from keras_elmo.training.settings import (
+    PRESETS,
+    TrainingSettings,
+    read_record,
+    write_record,
+)
 
 _log = logging.getLogger(__name__)
 
-_SETTINGS_FILE = "training.json"
 _VOCABULARY_SIZE = 50_000
 
 
@@ -104,62 +108,76 @@ def train(
     >>> elmo = ElmoLayer(result.folder)
     """
     settings.check_files()
+    folder = Path(settings.output)
+    record = read_record(folder)
+    config = _architecture(settings, record)
+    if record:
+        settings = settings.resumed(record)
     if settings.tensorboard and not all(map(find_spec, ("tensorboard", "tensorflow"))):
         raise ValueError("tensorboard=True needs two packages: pip install tensorboard tensorflow")
-    config = _architecture(settings)
-    settings = settings.resolved(config)
-    config = dataclasses.replace(config, training_options={})
-    folder = Path(settings.output)
-    with split_batches(settings) as shard:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not is_first_process():
-            return _train(folder, settings, config, shard, callbacks, show_progress)
-        with locked(folder / ".lock", f"Another training is running in {folder}"):
-            return _train(folder, settings, config, shard, callbacks, show_progress)
+    shard = join_processes(settings.process, settings.hosts)
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        if is_first_process():
+            lock = locked(folder / ".lock", f"Another training is running in {folder}")
+            stack.enter_context(lock)
+        index = CorpusIndex.build(
+            settings.files,
+            folder / "index",
+            tokenize=settings.tokenize,
+            show_progress=show_progress,
+        )
+        for line in index.stats.lines():
+            _log.info(line)
+        options = config.training_options if config else {}
+        settings = settings.resolved(options, index.stats.predictions)
+        config = dataclasses.replace(config or PRESETS[settings.preset], training_options={})
+        stack.enter_context(split_batches(settings.batch_size, settings.devices, shard[1]))
+        return _train(folder, settings, config, index, shard, callbacks, show_progress)
 
 
-def _architecture(settings):
+def _architecture(settings, record):
+    """The architecture with bilm-tf's options, `None` if it follows from the size of the text."""
+    if record:
+        return ElmoConfig.from_dict(record["config"])
+    config = settings.architecture()
     if settings.start_from:
-        config = config_of(settings.start_from)
-    elif settings.options:
-        config = ElmoConfig.from_json(settings.options)
-    else:
-        config = PRESETS[settings.preset or "tiny"]
-    check_no_lexicon(config)
+        config = dataclasses.replace(config_of(settings.start_from), training_options={})
+    if config is not None:
+        check_no_lexicon(config)
     return config
 
 
-def _train(folder, settings, config, shard, callbacks, show_progress):
-    fixed = _check_settings(folder, settings, config)
-    index = CorpusIndex.build(
-        settings.files, folder / "index", tokenize=settings.tokenize, show_progress=show_progress
-    )
-    for line in index.report.lines():
-        _log.info(line)
-    words = index.word_counts
-    vocabulary, counts = _vocabulary(settings, words)
+def _train(folder, settings, config, index, shard, callbacks, show_progress):
+    vocabulary, counts = _vocabulary(settings, index.word_counts)
+    num_steps = settings.steps
     batch_words = settings.batch_size * settings.unroll_steps
-    steps_per_pass = index.report.predictions // batch_words
-    if not steps_per_pass:
-        raise ValueError(
-            f"The corpus has {pluralize(index.report.predictions, 'word')} to predict, fewer than "
-            f"a step of batch_size={settings.batch_size} rows of unroll_steps="
-            f"{settings.unroll_steps} words: make one of them smaller."
-        )
-    num_steps = settings.steps or max(1, round((settings.epochs or 1) * steps_per_pass))
+    steps_per_pass = index.stats.predictions // batch_words
     keras.utils.set_random_seed(settings.seed)
     model = _model(settings, config, counts)
     rate = _learning_rate(settings, num_steps)
     model.compile(_optimizer(settings, rate))
-    corpus = _corpus(
-        LanguageModelCorpus, index, vocabulary, settings, config, shard[1],
-        unroll_steps=settings.unroll_steps, seed=settings.seed, shard=shard,
-    )  # fmt: skip
+    rows = {
+        "batch_size": settings.batch_size // shard[1],
+        # The words of a batch that is split are in one shape for all devices.
+        "distinct_words": settings.devices == shard[1] == 1,
+    }
+    corpus = LanguageModelCorpus(
+        index,
+        vocabulary,
+        config,
+        unroll_steps=settings.unroll_steps,
+        seed=settings.seed,
+        shard=shard,
+        **rows,
+    )
     held_out = None
     if settings.held_out:
-        held_out_index = CorpusIndex.build(settings.held_out, tokenize=settings.tokenize)
+        held_out_index = CorpusIndex.build(
+            settings.held_out, folder / "index" / "held_out", tokenize=settings.tokenize
+        )
         first = held_out_index.first(settings.evaluate_sentences)
-        held_out = _corpus(EvaluationCorpus, first, vocabulary, settings, config, shard[1])
+        held_out = EvaluationCorpus(first, vocabulary, config, **rows)
     _log_plan(model, settings, num_steps, steps_per_pass)
     checkpoint = TrainingCheckpoint(folder / "checkpoints", keep=settings.keep)
     step = checkpoint.restore(model, corpus)
@@ -167,14 +185,15 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
         _check_learning_rate(rate, checkpoint)
     elif settings.start_from:
         start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
+    else:
+        vocabulary.check_order(counts)
     callbacks = list(callbacks)
     is_exported = step >= num_steps and last_state(folder) == folder / "model"
     if is_first_process():
         if not is_exported:
             (folder / EXPORTED).unlink(missing_ok=True)
         vocabulary.write(folder / "vocabulary.txt")
-        with atomic_write(folder / _SETTINGS_FILE) as partial:
-            Path(partial).write_text(json.dumps(fixed, indent=1), encoding="utf-8")
+        write_record(folder, settings, config)
         if settings.tensorboard:
             callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     report = _Report(folder / "log.csv", checkpoint, num_steps, steps_per_pass, batch_words, rate)
@@ -209,30 +228,6 @@ def _train(folder, settings, config, shard, callbacks, show_progress):
     return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
 
 
-def _check_settings(folder, settings, config):
-    """The settings that may not change, after checking that a run in the folder has the same."""
-    # JSON turns tuples into lists.
-    now = json.loads(json.dumps({**settings.fixed(), "options": config.to_dict()}))
-    now["dtype"] = now["dtype"] or keras.config.dtype_policy().name
-    path = folder / _SETTINGS_FILE
-    if not path.exists():
-        return now
-    try:
-        before = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"{path} is damaged ({error!r}): restore it, or choose a different output."
-        ) from None
-    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if changed:
-        listing = (f"{x} was {before.get(x)!r:.80}, now {now.get(x)!r:.80}" for x in changed)
-        raise ValueError(
-            f"{folder} holds a training run with other settings: {', '.join(listing)}. Pass the "
-            "same settings to resume it, or choose a different output."
-        )
-    return now
-
-
 def _check_learning_rate(rate, checkpoint):
     """Raises ValueError if the last step had a different learning rate than it would have now."""
     if not callable(rate):
@@ -253,9 +248,7 @@ def _vocabulary(settings, words):
     else:
         vocabulary = Vocabulary.from_file(settings.vocabulary)
     counts = vocabulary.counts(words)
-    if not settings.start_from:  # whose model may have the order of a different corpus
-        vocabulary.check_order(counts)
-    known = 1 - counts[vocabulary.unknown_id] / words.report.tokens
+    known = vocabulary.known_share(counts)
     _log.info(f"Vocabulary: {pluralize(len(vocabulary), 'word')}, {known:.2%} of the tokens")
     if known < 0.5:
         _log.warning(
@@ -271,7 +264,7 @@ def _model(settings, config, counts):
         batch_size=settings.batch_size,
         unroll_steps=settings.unroll_steps,
         dropout=settings.dropout,
-        num_negative_samples=settings.negatives or None,
+        num_negative_samples=settings.negatives,
         share_embedding_softmax=settings.share_embedding_softmax,
         dtype=settings.dtype,
     )
@@ -303,26 +296,11 @@ def _optimizer(settings, rate):
     return keras.optimizers.Adam(rate, global_clipnorm=norm)
 
 
-def _corpus(kind, text, vocabulary, settings, config, num_processes, **options):
-    """A corpus of a class. The words of a batch split over devices are in one shape for all."""
-    is_split = settings.devices > 1 or num_processes > 1
-    return kind(
-        text,
-        vocabulary,
-        batch_size=settings.batch_size // num_processes,
-        max_characters_per_token=config.row_width or None,
-        widest_filter=None if is_split else config.widest_filter,
-        distinct_words=not is_split,
-        bidirectional=config.bidirectional,
-        **options,
-    )
-
-
 def _log_plan(model, settings, num_steps, steps_per_pass):
     bilm = count_parameters(model.config)
     softmax = model.softmax.count_params()
     compared = settings.negatives if model.is_sampled else model.vocabulary_size
-    drawn = f"{compared:,} of {model.vocabulary_size:,} words drawn a step"
+    drawn = f"{compared:,} of {model.vocabulary_size:,} words sampled per step"
     size = f"{settings.batch_size} x {settings.unroll_steps} words"
     epochs = f"{num_steps / steps_per_pass:.2f} epochs, each {pluralize(steps_per_pass, 'step')}"
     _log.info(f"backend:    {keras.backend.backend()}")

@@ -56,7 +56,7 @@ def test_train_evaluate_and_export(run, train, tmp_path, monkeypatch):
         patch.setattr("keras_elmo.training.train.perplexity", interrupted)
         code, out, err = train(folder)
     assert code == 130 and "the same command resumes after step 8\n" in err
-    assert "8 of 4 x 8 words" in out and "40 of 127 words drawn a step" in out
+    assert "8 of 4 x 8 words" in out and "40 of 127 words sampled per step" in out
     assert "step 6, perplexity" in out and "step 8, perplexity" in out and "held-out" in out
     code, out, err = train(folder)
     assert code == 0 and "already ended after step 8" in out, err
@@ -102,8 +102,10 @@ def test_raw_text(run, options, tmp_path):
     perplexity = next(line for line in out.splitlines() if line.startswith("Perplexity:"))
     code, out, _ = run("evaluate", folder, text, "--tokenize")
     assert code == 0 and perplexity in out and "0.00% of them not in the vocabulary" in out
-    code, _, err = run(*train)
-    assert code == 1 and "tokenize was 'en', now None" in err
+    code, _, err = run(*train, "--language", "de")
+    assert code == 1 and "tokenize was 'en', now 'de'" in err
+    code, out, _ = run(*train)
+    assert code == 0 and perplexity in out
     code, _, err = run("evaluate", folder, text, "--language", "qq")
     assert code == 1 and "qq" in err
 
@@ -165,7 +167,7 @@ def test_wrong_use_is_explained(run, tmp_path, options):
         ([*train, "--held-out", tmp_path / "none.txt"], "No text file matches"),
         (["train", bad.parent / "*", *output], "/held_out/bad.gz is damaged"),
         ([*train, "--dropout", 1], "dropout must be from 0 to below 1, got 1.0"),
-        ([*train, "--negatives=-1"], "negatives must be 0 or a positive integer, got -1"),
+        ([*train, "--negatives=-1"], "negatives must be a non-negative integer, got -1"),
         ([*train, "--epochs", 1, "--steps", 1], "Pass epochs or steps, not both"),
         ([*train, "--warmup-steps", 5], "--warmup-steps needs --schedule 'cosine' or 'trapezoid'"),
         ([*train, "--hosts", "a:1"], "hosts needs process"),

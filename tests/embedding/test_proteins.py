@@ -85,3 +85,11 @@ def test_identifiers_stay_unique_after_a_correction(tmp_path):
     assert report.lines == 101 and report.tokens < 400
     with h5py.File(target) as file:
         assert len(file) == 101 and file["last"].shape == (1, 24)
+
+
+@pytest.mark.parametrize("name", ["a_b", "", "."])
+def test_identifiers_that_no_array_can_have(tmp_path, name):
+    source = tmp_path / "p.fasta"
+    source.write_text(f">a/b\nM\n>{name}\nM\n")
+    with pytest.raises(ValueError, match=f"its own identifier, got '{name}' for entry 2"):
+        Embedder(TINY).embed_file(source, tmp_path / "v.h5")

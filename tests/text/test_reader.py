@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from keras_elmo.text import reader
-from keras_elmo.text.reader import find_files, read_records, read_sentences
+from keras_elmo.text.reader import check_text, find_files, read_records, read_sentences
 
 
 def test_files_that_are_not_there(tmp_path):
@@ -58,29 +58,11 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
                 list(read(path))
 
 
-@pytest.mark.parametrize("name", ["TEXT.JSONL.GZ", "text.ndjson.gz", "text.json.gz"])
-def test_files_of_json_lines(tmp_path, name):
-    (tmp_path / name).write_bytes(gzip.compress(b'{"text": "one two"}\n'))
-    assert [record.tokens for record in read_records(tmp_path / name)] == [["one", "two"]]
-    with pytest.raises(ValueError, match="is JSON, of which only embedding reads the sentences"):
-        list(read_sentences(tmp_path / name))
-
-
 def test_a_pattern_for_all_folders(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     for folder in (tmp_path, tmp_path / "a", tmp_path / "a" / "b"):
         (folder / "text.txt").write_text("a")
     assert len(find_files(f"{tmp_path}/**/*.txt")) == 3
-
-
-def test_json_lines():
-    lines = b'{"body": "a b"}\n{"body": ["c d"]}\n{}\n'
-    found = list(read_records(io.BytesIO(lines), field="body"))
-    assert [record.tokens for record in found] == [["a", "b"], ["c d"], []]
-    assert found[2].error == "no field 'body'"
-    # Only the tokens of the field count.
-    (record,) = read_records(io.BytesIO(b'{"other": "e f g", "body": "a b"}\n'), "body", 2)
-    assert record.tokens == ["a", "b"] and record.error is None
 
 
 @pytest.mark.parametrize("ending, compress", [("txt", bytes), ("gz", gzip.compress)])
@@ -145,14 +127,33 @@ def test_a_token_of_invalid_utf8_alone_is_none_anywhere(tmp_path):
     assert list(read_sentences(path)) == [expected]
 
 
-@pytest.mark.parametrize(
-    "line, reason",
-    [
-        (" \n", "an empty line"),
-        ("nothing", "not JSON: Expecting value at character 1"),
-        ('{"text": ', "not JSON: Expecting value at character 9"),
-    ],
-)
-def test_lines_that_are_not_json(line, reason):
-    (record,) = read_records(io.BytesIO(line.encode()), field="text")
-    assert record.error == reason and record.tokens == []
+@pytest.mark.parametrize("others, is_refused", [(0, True), (44, True), (45, False)])
+def test_texts_in_another_encoding(tmp_path, others, is_refused):
+    path = tmp_path / "text.txt"
+    path.write_bytes("Müller\n".encode("latin-1") * 5 + b"a b\n" * others)
+    if is_refused:
+        lines = f"5 of the first {5 + others} lines"
+        for read in (read_sentences, read_records):
+            with pytest.raises(ValueError, match=rf"text.txt is not UTF-8: {lines} .* iconv -f"):
+                next(read(path))
+    else:
+        assert next(read_sentences(path)) == next(read_records(path)).tokens == [b"Mller"]
+
+
+def test_what_is_checked_before_a_model_is_loaded(tmp_path):
+    (tmp_path / "text.txt").write_bytes("a b\n".encode("utf-16"))
+    (tmp_path / "a.fasta").write_text("a b\n")
+    for name, message in (("text.txt", "UTF-16"), ("a.fasta", "'>' at the beginning")):
+        with pytest.raises(ValueError, match=message):
+            check_text(tmp_path / name)
+    check_text(tmp_path / "a.fasta", format="text")
+    (tmp_path / "empty.jsonl").write_text("")
+    check_text(tmp_path / "empty.jsonl")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_nothing_is_read_of_a_pipe_to_check_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    check_text(tmp_path / "pipe.jsonl")
+    with pytest.raises(ValueError, match="leave out field and tokenize"):
+        check_text(tmp_path / "pipe.jsonl", format="fasta", tokenize=True)

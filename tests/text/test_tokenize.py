@@ -45,7 +45,7 @@ def test_raw_text_to_count_and_to_train_on(tmp_path):
     index, expected = CorpusIndex.build(raw, tmp_path, tokenize=True), CorpusIndex.build(split)
     assert index.text_hash == expected.text_hash
     assert list(map(index.sentence, range(len(index)))) == list(read_sentences(split))
-    assert index.report == dataclasses.replace(expected.report, invalid_lines=2)
+    assert index.stats == dataclasses.replace(expected.stats, blank_lines=1, invalid_lines=2)
     assert count_words(raw, tokenize="en").counts == count_words(split).counts
     # Other ways to read the same file have other indexes.
     assert CorpusIndex.build(raw, tmp_path).text_hash != index.text_hash

@@ -24,8 +24,8 @@ def test_ids_and_characters():
     assert vocabulary.ids(["the", b"cat", "dog", "na\u00efve", "<UNK>"]) == [3, 4, 2, 5, 2]
     # Only the position makes a boundary: spelled out, they are ordinary words.
     assert vocabulary.ids(["<S>", "</S>"]) == [2, 2]
-    assert vocabulary.count_unknown([b"the", b"dog", b"<S>"]) == 2
-    assert vocabulary.count_unknown(["the", "dog", "<S>"]) == 2
+    for words in (["the", "dog", "<S>"], [b"the", b"dog", b"<S>"]):
+        assert [word in vocabulary for word in words] == [True, False, False]
     rows = encode_vocabulary(vocabulary.words, ByteRules(12))
     spelled = encode_sentences([["<UNK>", "the", "cat", "naïve"]], 12)[0]
     np.testing.assert_array_equal(rows, spelled[[0, -1, 1, 2, 3, 4]])
@@ -44,7 +44,10 @@ def test_write_and_read(tmp_path):
     "lines, message",
     [
         (["the", "</S>", "cat"], "has no <S> and no <UNK>: it must begin with"),
-        ([*WORDS, "dog 17"], r"vocab\.txt has white space in 1 line, .* is line 7: .* no counts"),
+        (
+            [*WORDS, "dog 17"],
+            r"vocab\.txt has white space in 1 line, .* line 7, 'dog 17': .* without",
+        ),
         (["<S>\t9", "</S>\t9", "<UNK>\t1", "the\t5"], "in 4 lines, of which the first is line 1"),
         (["", ""], r"vocab\.txt is empty: expected a word on each line"),
     ],
@@ -127,12 +130,12 @@ def test_counts_of_a_corpus(tmp_path):
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"the end"))
     (tmp_path / "c.txt.xz").write_bytes(lzma.compress(b"\n \n"))
     counted = count_words(f"{tmp_path}/*.txt*")
-    report = counted.report
-    assert (report.files, report.sentences, report.tokens) == (3, 3, 8)
-    assert (report.blank_lines, report.invalid_lines) == (3, 1)
-    assert report.empty_files == ["c.txt.xz"] and report.predictions == 11
+    stats = counted.stats
+    assert (stats.files, stats.sentences, stats.tokens) == (3, 3, 8)
+    assert (stats.blank_lines, stats.invalid_lines) == (3, 1)
+    assert stats.empty_files == ["c.txt.xz"] and stats.predictions == 11
     assert counted.counts[b"the"] == 3 and counted.counts[b"dog"] == 1
-    assert len(report.warnings()) == 3 and not TextStats().warnings()
+    assert len(stats.warnings()) == 3 and not TextStats().warnings()
     # <S>, </S>, <UNK>, the, cat, naïve: dog, sat, end and the literal <UNK> are unknown.
     np.testing.assert_array_equal(Vocabulary(WORDS).counts(counted), [3, 3, 4, 3, 1, 0])
 

@@ -1,5 +1,6 @@
 """Batches of a corpus: bilm-tf's packing, the order, the place, what is read once."""
 
+import dataclasses
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,18 +11,21 @@ import pytest
 from helpers import tensorflow_only
 from keras_elmo import (
     CorpusIndex,
+    ElmoConfig,
     EvaluationCorpus,
     LanguageModelCorpus,
     Vocabulary,
     language_model_dataset,
 )
+from keras_elmo.text.characters import WORD_PADDING
 from keras_elmo.training import corpus as corpus_module
 from keras_elmo.training.batches import prefetched
+from training_models import CONFIG, WORDS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "training"
 DATA = GOLDEN / "train_tiny_data"
 NAMES = ("token_ids", "next_token_id", "token_ids_reverse", "next_token_id_reverse")
-SETTINGS = {"batch_size": 4, "unroll_steps": 8, "max_characters_per_token": 20}
+SETTINGS = {"batch_size": 4, "unroll_steps": 8}
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +45,12 @@ def shards(tmp_path_factory):
     return f"{folder}/*"
 
 
-def make(files, vocabulary, **arguments):
-    return LanguageModelCorpus(files, vocabulary, **{**SETTINGS, "seed": 5, **arguments})
+def make(files, vocabulary, config=CONFIG, **arguments):
+    return LanguageModelCorpus(files, vocabulary, config, **{**SETTINGS, "seed": 5, **arguments})
 
 
 def read_once(files, vocabulary, **arguments):
-    return EvaluationCorpus(files, vocabulary, **{**SETTINGS, **arguments})
+    return EvaluationCorpus(files, vocabulary, CONFIG, **{**SETTINGS, **arguments})
 
 
 def take(corpus, n, first=0):
@@ -76,7 +80,10 @@ def test_batches_of_bilm_tf(vocabulary, distinct_words):
                 characters = batch[f"tokens_characters{suffix}"]
             # bilm-tf trains without the shift by one.
             expected = golden[f"batch/tokens_characters{suffix}"][step] + 1
-            np.testing.assert_array_equal(characters, expected)
+            width = characters.shape[-1]
+            np.testing.assert_array_equal(characters, expected[..., :width])
+            assert (expected[..., width:] == WORD_PADDING).all()
+            assert (width < 20) == distinct_words
 
 
 @tensorflow_only
@@ -87,27 +94,30 @@ def test_dataset_gives_the_same_batches(vocabulary, shards):
     def found(dataset):
         return [{k: v.numpy() for k, v in batch.items()} for batch in dataset]
 
-    dataset, n = language_model_dataset(shards, vocabulary, **arguments), corpus.batches_per_epoch
+    dataset, n = (
+        language_model_dataset(shards, vocabulary, CONFIG, **arguments),
+        corpus.batches_per_epoch,
+    )
     for epoch in range(2):
         assert_equal(found(dataset), take(corpus, n, epoch * n))
     assert len(dataset) == n
-    endless = language_model_dataset(shards, vocabulary, repeat=True, **arguments)
+    endless = language_model_dataset(shards, vocabulary, CONFIG, repeat=True, **arguments)
     assert_equal(found(endless.take(70)), take(corpus, 70))
     assert_equal(found(corpus.dataset(7, repeat=True).take(3)), take(corpus, 3, 7))
 
 
 def test_iterating_gives_one_epoch(vocabulary, shards):
     corpus = make(shards, vocabulary)
-    assert corpus.batches_per_epoch == corpus.report.predictions // 32
+    assert corpus.batches_per_epoch == corpus.stats.predictions // 32
     for _ in range(2):
         assert_equal(list(corpus), take(corpus, corpus.batches_per_epoch))
 
 
 def test_words_without_characters(vocabulary, shards):
-    batch = next(iter(make(shards, vocabulary, max_characters_per_token=None)))
+    batch = next(iter(make(shards, vocabulary, WORDS)))
     assert set(batch) == set(NAMES)
     assert max(batch[name].max() for name in NAMES) < len(vocabulary)
-    forward = next(iter(make(shards, vocabulary, bidirectional=False)))
+    forward = next(iter(make(shards, vocabulary, dataclasses.replace(CONFIG, bidirectional=False))))
     assert set(forward) == {"token_ids", "next_token_id", "word_characters", "word_index"}
 
 
@@ -128,7 +138,7 @@ def test_every_sentence_once_a_pass_in_another_order(
     monkeypatch.setattr(corpus_module, "_SHUFFLED_TOGETHER", shuffled_together)
     settings = {"batch_size": 1, "unroll_steps": 5}
     in_order = make(shards, vocabulary, shuffle=False, **settings)
-    passes = in_order.report.predictions // 5
+    passes = in_order.stats.predictions // 5
     expected = sentences_of(take(in_order, passes), vocabulary)
     assert len(expected) >= len(in_order.index) - 1
     orders = []
@@ -164,15 +174,17 @@ def test_trimmed_characters_change_no_vector(vocabulary, shards):
 
     from keras_elmo import CharCNNEmbedding
 
-    encoder = CharCNNEmbedding(filters=((1, 4), (5, 6)), num_highway=1, projection_dim=8)
+    config = ElmoConfig(filters=((1, 4), (5, 6)), num_highway=1, projection_dim=8)
+    encoder = CharCNNEmbedding(filters=config.filters, num_highway=1, projection_dim=8)
     encoder.build((None, None, 50))
-    batch, full = (
-        next(iter(make(shards, vocabulary, max_characters_per_token=50, widest_filter=widest)))
-        for widest in (5, None)
+    distinct, each = (
+        next(iter(make(shards, vocabulary, config, distinct_words=x))) for x in (True, False)
     )
-    assert batch["word_characters"].shape[1] < full["word_characters"].shape[1] == 50
-    vectors = [keras.ops.convert_to_numpy(encoder(b["word_characters"])) for b in (batch, full)]
-    np.testing.assert_allclose(*vectors, atol=1e-6)
+    words, characters = distinct["word_characters"], each["tokens_characters"]
+    assert words.shape[1] < characters.shape[-1] == 50
+    found = keras.ops.convert_to_numpy(encoder(words))[distinct["word_index"]]
+    expected = keras.ops.convert_to_numpy(encoder(characters))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_one_index_serves_several_corpora_and_vocabularies(vocabulary, shards):
@@ -215,7 +227,7 @@ def test_workers_share_the_text(vocabulary, shards, count):
         assert len(part) == len(numbers)
         found += part
     whole = make(index, vocabulary, shuffle=False, **settings)
-    everything = sentences_of(take(whole, whole.report.predictions // 3 + 1), vocabulary)
+    everything = sentences_of(take(whole, whole.stats.predictions // 3 + 1), vocabulary)
     assert sorted(found) == sorted(everything[: len(index)])
 
 

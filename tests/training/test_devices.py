@@ -24,7 +24,7 @@ from keras_elmo import bilm_tf_optimizer
 from training_models import tiny_corpus, tiny_model
 model = tiny_model(num_negative_samples=40)
 model.compile(bilm_tf_optimizer(8, clip_norm=1.0))
-corpus = tiny_corpus(batch_size=2, distinct_words=False, widest_filter=None, shard=(index, 2))
+corpus = tiny_corpus(batch_size=2, distinct_words=False, shard=(index, 2))
 history = model.fit(corpus, epochs=6, steps_per_epoch=4, verbose=0).history
 print("RESULT", json.dumps(history["loss"]))
 """

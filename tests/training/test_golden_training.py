@@ -39,7 +39,7 @@ def model_of(run, **arguments):
         batch_size=options["batch_size"],
         unroll_steps=options["unroll_steps"],
         dropout=options["dropout"],
-        num_negative_samples=64 if options["sample_softmax"] else None,
+        num_negative_samples=64 if options["sample_softmax"] else 0,
         **arguments,
     )
     set_variables(model, {name[5:]: golden[name] for name in golden if name.startswith("init/")})

@@ -12,7 +12,7 @@ from keras_elmo import CorpusIndex, LanguageModelCorpus, Vocabulary, count_words
 from keras_elmo.text import reader
 from keras_elmo.text.reader import read_sentences
 from keras_elmo.training import index as index_module
-from training_models import DATA
+from training_models import CONFIG, DATA
 
 
 def sentences_of(index):
@@ -24,14 +24,14 @@ def test_an_index_holds_the_text(tmp_path):
     lines = (DATA / "train.txt").read_bytes().splitlines()
     expected = [line.split() for line in lines]
     assert sentences_of(index) == expected == list(read_sentences(DATA / "train.txt"))
-    assert index.report.tokens == sum(map(len, expected)) == index.counts.sum()
+    assert index.stats.tokens == sum(map(len, expected)) == index.counts.sum()
     assert index.ids.dtype == np.int32
     np.testing.assert_array_equal(index.ids[index.starts[:-1]], 0)
     np.testing.assert_array_equal(index.ids[index.starts[1:] - 1], 1)
     assert index.words == list(dict.fromkeys(word for tokens in expected for word in tokens))
     assert index.word_counts == count_words(DATA / "train.txt")
     in_memory = CorpusIndex.from_sentences(expected)
-    assert sentences_of(in_memory) == expected and in_memory.report == index.report
+    assert sentences_of(in_memory) == expected and in_memory.stats == index.stats
     np.testing.assert_array_equal(in_memory.counts, index.counts)
     assert in_memory.text_hash == index.text_hash
 
@@ -45,7 +45,7 @@ def test_the_first_sentences(tmp_path, number, expected):
     expected = [[word.encode() for word in sentence] for sentence in expected]
     whole = CorpusIndex.from_sentences(expected)
     assert sentences_of(first) == expected and first.words == whole.words
-    assert first.report == whole.report and first.text_hash == whole.text_hash
+    assert first.stats == whole.stats and first.text_hash == whole.text_hash
     np.testing.assert_array_equal(first.counts, whole.counts)
     np.testing.assert_array_equal(
         first.characters(50), index.characters(50)[: 2 + len(first.words)]
@@ -99,10 +99,10 @@ def test_odd_files_are_read_and_reported(tmp_path, block_bytes, monkeypatch):
     the = [b"the"]
     expected = [the, [b"the", b"end"], [b"last"], [b"the", "Zoë\u00a0s".encode()]]
     assert sentences_of(index) == [*expected, *[[b"x", b"y"]] * 50]
-    report = index.report
-    assert (report.files, report.sentences, report.tokens) == (4, 54, 106)
-    assert (report.blank_lines, report.invalid_lines, report.empty_files) == (4, 2, ["b"])
-    assert "4 blank lines (skipped)" in "\n".join(report.lines())
+    stats = index.stats
+    assert (stats.files, stats.sentences, stats.tokens) == (4, 54, 106)
+    assert (stats.blank_lines, stats.invalid_lines, stats.empty_files) == (4, 2, ["b"])
+    assert "4 blank lines (skipped)" in "\n".join(stats.lines())
 
 
 def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
@@ -132,7 +132,7 @@ def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
     assert (folder / "mine.txt").exists() and (folder / "0123456789abcdef").exists()
 
 
-@pytest.mark.parametrize("name", ["text.json", "ids.bin", "words.txt"])
+@pytest.mark.parametrize("name", ["text.json", "ids.bin", "words.bin"])
 def test_a_damaged_index_is_named(tmp_path, name):
     (tmp_path / "text.txt").write_text("a b\nc\n")
     CorpusIndex.build(tmp_path / "text.txt", tmp_path / "index")
@@ -155,7 +155,7 @@ def test_errors(tmp_path):
         CorpusIndex.build(tmp_path / "none*")
     (tmp_path / "empty").write_text("\n \n")
     (tmp_path / "other").write_text("")
-    with pytest.raises(ValueError, match=r"empty and 1 other file contain no sentence"):
+    with pytest.raises(ValueError, match=r"no sentence in .*empty or in 1 other file"):
         CorpusIndex.build([tmp_path / "empty", tmp_path / "other"], tmp_path / "index")
     assert [path.name for path in (tmp_path / "index").iterdir()] == ["lock"]
     (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b")
@@ -178,10 +178,10 @@ def test_the_text_counts_and_not_its_name(tmp_path):
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a"])
     size = {"batch_size": 1, "unroll_steps": 2, "seed": 0}
     one, two = (
-        LanguageModelCorpus(tmp_path / name, vocabulary, **size).identity()
+        LanguageModelCorpus(tmp_path / name, vocabulary, CONFIG, **size).identity()
         for name in ("1.txt", "2.gz")
     )
     assert one == two
     texts = [CorpusIndex.from_sentences([[word]]) for word in (b"a", b"b")]
-    one, two = (LanguageModelCorpus(text, vocabulary, **size).identity() for text in texts)
+    one, two = (LanguageModelCorpus(text, vocabulary, CONFIG, **size).identity() for text in texts)
     assert one != two

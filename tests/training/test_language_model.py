@@ -1,5 +1,6 @@
 """BidirectionalLanguageModel as a Keras model: fit, options, errors."""
 
+import dataclasses
 import itertools
 import json
 
@@ -69,8 +70,7 @@ def test_fit_evaluate_and_callbacks(compiled, tmp_path):
 
 @tensorflow_only
 def test_fit_takes_a_dataset(compiled):
-    arguments = {"max_characters_per_token": 20, "repeat": True, **BATCH}
-    dataset = language_model_dataset(DATA / "train.txt", vocabulary(), **arguments)
+    dataset = language_model_dataset(DATA / "train.txt", vocabulary(), CONFIG, repeat=True, **BATCH)
     before = int(compiled.optimizer.iterations)
     compiled.fit(dataset, steps_per_epoch=3, epochs=2, verbose=0, shuffle=False)
     assert int(compiled.optimizer.iterations) == before + 6
@@ -84,7 +84,7 @@ def test_fit_takes_a_dataset(compiled):
             {"config": json.loads(json.dumps({**CONFIG.to_dict(), "bidirectional": False}))},
             marks=pytest.mark.slow,
         ),
-        pytest.param({"carry_state": False, "num_negative_samples": None}, marks=pytest.mark.slow),
+        pytest.param({"carry_state": False, "num_negative_samples": 0}, marks=pytest.mark.slow),
         pytest.param(
             {"dtype": "mixed_bfloat16", "num_negative_samples": 40}, marks=pytest.mark.slow
         ),
@@ -96,16 +96,11 @@ def test_options_train(arguments):
     distinct = arguments.pop("distinct_words", True)
     model = tiny_model(**arguments)
     model.compile()
-    reads = model.config.reads_characters
-    corpus = tiny_corpus(
-        max_characters_per_token=20 if reads else None,
-        bidirectional=model.config.bidirectional,
-        distinct_words=distinct,
-    )
+    corpus = tiny_corpus(config=model.config, distinct_words=distinct)
     losses = model.fit(corpus, epochs=3, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     num_tables = sum(tuple(v.shape) == (127, 8) for v in model.trainable_variables)
-    assert num_tables == 1 + (not reads) - model.share_embedding_softmax
+    assert num_tables == 1 + (not model.config.reads_characters) - model.share_embedding_softmax
 
 
 def test_a_config_opens_no_file(tmp_path):
@@ -177,8 +172,9 @@ def test_bad_arguments_and_batches_are_explained():
     with pytest.raises(ValueError, match="vocabulary_size must be at least 4"):
         BidirectionalLanguageModel(CONFIG, 3)
     for name, value in [
-        ("num_negative_samples", 0),
+        ("num_negative_samples", -1),
         ("num_negative_samples", "many"),
+        ("share_embedding_softmax", "no"),
         ("batch_size", 0),
         ("unroll_steps", 2.5),
         ("dropout", 1.0),
@@ -206,15 +202,24 @@ def test_bad_arguments_and_batches_are_explained():
             "vocabulary size is 4 in .* 127",
         ),
         ({"unroll_steps": 9}, "unroll_steps is 9 in the corpus, 8 in the model"),
-        ({"widest_filter": 1}, "widest_filter is 1 in the corpus, 2 in the model"),
+        (
+            {"config": dataclasses.replace(CONFIG, filters=((1, 4),))},
+            "widest_filter is 1 in the corpus, 2 in the model",
+        ),
         ({"batch_size": 2}, "batch_size is 2 in the corpus, 4 in the model"),
-        ({"bidirectional": False}, "bidirectional is False in the corpus, True"),
-        ({"max_characters_per_token": None}, "max_characters_per_token is None in the corpus, 20"),
-        ({"max_characters_per_token": 30}, "max_characters_per_token is 30 in the corpus, 20"),
+        (
+            {"config": dataclasses.replace(CONFIG, bidirectional=False)},
+            "bidirectional is False in the corpus, True",
+        ),
+        ({"config": WORDS}, "reads_characters is False in the corpus, True"),
+        (
+            {"config": dataclasses.replace(CONFIG, max_characters_per_token=30).to_dict()},
+            "max_characters_per_token is 30 in the corpus, 20",
+        ),
     ],
 )
 def test_a_corpus_for_another_model_is_refused(compiled, changes, message):
-    arguments = {**BATCH, "max_characters_per_token": 20, "vocabulary": vocabulary(), **changes}
+    arguments = {**BATCH, "config": CONFIG, "vocabulary": vocabulary(), **changes}
     with pytest.raises(ValueError, match=message):
         compiled.fit(LanguageModelCorpus(DATA / "train.txt", **arguments), verbose=0)
     other = EvaluationCorpus(DATA / "train.txt", **arguments)
@@ -242,12 +247,14 @@ def test_options_of_bilm_tf_are_read():
     assert model.optimizer.global_clipnorm == pytest.approx(3.0 / 6)
     assert float(model.optimizer.learning_rate) == pytest.approx(0.1)
     model = BidirectionalLanguageModel({**options, "sample_softmax": False}, 127, batch_size=8)
-    assert model.num_negative_samples is None and model.batch_size == 8
+    assert model.num_negative_samples == 0 and model.batch_size == 8
     model = BidirectionalLanguageModel(CONFIG, 127)
     assert (model.batch_size, model.unroll_steps, model.dropout) == (128, 20, 0.1)
     assert model.num_negative_samples == 8192 and not model.share_embedding_softmax
-    with pytest.raises(ValueError, match="n_negative_samples_batch in the options must be 0 or"):
+    with pytest.raises(ValueError, match="n_negative_samples_batch in the options must be a non"):
         BidirectionalLanguageModel({**options, "n_negative_samples_batch": -5}, 127)
+    with pytest.raises(ValueError, match="sample_softmax in the options must be True or False"):
+        BidirectionalLanguageModel({**options, "sample_softmax": "no"}, 127)
 
 
 @pytest.mark.slow
@@ -256,7 +263,7 @@ def test_float16_is_trained_with_a_scaled_loss_or_refused():
         tiny_model(dtype="float16").compile()
     losses = []
     for dtype in ("float32", "mixed_float16"):
-        model = tiny_model(dropout=0.0, num_negative_samples=None, dtype=dtype)
+        model = tiny_model(dropout=0.0, num_negative_samples=0, dtype=dtype)
         model.compile()
         history = model.fit(tiny_corpus(), steps_per_epoch=5, epochs=4, verbose=0)
         losses.append(history.history["loss"])
