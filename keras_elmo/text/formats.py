@@ -72,7 +72,7 @@ def _lines(lines, source):
 
 
 def _parse_line(line, field):
-    return Content(line)
+    return Content(line.rstrip(b"\r\n"))
 
 
 # JSON: an object on each line, or one array of objects.

@@ -250,7 +250,7 @@ class _Text:
                     place = f"{self._format.record} {number if name is None else repr(name)}"
                     raise ValueError(f"{self.source}: {place}: {error}. Correct or remove it.")
                 stats.invalid_lines += not is_utf8(record)
-                found += [without_padding(list(map(token_bytes, x))) for x in sentences or [[]]]
+                found += [list(map(token_bytes, without_padding(x))) for x in sentences or [[]]]
         kept = list(filter(None, found))
         stats.blank_lines += len(found) - len(kept)
         stats.sentences += len(kept)
