@@ -1,6 +1,6 @@
 """Analyses of word vectors: cosines, planes and neighbors. NumPy only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,13 @@ class Plane(NamedTuple):
     """Their coordinates, float32 `(N, 2)`."""
     explained_variance: np.ndarray
     """The fraction of the variance along each axis, float32 `(2,)`."""
+
+    def axis_titles(self) -> tuple[str, str]:
+        """What pictures write at the two axes."""
+        if not self.explained_variance.any():
+            return "all vectors are equal", ""
+        x, y = (f"{fraction:.0%} of the variance" for fraction in self.explained_variance)
+        return x, y
 
 
 class Occurrence(NamedTuple):
@@ -64,29 +71,80 @@ def mixed(layers: np.ndarray, weights: Sequence[float], gamma: float = 1.0) -> n
 
     Args:
         layers: Vectors `(L + 1, T, D)`, as `Embedder.embed(..., output="layers")` returns.
-        weights: The L + 1 weights before their softmax.
+        weights: The share of each layer: `L + 1` numbers of at least 0 with the sum 1, as
+            `ElmoLayer(mix_weights=...)`. They are the weights after the softmax.
         gamma: The factor of the sum.
 
     Returns:
         float32 array `(T, D)`.
 
     Raises:
-        ValueError: if the number of weights is not the number of layers.
+        ValueError: if the weights are not such numbers.
 
     Example:
 
-    >>> mixed(np.array([[[0.0]], [[2.0]]]), weights=[0.0, 0.0], gamma=3.0)
+    >>> mixed(np.array([[[0.0]], [[2.0]]]), weights=[0.5, 0.5], gamma=3.0)
     array([[3.]], dtype=float32)
 
     Reference: Peters et al. 2018, equation 1.
     """
-    if len(weights) != len(layers):
-        raise ValueError(f"Expected a weight for each of {len(layers)} layers, got {len(weights)}.")
-    return np.asarray(gamma * np.tensordot(softmax(weights), layers, 1), np.float32)
+    shares = check_mix_weights("weights", weights, len(layers))
+    return np.asarray(gamma * np.tensordot(shares, layers, 1), np.float32)
+
+
+def check_mix_weights(name: str, weights: Sequence[float], num_layers: int) -> np.ndarray:
+    """The share of each layer in a mix, float64 `(num_layers,)`.
+
+    Args:
+        name: The name of the argument, for the error message.
+        weights: The shares, the weights after the softmax.
+        num_layers: How many layers are mixed, the token vectors included.
+
+    Raises:
+        ValueError: unless there is a share of at least 0 for each layer and their sum is 1.
+    """
+    shares = np.array(weights, np.float64)
+    is_valid = shares.shape == (num_layers,) and (shares >= 0).all()
+    if not is_valid or abs(shares.sum() - 1) > 1e-5:
+        raise ValueError(
+            f"{name} must be {num_layers} numbers of at least 0 with the sum 1, the weights after "
+            f"the softmax; got {weights!r}."
+        )
+    return shares
+
+
+def layer_cosines(
+    first: np.ndarray, second: np.ndarray, mixes: Iterable[Sequence[float]] = ()
+) -> list[tuple[str, np.ndarray]]:
+    """The cosines between the words of two sentences, in each layer and in mixes of the layers.
+
+    Args:
+        first: Vectors `(L + 1, T, D)`, as `Embedder.embed(..., output="layers")` returns.
+        second: Vectors `(L + 1, U, D)`.
+        mixes: The weights of each mix, as for `mixed`.
+
+    Returns:
+        Pairs of a name and a float32 array `(T, U)`. A mix is named after its weights.
+
+    Raises:
+        ValueError: if layers or sizes of vectors differ, or weights are invalid.
+
+    Example:
+
+    >>> layers = np.array([[[1.0, 0.0]], [[0.0, 2.0]]])
+    >>> [name for name, _ in layer_cosines(layers, layers, mixes=[(0.25, 0.75)])]
+    ['token vectors', 'LSTM 1', 'weighted sum (0.25, 0.75)']
+    """
+    found = list(zip(layer_names(len(first)), cosines(first, second)))
+    for weights in mixes:
+        values = cosines(mixed(first, weights), mixed(second, weights))
+        shares = ", ".join(f"{share:.2f}" for share in weights)
+        found.append((f"weighted sum ({shares})", values))
+    return found
 
 
 def softmax(weights: Sequence[float]) -> np.ndarray:
-    """Positive weights that sum to 1, float64 `(N,)`.
+    """The shares of raw layer weights in a mix: positive, with the sum 1, float64 `(N,)`.
 
     >>> softmax([0.0, 0.0])
     array([0.5, 0.5])
@@ -125,6 +183,26 @@ def occurrences(word: str, sentences: Sequence[Sentence]) -> list[Occurrence]:
             'whole token: "bank." and "banks" are not "bank".'
         )
     return found
+
+
+def occurrence_vectors(
+    found: Sequence[Occurrence], layers: Sequence[np.ndarray] | Mapping[int, np.ndarray]
+) -> np.ndarray:
+    """The vectors of the occurrences of a word, `(L + 1, N, D)`.
+
+    Args:
+        found: The N `occurrences`.
+        layers: The vectors of each sentence, `(L + 1, T, D)`, as
+            `Embedder.embed(..., output="layers")` returns; or a dict of those that are used, by
+            the index of the sentence.
+
+    Example:
+
+    >>> layers = [np.zeros((3, 2, 8)), np.ones((3, 4, 8))]
+    >>> occurrence_vectors([Occurrence(0, 1), Occurrence(1, 3)], layers).shape
+    (3, 2, 8)
+    """
+    return np.stack([layers[use.sentence][:, use.position] for use in found], axis=1)
 
 
 def plane(vectors: np.ndarray) -> Plane:

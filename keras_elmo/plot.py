@@ -1,8 +1,9 @@
 """Pictures of a biLM's vectors, drawn by matplotlib: `pip install "keras-elmo[plot]"`."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -19,33 +20,35 @@ try:
 except ImportError:
     raise ImportError('Pictures need matplotlib: pip install "keras-elmo[plot]"') from None
 
-COLORS = "viridis"
-"""The color scale of numbers: even in grayscale, and for all kinds of color vision."""
+COLOR_MAP = "viridis"
+"""The color scale of numbers: perceptually uniform, also in grayscale and for color blindness."""
 
 MARKERS = "osD^vP*X<>"
-"""One for each sentence, in turn: colors do not suffice to tell them apart."""
+"""The markers of groups, since color must not be the only difference."""
 
 
 def similarity(
     first: Sentence,
     second: Sentence | None = None,
     *,
-    model: ModelSource | ElmoLayer | Embedder = "default",
+    model: ModelSource | ElmoLayer | Embedder | keras.Model = "default",
     weights: Sequence[float] | None = None,
-    gamma: float = 1.0,
 ) -> Figure:
-    """Draws the cosines between the words of two sentences, in each layer side by side.
+    """Draws the cosines between the words of two sentences, in each layer and in the mix.
 
     Args:
         first, second: Lists of tokens, or strings to be split at white space. Without the second,
             the first is compared with itself.
-        model: As for `Embedder`, or an `Embedder`.
-        weights: L + 1 weights, before their softmax; the weighted sum of the layers is then drawn
-            as well.
-        gamma: The factor of the weighted sum. Cosines depend only on its sign.
+        model: As for `Embedder`; an `Embedder`; or a Keras model with an `ElmoLayer`. The mix of a
+            trained layer or model is the learned one, and the mix of a new model the mean of the
+            layers. Mixes with `layer_norm` are not drawn, since they depend on the batch.
+        weights: The share of each layer in the mix to draw, instead of the model's: `L + 1` numbers
+            of at least 0 with the sum 1, as `ElmoLayer(mix_weights=...)`, such as `(0, 0, 1)` for
+            the top layer.
 
     Returns:
-        A matplotlib `Figure`: `figure.savefig("similarity.svg")`.
+        A matplotlib `Figure`: `figure.savefig("similarity.svg")`. The title of a mix has the share
+        of each layer. Gamma does not change a cosine.
 
     Raises:
         ValueError: if a sentence has no word, or an argument is invalid.
@@ -59,21 +62,23 @@ def similarity(
     words = [analysis.tokens(sentence) for sentence in (first, first if second is None else second)]
     if not all(words):
         raise ValueError("Each sentence needs a word, got an empty sentence.")
-    rows, columns = _embedder(model).embed(words, output="layers")
-    pictures = list(zip(layer_names(len(rows)), analysis.cosines(rows, columns)))
-    if weights is not None:
-        mixes = [analysis.mixed(layers, weights, gamma) for layers in (rows, columns)]
-        pictures.append(("weighted sum", analysis.cosines(*mixes)))
-    cell, letter, least = 0.32, 0.09, 1.3  # inches
+    embedder = _embedder(model)
+    rows, columns = embedder.embed(words, output="layers")
+    mixes = [weights]
+    if weights is None:
+        found = _mixes(model if isinstance(model, keras.Model) else embedder.layer)
+        mixes = [mix.normalized_weights for mix in found if not mix.layer_norm]
+    pictures = analysis.layer_cosines(rows, columns, mixes)
+    cell, letter, smallest = 0.32, 0.09, 1.3  # inches
     names = [[_shortened(word, 24) for word in sentence] for sentence in words]
     longest = [max(map(len, sentence)) for sentence in names]
-    height, width = (max(cell * len(sentence), least) for sentence in words)
+    height, width = (max(cell * len(sentence), smallest) for sentence in words)
     width = 1.2 + letter * longest[0] + (width + 0.2) * len(pictures)
-    figure = _Picture(width, 0.5 + letter * longest[1] + height)
+    figure = _Picture(width, 0.7 + letter * longest[1] + height)
     all_axes = figure.subplots(1, len(pictures), sharey=True, squeeze=False)[0]
     for axes, (title, values) in zip(all_axes, pictures):
-        image = axes.imshow(values, cmap=COLORS, vmin=0.0, vmax=1.0, aspect="auto")
-        axes.set_title(title)
+        image = axes.imshow(values, cmap=COLOR_MAP, vmin=0.0, vmax=1.0, aspect="auto")
+        axes.set_title(title.replace(" (", "\n("))  # panels are narrow
         axes.set_xticks(range(len(names[1])), names[1], rotation=90, parse_math=False)
     all_axes[0].set_yticks(range(len(names[0])), names[0], parse_math=False)
     figure.colorbar(image, ax=all_axes, label="cosine", extend="min", pad=0.01)
@@ -84,7 +89,7 @@ def uses_of_word(
     word: str,
     sentences: Sequence[Sentence],
     *,
-    model: ModelSource | ElmoLayer | Embedder = "default",
+    model: ModelSource | ElmoLayer | Embedder | keras.Model = "default",
     labels: Sequence[str] | None = None,
 ) -> Figure:
     """Draws the uses of a word in a plane, for each layer side by side.
@@ -92,7 +97,7 @@ def uses_of_word(
     Args:
         word: The word; case is ignored.
         sentences: Lists of tokens, or strings to be split at white space.
-        model: As for `Embedder`, or an `Embedder`.
+        model: As for `similarity`.
         labels: A label for each sentence, such as the word's sense, which determines color and
             marker; `None` for the sentence itself.
 
@@ -109,29 +114,28 @@ def uses_of_word(
     Reference: Peters et al. 2018, section 5.3.
     """
     check_batch(sentences)
-    sentences = list(sentences)
-    found = analysis.occurrences(word, sentences)
+    tokens = list(map(analysis.tokens, sentences))
+    found = analysis.occurrences(word, tokens)
     if labels is None:
-        labels = [_shortened(" ".join(analysis.tokens(sentence))) for sentence in sentences]
-    elif len(labels) != len(sentences):
-        raise ValueError(f"Expected {len(sentences)} labels, one a sentence; got {len(labels)}.")
+        labels = [_shortened(" ".join(sentence)) for sentence in tokens]
+    elif len(labels) != len(tokens):
+        raise ValueError(f"Expected {len(tokens)} labels, one per sentence; got {len(labels)}.")
     labels = list(map(str, labels))
-    layers = _embedder(model).embed([analysis.tokens(s) for s in sentences], output="layers")
-    vectors = np.stack([layers[use.sentence][:, use.position] for use in found], axis=1)
+    layers = _embedder(model).embed(tokens, output="layers")
+    vectors = analysis.occurrence_vectors(found, layers)
     names = list(dict.fromkeys(labels[use.sentence] for use in found))
     figure = _Picture(3.2 * len(vectors), 3.4 + 0.2 * len(names))
     all_axes = figure.subplots(1, len(vectors), squeeze=False)[0]
     for axes, title, values in zip(all_axes, layer_names(len(vectors)), vectors):
-        points, shares = analysis.plane(values)
-        drawn = []
+        plane, drawn = analysis.plane(values), []
         for i, name in enumerate(names):
-            chosen = points[[labels[use.sentence] == name for use in found]]
+            chosen = plane.points[[labels[use.sentence] == name for use in found]]
             marker = MARKERS[i % len(MARKERS)]
             color = analysis.COLORS[i % len(analysis.COLORS)]
             drawn.append(axes.scatter(*chosen.T, s=60, color=color, marker=marker))
         axes.set_title(title)
-        axes.set_xlabel(f"{shares[0]:.0%} of the variance" if shares.any() else "all equal")
-        axes.set_ylabel(f"{shares[1]:.0%} of the variance")
+        xlabel, ylabel = plane.axis_titles()
+        axes.set(xlabel=xlabel, ylabel=ylabel)
         axes.tick_params(left=False, labelleft=False, bottom=False, labelbottom=False)
         axes.margins(0.15)
     legend = figure.legend(drawn, names, loc="outside lower center")
@@ -140,17 +144,17 @@ def uses_of_word(
     return figure
 
 
-def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
-    """Draws the weight of each layer in the weighted sums of a trained layer.
+def layer_weights(layer: ElmoLayer | WeightedLayerSum | keras.Model) -> Figure:
+    """Draws the weight of each layer in the weighted sums of a trained layer or model.
 
     Args:
-        layer: An `ElmoLayer` that mixes, or a `WeightedLayerSum`, built.
+        layer: An `ElmoLayer` that mixes; a built `WeightedLayerSum`; or a Keras model with either.
 
     Returns:
         A matplotlib `Figure`: a group of bars for each mix, with its gamma.
 
     Raises:
-        ValueError: if the layer does not mix, is not built or uses only the top layer.
+        ValueError: if no layer mixes, or a mix is not built or uses only the top layer.
 
     Example:
 
@@ -158,24 +162,24 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
 
     Reference: Peters et al. 2018, equation 1 and figure 2.
     """
-    mixes = layer.mixes if isinstance(layer, ElmoLayer) else [layer]
+    mixes = _mixes(layer)
     if not mixes or any(not mix.built or mix.use_top_only for mix in mixes):
         raise ValueError(
-            "layer_weights expects an ElmoLayer with output='mix' or a built WeightedLayerSum, "
-            "without use_top_only."
+            "layer_weights expects an ElmoLayer with output='mix', a built WeightedLayerSum, or a "
+            "Keras model with one of them, without use_top_only."
         )
     rows = [mix.normalized_weights for mix in mixes]
     figure = _Picture(1.5 + 1.3 * len(rows[0]), 3.2)
     axes = figure.subplots()
-    places, width = np.arange(len(rows[0])), 0.8 / len(rows)
+    positions, width = np.arange(len(rows[0])), 0.8 / len(rows)
     for i, (mix, row) in enumerate(zip(mixes, rows)):
         offset = (i - (len(rows) - 1) / 2) * width
         gamma = float(ops.convert_to_numpy(mix.gamma)[0])
         name = f"{mix.name}, \N{GREEK SMALL LETTER GAMMA} = {gamma:.2f}"
         color = analysis.COLORS[i % len(analysis.COLORS)]
-        bars = axes.bar(places + offset, row, width, color=color, label=name)
+        bars = axes.bar(positions + offset, row, width, color=color, label=name)
         axes.bar_label(bars, fmt="%.2f")
-    axes.set_xticks(places, layer_names(len(rows[0])))
+    axes.set_xticks(positions, layer_names(len(rows[0])))
     axes.set_ylabel("weight")
     axes.set_ylim(0, 1)
     axes.legend()
@@ -183,7 +187,35 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum) -> Figure:
 
 
 def _embedder(model):
-    return model if isinstance(model, Embedder) else Embedder(model, progress=False)
+    if isinstance(model, Embedder):
+        return model
+    if isinstance(model, keras.Model):
+        layers = [part for part in _parts(model) if isinstance(part, ElmoLayer)]
+        if len(layers) != 1:
+            raise ValueError(
+                f"Expected a model with one ElmoLayer; {model.name} has {len(layers)}. Pass the "
+                "layer itself."
+            )
+        (model,) = layers
+    return Embedder(model, progress=False)
+
+
+def _mixes(layer):
+    return [part for part in _parts(layer) if isinstance(part, WeightedLayerSum)]
+
+
+def _parts(layer) -> Iterator[keras.layers.Layer]:
+    """A layer and the layers inside it: of models, of wrappers, and the mixes of ElmoLayers."""
+    yield layer
+    inside = []
+    if isinstance(layer, ElmoLayer):
+        inside = layer.mixes
+    elif isinstance(layer, keras.Model):
+        inside = layer.layers
+    elif isinstance(layer, keras.layers.Wrapper):
+        inside = [layer.layer]
+    for part in inside:
+        yield from _parts(part)
 
 
 def _shortened(text, length=60):

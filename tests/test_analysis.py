@@ -28,12 +28,38 @@ def test_cosines_of_each_layer(rng):
 
 def test_mixed_is_equation_1(rng):
     layers = rng.normal(size=(3, 4, 8))
+    expected = 0.5 * (0.7 * layers[0] + 0.3 * layers[2])
+    np.testing.assert_allclose(analysis.mixed(layers, [0.7, 0, 0.3], 0.5), expected, atol=1e-6)
+    np.testing.assert_allclose(analysis.mixed(layers, (0, 0, 1)), layers[2], rtol=1e-6)
     shares = np.exp([1.0, 2.0, -1.0]) / np.exp([1.0, 2.0, -1.0]).sum()
-    expected = 0.5 * (shares[0] * layers[0] + shares[1] * layers[1] + shares[2] * layers[2])
-    np.testing.assert_allclose(analysis.mixed(layers, [1, 2, -1], 0.5), expected, atol=1e-6)
-    with pytest.raises(ValueError, match="a weight for each of 3 layers, got 2"):
-        analysis.mixed(layers, [1, 2])
+    np.testing.assert_allclose(analysis.softmax([1, 2, -1]), shares)
     np.testing.assert_allclose(analysis.softmax([1000.0, 1000.0, -1000.0]), [0.5, 0.5, 0])
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.5], [0, 0, 2], [-0.5, 0.5, 1], [0, 0, np.nan], [[1]]])
+def test_weights_are_those_after_the_softmax(weights):
+    layers = np.ones((3, 4, 8))
+    with pytest.raises(ValueError, match="weights must be 3 numbers of at least 0 with the sum 1"):
+        analysis.mixed(layers, weights)
+    with pytest.raises(ValueError, match="weights must be 3 numbers of at least 0 with the sum 1"):
+        analysis.layer_cosines(layers, layers, [weights])
+
+
+def test_cosines_of_layers_and_mixes_by_name(rng):
+    first, second = rng.normal(size=(3, 4, 8)), rng.normal(size=(3, 5, 8))
+    mixes = [(0, 0, 1), np.float32([0.5, 0.25, 0.25])]
+    names, found = zip(*analysis.layer_cosines(first, second, mixes))
+    assert names == (
+        "token vectors",
+        "LSTM 1",
+        "LSTM 2",
+        "weighted sum (0.00, 0.00, 1.00)",
+        "weighted sum (0.50, 0.25, 0.25)",
+    )
+    np.testing.assert_array_equal(found[:3], analysis.cosines(first, second))
+    np.testing.assert_allclose(found[3], found[2], atol=1e-6)
+    mean = [np.average(layers, axis=0, weights=mixes[1]) for layers in (first, second)]
+    np.testing.assert_allclose(found[4], analysis.cosines(*mean), atol=1e-6)
 
 
 def test_uses_are_found_in_strings_and_lists():
@@ -51,15 +77,26 @@ def test_uses_are_found_in_strings_and_lists():
         analysis.occurrences("shore", ["a bank", "shore."])
 
 
+def test_vectors_of_occurrences_are_those_of_their_tokens(rng):
+    layers = [rng.normal(size=(3, length, 8)) for length in (2, 4)]
+    expected = np.stack([layers[1][:, 0], layers[0][:, 1], layers[1][:, 3]], axis=1)
+    uses = [Occurrence(1, 0), Occurrence(0, 1), Occurrence(1, 3)]
+    for given in (layers, dict(enumerate(layers))):
+        np.testing.assert_array_equal(analysis.occurrence_vectors(uses, given), expected)
+
+
 def test_plane_keeps_the_distances_of_points_in_a_plane(rng):
     flat = rng.normal(size=(6, 2)) @ np.linalg.qr(rng.normal(size=(5, 2)))[0].T
-    points, explained_variance = analysis.plane(flat)
+    plane = analysis.plane(flat)
+    points, explained_variance = plane
     distances = np.linalg.norm(flat[:, None] - flat, axis=-1)
     np.testing.assert_allclose(
         np.linalg.norm(points[:, None] - points, axis=-1), distances, atol=1e-5
     )
     np.testing.assert_allclose(explained_variance.sum(), 1, atol=1e-6)
     assert explained_variance[0] >= explained_variance[1]
+    titles = tuple(f"{x:.0%} of the variance" for x in explained_variance)
+    assert plane.axis_titles() == titles
 
 
 def test_rounding_does_not_turn_a_plane_around():
@@ -71,8 +108,9 @@ def test_rounding_does_not_turn_a_plane_around():
 
 def test_what_does_not_vary_lies_at_the_origin():
     for vectors in (np.ones((1, 4)), np.ones((3, 1)), np.full((6, 4), 0.1)):
-        points, explained_variance = analysis.plane(vectors)
-        assert not points.any() and not explained_variance.any()
+        plane = analysis.plane(vectors)
+        assert not plane.points.any() and not plane.explained_variance.any()
+        assert plane.axis_titles() == ("all vectors are equal", "")
     with pytest.raises(ValueError, match=r"N > 0, got shape \(0, 4\)"):
         analysis.plane(np.ones((0, 4)))
 

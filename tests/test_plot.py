@@ -4,6 +4,7 @@ import importlib
 import io
 import sys
 
+import keras
 import numpy as np
 import pytest
 
@@ -27,17 +28,16 @@ def layers(tokens):
 
 
 def test_similarity_draws_the_cosines_of_each_layer(embedder):
-    figure = plot.similarity(FIRST, " ".join(SECOND), model=embedder, weights=[0, 2, 0], gamma=0.5)
+    figure = plot.similarity(FIRST, " ".join(SECOND), model=embedder, weights=[0.3, 0.7, 0])
     *pictures, colorbar = figure.axes
     first, second = layers(FIRST), layers(SECOND)
-    shares = np.exp([0, 2, 0]) / np.exp([0, 2, 0]).sum()
-    mixes = [np.einsum("l,ltd->td", shares, x) for x in (first, second)]
+    mixes = [0.3 * x[0] + 0.7 * x[1] for x in (first, second)]
     expected = [*zip(first, second), mixes]
     assert [axes.get_title() for axes in pictures] == [
         "token vectors",
         "LSTM 1",
         "LSTM 2",
-        "weighted sum",
+        "weighted sum\n(0.30, 0.70, 0.00)",
     ]
     for axes, (a, b) in zip(pictures, expected):
         norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
@@ -45,6 +45,58 @@ def test_similarity_draws_the_cosines_of_each_layer(embedder):
     assert [label.get_text() for label in pictures[0].get_xticklabels()] == SECOND
     assert [label.get_text() for label in pictures[0].get_yticklabels()] == FIRST
     assert colorbar.get_ylabel() == "cosine"
+
+
+def panels(model, **options):
+    """The titles and numbers of a picture of `similarity`."""
+    figure = plot.similarity(FIRST, SECOND, model=model, **options)
+    return {axes.get_title(): np.array(axes.images[0].get_array()) for axes in figure.axes[:-1]}
+
+
+def test_weights_mean_the_same_in_layer_numbers_and_picture(embedder):
+    """The shares of the layers, after the softmax."""
+    elmo = ElmoLayer(TINY, mix_weights=(0, 0.25, 0.75))
+    vectors, expected = to_numpy(elmo(encode_sentences([FIRST])))[0], layers(FIRST)
+    np.testing.assert_allclose(analysis.mixed(expected, (0, 0.25, 0.75)), vectors, atol=1e-5)
+    title = "weighted sum\n(0.00, 0.25, 0.75)"
+    drawn = panels(elmo)[title]
+    np.testing.assert_allclose(panels(embedder, weights=(0, 0.25, 0.75))[title], drawn, atol=1e-6)
+    mixes = Embedder(elmo, progress=False).embed([FIRST, SECOND])
+    np.testing.assert_allclose(drawn, analysis.cosines(*mixes), atol=1e-5)
+
+
+def trained(num_mixes=1, **options):
+    """A layer whose last mix has learned the shares 0.2, 0.2, 0.6."""
+    layer = ElmoLayer(TINY, num_mixes=num_mixes, **options)
+    layer.mixes[-1].layer_weights.assign(np.log([0.2, 0.2, 0.6]))
+    return layer
+
+
+def model_of(layer):
+    """A Keras model with the layer in a model inside it."""
+    inputs = keras.Input((None, 50), dtype="int32")
+    return keras.Model(inputs, keras.Model(inputs, layer(inputs))(inputs))
+
+
+def documents_of(layer):
+    return keras.Sequential([keras.layers.TimeDistributed(layer)])
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, Embedder, model_of, documents_of])
+def test_the_learned_mix_is_drawn(wrap):
+    titles = list(panels(wrap(trained())))[3:]
+    assert titles == ["weighted sum\n(0.20, 0.20, 0.60)"]
+
+
+def test_each_mix_is_drawn_except_of_the_batch():
+    titles = list(panels(trained(num_mixes=2)))[3:]
+    assert titles == ["weighted sum\n(0.33, 0.33, 0.33)", "weighted sum\n(0.20, 0.20, 0.60)"]
+    assert len(panels(trained(layer_norm=True))) == 3
+    assert len(panels(ElmoLayer(TINY, output="layers"))) == 3
+    inputs = keras.Input((None, 50), dtype="int32")
+    mix = WeightedLayerSum(use_top_only=True)
+    model = keras.Model(inputs, mix(ElmoLayer(TINY, output="layers")(inputs)))
+    assert list(panels(model))[3:] == ["weighted sum\n(0.00, 0.00, 1.00)"]
 
 
 @pytest.mark.parametrize("labels", [None, ["money", "river"]])
@@ -68,11 +120,12 @@ def test_words_are_drawn_as_they_are(embedder):
     plot.similarity(["$_%$"], FIRST, model=embedder).savefig(io.BytesIO())
 
 
-def test_layer_weights_are_those_of_the_layer():
+@pytest.mark.parametrize("wrap", [lambda x: x, model_of])
+def test_layer_weights_are_those_of_the_layer(wrap):
     layer = ElmoLayer(TINY, num_mixes=2)
     layer.mixes[0].layer_weights.assign([0.0, 1.0, 2.0])
     layer.mixes[1].gamma.assign([0.25])
-    (axes,) = plot.layer_weights(layer).axes
+    (axes,) = plot.layer_weights(wrap(layer)).axes
     first, second = ([bar.get_height() for bar in bars] for bars in axes.containers)
     np.testing.assert_allclose(first, np.exp([0, 1, 2]) / np.exp([0, 1, 2]).sum(), atol=1e-6)
     np.testing.assert_allclose(second, 1 / 3, atol=1e-6)
@@ -111,11 +164,13 @@ def test_labels_follow_their_sentences(embedder):
     ("draw", "message"),
     [
         (lambda e: plot.similarity("", "a", model=e), "needs a word"),
-        (lambda e: plot.similarity("a", "b", model=e, weights=[1]), "each of 3 layers, got 1"),
+        (lambda e: plot.similarity("a", "b", model=e, weights=[1]), "weights must be 3 numbers"),
+        (lambda e: plot.similarity("a", model=keras.Sequential()), "one ElmoLayer; .* has 0"),
         (lambda e: plot.uses_of_word("c", ["a", "b"], model=e), "not occur in the 2 sentences"),
         (lambda e: plot.uses_of_word("a", ["a"], model=e, labels=[]), "Expected 1 labels"),
         (lambda e: plot.uses_of_word("a", "a b a", model=e), "got the single string 'a b a'"),
         (lambda e: plot.layer_weights(WeightedLayerSum()), "a built WeightedLayerSum"),
+        (lambda e: plot.layer_weights(keras.Sequential()), "or a Keras model with one of them"),
         (lambda e: plot.layer_weights(ElmoLayer(TINY, output="layers")), "output='mix'"),
         (lambda e: plot.layer_weights(ElmoLayer(TINY, use_top_only=True)), "use_top_only"),
     ],

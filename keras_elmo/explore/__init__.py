@@ -1,4 +1,4 @@
-"""The explorer: a local page in the browser that shows what a model does with a text."""
+"""The explorer: a local page in the browser that shows how a model represents a text."""
 
 import contextlib
 import importlib.util
@@ -15,14 +15,14 @@ from pathlib import Path
 _HOST = "127.0.0.1"
 _SETTINGS = {
     "server.address": _HOST,
-    # Otherwise a page whose host name is made to point here could talk to the server.
+    # Against DNS rebinding: a foreign page whose host name resolves to this machine.
     "server.allowedHosts": _HOST,
     "server.headless": "true",  # no prompt for an e-mail address; the browser is opened here
     "server.fileWatcherType": "none",
     "browser.gatherUsageStats": "false",
     "client.showErrorDetails": "none",
     "client.toolbarMode": "minimal",
-    "theme.base": "light",  # the colors of the charts are for a light page
+    "theme.base": "light",  # the charts have colors for a light page
     "theme.primaryColor": "#0072b2",
 }
 
@@ -32,8 +32,8 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
 
     Args:
         model: As for `ElmoLayer`. With `"default"` or the folder of a training run, which have a
-            softmax, the page also shows how sure the language model is of each word.
-        port: The port; no other one is tried, so two explorers show two models.
+            softmax, the page also shows how probable each word is for the language model.
+        port: The port; no other port is tried.
         open_browser: Whether to open the page.
 
     Raises:
@@ -53,15 +53,15 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
     # Unlike `-m streamlit`, this imports nothing from the working directory.
     code = "import sys; sys.path[:] = filter(None, sys.path); from streamlit.web import cli; "
     command = [sys.executable, "-c", f"{code}cli.main()", "run", str(page), *options]
-    # One process in the group of this one: an interrupt from the keyboard reaches both.
+    # In the process group of this process, so that Ctrl-C reaches both.
     server = subprocess.Popen(
         [*command, f"--server.port={port}", "--", model],
         env={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1", **os.environ},
         stdout=subprocess.DEVNULL,
     )
     is_main = threading.current_thread() is threading.main_thread()
-    # Python would end at once, and leave the server running.
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) if is_main else None
+    # By default Python would exit at once and leave the server running.
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) if is_main else None
     try:
         if open_browser:
             threading.Thread(target=_open_when_up, args=(server, port), daemon=True).start()
@@ -72,7 +72,7 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
         with contextlib.suppress(KeyboardInterrupt):
             server.wait()
         if is_main:
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, previous or signal.SIG_DFL)
 
 
 def _check_port(port):

@@ -1,4 +1,4 @@
-"""The charts of the explorer, by Altair. They are as wide as their place on the page."""
+"""The charts of the explorer, drawn with Altair. They fill the width of their column."""
 
 import altair as alt
 import numpy as np
@@ -20,19 +20,21 @@ _STYLE = {
 _WORD = "slice(datum.label, indexof(datum.label, ' ') + 1)"
 
 
-def heat_map(data: pd.DataFrame, title: str, axes: tuple[str, str], high: float) -> alt.LayerChart:
-    """A matrix of numbers, which are written into the cells where these are wide enough.
+def heat_map(
+    data: pd.DataFrame, title: str, axes: tuple[str, str], max_value: float
+) -> alt.LayerChart:
+    """A heat map, with the numbers in the cells where these are wide enough.
 
     Args:
-        data: A row for each cell, from left to right and then down; its columns are the label at
+        data: A row for each cell, from left to right and then down; its columns are the label on
             the left, the label below, and the number.
         title: The title.
-        axes: The titles of the axes, left and below.
-        high: The number that has the lightest color; the darkest is 0.
+        axes: The titles of the axes, on the left and below.
+        max_value: The number with the lightest color; the darkest is 0.
     """
     down, across, value = data.columns
     rows, columns = (list(dict.fromkeys(data[name])) for name in (down, across))
-    # Labels below are horizontal if all of them fit: wide screens have the room, phones do not.
+    # Labels below are horizontal if all of them fit, as on wide screens.
     fits = f"width > {len(columns) * 8 * max(map(len, columns))}"
     below = alt.Axis(
         title=axes[1],
@@ -44,9 +46,9 @@ def heat_map(data: pd.DataFrame, title: str, axes: tuple[str, str], high: float)
         labelOverlap="parity",
     )
     left = alt.Axis(title=axes[0], labelExpr=_WORD, labelLimit=130)
-    scale = alt.Scale(scheme="viridis", domain=[0, high], clamp=True)
+    scale = alt.Scale(scheme="viridis", domain=[0, max_value], clamp=True)
     base = alt.Chart(data, title=title, height=alt.Step(34)).encode(
-        # Without their order, words that were there before the last change would come first.
+        # Otherwise Vega keeps the words of the previous data first.
         x=alt.X(f"{across}:N", sort=columns, axis=below),
         y=alt.Y(f"{down}:N", sort=rows, axis=left),
         tooltip=[down, across, alt.Tooltip(f"{value}:Q", format=".3f")],
@@ -57,18 +59,18 @@ def heat_map(data: pd.DataFrame, title: str, axes: tuple[str, str], high: float)
     ).encode(
         text=alt.Text(f"{value}:Q", format=".2f"),
         color=alt.condition(
-            f"datum['{value}'] > {0.5 * high}", alt.value("black"), alt.value("white")
+            f"datum['{value}'] > {0.5 * max_value}", alt.value("black"), alt.value("white")
         ),
     )
     return _styled(cells + numbers)
 
 
-def spelling(ids: pd.DataFrame) -> alt.LayerChart:
-    """The ids of the characters; columns `word`, `place`, `character`, `id`."""
-    words, longest = list(dict.fromkeys(ids.word)), ids.place.max() + 1
+def characters(ids: pd.DataFrame) -> alt.LayerChart:
+    """The ids of the characters; columns `word`, `position`, `character`, `id`."""
+    words, longest = list(dict.fromkeys(ids.word)), ids.position.max() + 1
     chart = alt.Chart(ids, title="Characters and their ids", height=alt.Step(56))
     chart = chart.encode(
-        x=alt.X("place:O", axis=None),
+        x=alt.X("position:O", axis=None),
         y=alt.Y("word:N", sort=words, title=None, axis=alt.Axis(labelExpr=_WORD, labelLimit=130)),
         tooltip=["character", "id"],
     )
@@ -90,20 +92,20 @@ def plane(title: str, vectors: np.ndarray, uses: pd.DataFrame) -> alt.Chart:
         vectors: float `(N, D)`.
         uses: A row for each use: its `context`, and the `label` of its mark.
     """
-    points, shares = analysis.plane(vectors)
-    data = uses.assign(x=points[:, 0], y=points[:, 1])
-    share = f"{shares[0]:.0%} of the variance" if shares.any() else "all vectors are equal"
+    projected = analysis.plane(vectors)
+    data = uses.assign(x=projected.points[:, 0], y=projected.points[:, 1])
+    x_title, y_title = projected.axis_titles()
     axis, scale = alt.Axis(labels=False, ticks=False), alt.Scale(zero=False, padding=24)
     chart = alt.Chart(data, title=title, height=340).encode(
-        x=alt.X("x:Q", title=share, axis=axis, scale=scale),
-        y=alt.Y("y:Q", title=f"{shares[1]:.0%} of the variance", axis=axis, scale=scale),
+        x=alt.X("x:Q", title=x_title, axis=axis, scale=scale),
+        y=alt.Y("y:Q", title=y_title, axis=axis, scale=scale),
         tooltip=["context"],
     )
     return _styled(_marks(chart, uses))
 
 
-def key(title: str, uses: pd.DataFrame) -> alt.LayerChart:
-    """The marks of the planes, each with its `context` and the `nearest` one."""
+def legend(title: str, uses: pd.DataFrame) -> alt.LayerChart:
+    """The marks of the planes, each with its `context` and its `nearest` neighbor."""
     chart = alt.Chart(uses, title=title, height=alt.Step(56)).encode(
         y=alt.Y("label:N", sort=None, axis=None), tooltip=["context", "nearest"]
     )
@@ -125,9 +127,9 @@ def probability_bars(scores: pd.DataFrame) -> alt.LayerChart:
         scale=alt.Scale(range=list(analysis.COLORS)),
         legend=alt.Legend(orient="top", title=None),
     )
-    room = alt.Scale(domain=[0, 1.15 * scores.bits.max()])  # for the number at the longest bar
+    scale = alt.Scale(domain=[0, 1.15 * scores.bits.max()])  # space for the longest bar's number
     chart = alt.Chart(scores, height=alt.Step(20)).encode(
-        x=alt.X("bits:Q", title="surprise in bits", scale=room, axis=alt.Axis(tickCount=6)),
+        x=alt.X("bits:Q", title="surprise in bits", scale=scale, axis=alt.Axis(tickCount=6)),
         y=alt.Y("word:N", sort=words, title=None, axis=alt.Axis(labelExpr=_WORD, labelLimit=130)),
         yOffset=alt.YOffset("direction:N", sort=directions),
         tooltip=["word", "direction", "bits", alt.Tooltip("probability:Q", format=".2%")],
@@ -139,12 +141,12 @@ def probability_bars(scores: pd.DataFrame) -> alt.LayerChart:
 
 
 def numbered(words: list[str]) -> list[str]:
-    """Words with their places, from 1 on: a word may be there twice."""
+    """Words with their positions, from 1, since a word may occur twice."""
     return [f"{i} {word}" for i, word in enumerate(words, 1)]
 
 
 def _marks(chart, uses):
-    """A mark for each label: colors do not suffice to tell them apart."""
+    """A mark for each label, of its own color and shape."""
     labels = list(dict.fromkeys(uses.label))
     return chart.mark_point(size=130, filled=True, opacity=1).encode(
         alt.Color(

@@ -1,4 +1,4 @@
-"""Texts in the explorer's fields in which the bundled model shows what it knows."""
+"""Texts for the explorer's fields that show what the bundled model has learned."""
 
 CHARACTERS = {"spelling": "bank banks banking", "UTF-8": "café naïve Zürich"}
 SIMILARITY = {

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.analysis import check_mix_weights
 from keras_elmo.layers.configured import Configured
 
 # bilm-tf's epsilon, far below half precision: the normalization runs in float32.
@@ -138,13 +139,7 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
         """
         if self.layer_weights is None:
             raise ValueError("use_top_only leaves no layers to mix: leave out mix_weights.")
-        shares, size = np.array(mix_weights, "float64"), self.num_mixed_layers
-        is_right = shares.shape == (size,) and (shares >= 0).all()
-        if not is_right or abs(shares.sum() - 1) > 1e-5:
-            raise ValueError(
-                f"mix_weights must be {size} numbers of at least 0 with the sum 1, the weights "
-                f"after the softmax; got {mix_weights!r}."
-            )
+        shares = check_mix_weights("mix_weights", mix_weights, self.num_mixed_layers)
         mixed = shares > 0
         if self.l2 and not mixed.all():
             raise ValueError(
@@ -152,7 +147,7 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
                 f"pass l2=None or a small weight instead of 0; got mix_weights={mix_weights!r}."
             )
         logs = np.log(shares[mixed])
-        raw = np.full(size, _LEFT_OUT)
+        raw = np.full(len(shares), _LEFT_OUT)
         raw[mixed] = logs - logs.mean()
         self.layer_weights.assign(raw)
 

@@ -106,12 +106,14 @@ def test_similarity_and_its_weights(page):
         np.testing.assert_allclose(found, first[layer] @ second[layer].T / norms, atol=1e-5)
     (slider,) = [slider for slider in app.slider if slider.label == "s of LSTM 2"]
     after = done(slider.set_value(5.0)).dataframe[0].value
-    is_sum = table.layer == "weighted sum"
+    is_sum = table.layer == "weighted sum (0.33, 0.33, 0.33)"
     assert after[~is_sum].equals(table[~is_sum])
-    mixes = [analysis.mixed(x, [0, 0, 5]) for x in (first, second)]
+    mixes = [analysis.mixed(x, analysis.softmax([0, 0, 5])) for x in (first, second)]
     expected = analysis.cosines(*mixes).ravel()
     np.testing.assert_allclose(after[is_sum].cosine, expected, atol=1e-5)
-    assert list(charts(app)) == ["token vectors", "LSTM 1", "LSTM 2", "weighted sum"]
+    name = "weighted sum (0.01, 0.01, 0.99)"
+    assert set(after[is_sum].layer) == {name}
+    assert list(charts(app)) == ["token vectors", "LSTM 1", "LSTM 2", name]
     for text, message in (("  ", "at least one word, got none"), (61 * "a ", "at most 60 words")):
         app = typed(app, first=text)
         assert message in app.error[0].value.replace("\\", "")
