@@ -5,7 +5,7 @@
 
 The environments: bilm 0.1.post5 with tensorflow 1.15.5 and protobuf 3.19.6 on Python 3.6 or 3.7;
 simple-elmo 0.9.2 with tensorflow-cpu and tf-keras of the same version; simple-elmo-pytorch 0.2
-(AllenNLP's ELMo) with torch, numpy, h5py. Peers whose environment is not given are left out.
+(AllenNLP's ELMo) with torch, numpy, h5py. Peers without an environment are skipped.
 
 All read the same random weights in bilm-tf's layout and the same natural text, in sentences of
 25 tokens, in several interleaved rounds. Prints tables: medians of tokens/s, of the ratio to the
@@ -56,7 +56,7 @@ def main():
         "--also", nargs="*", default=(), metavar="'NAME BACKEND'", help="such as 'ours_cached jax'"
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4, help="aimed at for each figure")
+    parser.add_argument("--seconds", type=float, default=4, help="duration of each measurement")
     arguments = parser.parse_args()
     pythons = {
         f"{name} {backend}": sys.executable
@@ -83,12 +83,10 @@ def main():
 
 
 def write_text(files, path, num_sentences=4096):
-    """Running text in sentences of one length, so that no one's handling of lengths counts."""
-    from keras_elmo.text.reader import find_files, read_sentences
+    """Writes running text in sentences of one length, so that padding costs no program more."""
+    from keras_elmo.text.reader import read_sentences
 
-    tokens = itertools.chain.from_iterable(
-        sentence for file in find_files(files) for sentence in read_sentences(file)
-    )
+    tokens = itertools.chain.from_iterable(read_sentences(files))
     with open(path, "wb") as file:
         for number in range(num_sentences):
             sentence = list(itertools.islice(tokens, TOKENS))
@@ -113,7 +111,7 @@ def measure(folder, text, pythons, arguments):
     speeds = {(name, batch): [] for name in pythons for batch in arguments.batch_sizes}
     limits, peaks = [], dict.fromkeys(pythons, 0.0)
     for batch in arguments.batch_sizes:
-        # New ones each time: all together they would need more and more memory.
+        # New processes for each batch size: their memory would add up.
         workers = {name: Worker(python, name, folder, text) for name, python in pythons.items()}
         counts = {}
         for name, worker in workers.items():

@@ -18,7 +18,7 @@ def ours(folder, words, dtype=None, **arguments):
     elmo = ElmoLayer(folder, dtype=dtype)
 
     def make(batch_size):
-        # The budget takes each batch whole, and no more.
+        # The budget fits exactly one batch.
         embedder = Embedder(elmo, batch_tokens=batch_size * 27, progress=False, **arguments)
         if arguments["word_cache"]:
             embedder.encode_words(words)
@@ -100,7 +100,7 @@ def allennlp(folder, words, cached=False):
     from simple_elmo_pytorch import Elmo, batch_to_ids
     from simple_elmo_pytorch.nn import util
 
-    # The package left these two of AllenNLP's out; sentences of one batch need nothing else.
+    # The package lacks these two functions of AllenNLP, which do nothing for a batch of sentences.
     util.combine_initial_dims = lambda tensor: tensor
     util.uncombine_initial_dims = lambda tensor, size: tensor
 
@@ -108,13 +108,13 @@ def allennlp(folder, words, cached=False):
         arguments = {"vocab_to_cache": words} if cached else {}
         model = Elmo(folder + "/options.json", folder + "/weights.hdf5", 1, dropout=0, **arguments)
         model.eval()
-        place = {word: i for i, word in enumerate(words)}
+        word_ids = {word: i for i, word in enumerate(words)}
 
         def run(batch):
             with torch.no_grad():
                 if not cached:
                     return model(batch_to_ids(batch))["elmo_representations"][0].numpy()
-                rows = [[place[token] for token in sentence] for sentence in batch]
+                rows = [[word_ids[token] for token in sentence] for sentence in batch]
                 ids = torch.tensor(rows)
                 characters = torch.ones((*ids.shape, WIDTH), dtype=torch.long)
                 return model(characters, ids)["elmo_representations"][0].numpy()
@@ -130,14 +130,14 @@ def allennlp_cached(folder, words):
 
 def main():
     name, folder, text = sys.argv[1:]
-    # What packages print on the way is not for the one who reads the figures.
+    # Keeps what packages print out of the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     with open(text, encoding="utf-8") as file:
         sentences = [line.split() for line in file]
     words = list(dict.fromkeys(token for sentence in sentences for token in sentence))
     make, embed = globals()[name](folder, words), {}
-    place = 0
+    position = 0
     for line in sys.stdin:
         batch_size, count = map(int, line.split())
         if batch_size not in embed:
@@ -146,10 +146,10 @@ def main():
                 embed[batch_size](sentences[:batch_size])
         start = time.perf_counter()
         for _ in range(0, count, batch_size):
-            if place + batch_size > len(sentences):
-                place = 0
-            embed[batch_size](sentences[place : place + batch_size])
-            place += batch_size
+            if position + batch_size > len(sentences):
+                position = 0
+            embed[batch_size](sentences[position : position + batch_size])
+            position += batch_size
         seconds = time.perf_counter() - start
         print(seconds, peak_megabytes(), file=answers, flush=True)
 

@@ -3,12 +3,12 @@
     KERAS_BACKEND=jax python benchmarks/gpu.py "shards/*" --vocab vocab.txt --preset original
     KERAS_BACKEND=jax python benchmarks/gpu.py ... --preset small --batch-size 128 1024
 
-Trains on one batch again and again, so that the data pipeline does not limit the GPU: windows of
-20 words, 8,192 negatives, dropout 0.1, Adagrad, random weights. The vocabulary is filled up to the
+Trains repeatedly on one batch, so that the data pipeline does not limit the GPU: windows of 20
+words, 8,192 negatives, dropout 0.1, Adagrad, random weights. The vocabulary is padded to the
 793,471 words of the original model, since the time of a step depends on its size. Prints the
 median over groups of ten steps, and the FLOP/s of the LSTMs and the softmax. Then embeds sentences
 to the mean of the layers, without a word cache and with all words cached, and prints the faster of
-two passes. data_pipeline.py --numpy measures what feeds a training.
+two passes. data_pipeline.py --numpy measures the data pipeline.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import keras
 from training_step import UNROLL_STEPS, model_and_batches
 
 from keras_elmo import ElmoLayer, Embedder, Vocabulary
-from keras_elmo.text.reader import find_files, read_sentences
+from keras_elmo.text.reader import read_sentences
 from keras_elmo.training.settings import PRESETS
 
 VOCABULARY, NEGATIVES = 793_471, 8_192
@@ -94,8 +94,7 @@ def work_of_a_token(config):
 def embedding_speeds(config, batch_tokens, arguments):
     """tokens/s without a word cache and with all words cached, after compilation; as text."""
     layer = ElmoLayer(None, config=config, dtype=arguments.dtype)
-    found = itertools.chain.from_iterable(map(read_sentences, find_files(arguments.files)))
-    sentences = list(itertools.islice(found, arguments.sentences))
+    sentences = list(itertools.islice(read_sentences(arguments.files), arguments.sentences))
     num_tokens = sum(map(len, sentences))
     speeds = []
     for word_cache in (0, 1_000_000):

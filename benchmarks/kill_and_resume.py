@@ -3,7 +3,7 @@
     python benchmarks/kill_and_resume.py --kills 20
 
 Trains a tiny model on generated text with `keras-elmo train`, once undisturbed and once killed
-(kill -9) again and again and restarted with the same command. Checkpoints and evaluations on
+(kill -9) repeatedly and restarted with the same command. Checkpoints and evaluations on
 held-out text are frequent, so that many kills hit them. Every array of the last checkpoint and the
 log must be the same, bit for bit; no partial file may be left.
 """
@@ -76,7 +76,7 @@ def write_corpus(folder, chance):
     for shard in range(4):
         lines = (" ".join(chance.choices(words, k=chance.randint(1, 20))) for _ in range(400))
         (folder / f"shard-{shard}.txt").write_text("\n".join(lines) + "\n")
-    # A third of the words is not in the vocabulary: their characters must come back too.
+    # A third of the words is not in the vocabulary: the characters of all words must be restored.
     lines = ["<S>", "</S>", "<UNK>", *dict.fromkeys(words[:200])]
     (folder / "vocab.txt").write_text("\n".join(lines))
     (folder / "options.json").write_text(json.dumps(OPTIONS))
@@ -88,7 +88,7 @@ def run(folder, name, steps):
         --held-out {folder}/shard-0.txt --evaluate-sentences 20
         --batch-size 8 --unroll-steps 5 --negatives 50 --steps {steps}
         --checkpoint-every {steps // 100}"""
-    # The pattern is for the command to expand.
+    # keras-elmo expands the pattern.
     with open(folder / f"{name}.log", "ab") as log:
         return subprocess.Popen([sys.executable, *command.split()], stdout=log, stderr=log)
 
@@ -130,7 +130,7 @@ def compare(folder):
 
 
 def log_of(folder):
-    """The rows of a log, without what the clock says."""
+    """The rows of a log, without the column that depends on the clock."""
     with open(folder / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     return [{name: row[name] for name in row if name != "tokens_per_second"} for row in rows]

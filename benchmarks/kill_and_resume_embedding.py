@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--model", default="default")
     parser.add_argument("--suffix", default=".h5", help="of the output (default: %(default)s)")
     parser.add_argument(
-        "--batch-tokens", default="256", help="few, so that a kill finds something done"
+        "--batch-tokens", default="256", help="few, so that most kills interrupt a started output"
     )
     parser.add_argument(
         "--part-bytes",
@@ -98,7 +98,7 @@ def run(arguments, output, kill_after=None):
 
 
 def descendants(pid):
-    """Children of a process, and theirs: Ray starts many."""
+    """The children of a process and their descendants: Ray starts many."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -132,7 +132,7 @@ def rows(path):
         for row in table.to_pylist():
             key = (part.parent.name if not path.suffix else "", row["line"])
             if key in found:
-                raise SystemExit(f"{key} is there twice")
+                raise SystemExit(f"{key} occurs twice")
             found[key] = np.array(row["vectors"], "float32")
     return found
 
@@ -140,7 +140,7 @@ def rows(path):
 def check(whole, killed):
     expected, found = rows(whole), rows(killed)
     if list(expected) != list(found):
-        raise SystemExit(f"{len(found)} rows instead of {len(expected)}, or in another order")
+        raise SystemExit(f"{len(found)} rows instead of {len(expected)}, or in a different order")
     difference = 0.0
     for key, array in expected.items():
         if array.shape != found[key].shape:

@@ -3,7 +3,7 @@
     python benchmarks/natural_text.py heldout.txt --architecture original --tokens 9200 \
         --simple-elmo SIMPLE/bin/python --allennlp ALLENNLP/bin/python
 
-embedding.py says what the environments hold. All read the same random weights and the same
+embedding.py lists the contents of the environments. All read the same random weights and the same
 sentences, keras_elmo all of them in one call, its peers in batches of 32: AllenNLP sorted by
 length, simple-elmo in the order of the text. keras_elmo encodes each distinct word of a call once,
 its peers each occurrence; nothing is cached between calls. Prints the median of the rounds, the
@@ -46,7 +46,7 @@ def main():
             name: Worker(python, name, model, by_length if name == "allennlp" else text)
             for name, python in pythons.items()
         }
-        for number in range(arguments.rounds + 1):  # the first round is to warm up
+        for number in range(arguments.rounds + 1):  # the first round is a warm-up
             for name, worker in workers.items():
                 batch = len(sentences) if name in OURS else BATCH
                 seconds, _ = worker.run(batch, len(sentences))
@@ -67,7 +67,7 @@ def main():
 def first_sentences(path, num_tokens):
     """The first sentences with at least `num_tokens` tokens, in full batches."""
     sentences = []
-    for tokens in filter(None, read_sentences(path)):
+    for tokens in read_sentences(path):
         sentences.append(tokens)
         num_tokens -= len(tokens)
         if num_tokens <= 0 and len(sentences) % BATCH == 0:

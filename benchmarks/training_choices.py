@@ -7,8 +7,9 @@
 
 Each choice is timed for some steps first. It then gets as many steps as fit into the given CPU
 seconds, so a model with slower steps sees less text. As for the bundled model, the optimizer is
-Adam, whose learning rate falls to zero at the end. The perplexity uses the full softmax, with every
-word of the first held-out sentences scored once. Prints one line of Markdown per choice and text.
+Adam with a learning rate that decays to zero at the end. The perplexity uses the full softmax, with
+every word of the first held-out sentences scored once. Prints one line of Markdown per choice and
+text.
 """
 
 import argparse
@@ -58,8 +59,8 @@ CHOICES = {
     },
     "recipes": {
         "bilm-tf's, 1,024 negatives": {**LSTM_768, **BILM_TF},
-        "with the bias by log frequency": {**LSTM_768, **BILM_TF, "zero_softmax_bias": False},
-        "and Adam with a falling rate": {**LSTM_768, "negatives": 1024},
+        "with a log-frequency bias": {**LSTM_768, **BILM_TF, "zero_softmax_bias": False},
+        "and Adam with a decaying rate": {**LSTM_768, "negatives": 1024},
         "and 4,096 negatives": LSTM_768,
         "and all words": {**LSTM_768, "negatives": 0},
     },
@@ -73,7 +74,7 @@ def main():
     parser.add_argument("texts", nargs="+", help="patterns of training shards, in quotes")
     parser.add_argument("--vocab", required=True)
     parser.add_argument("--held-out", nargs="+", required=True)
-    parser.add_argument("--seconds", type=float, default=600, help="processor time of each")
+    parser.add_argument("--seconds", type=float, default=600, help="processor time of each choice")
     parser.add_argument("--sentences", type=int, default=500, help="held-out sentences to score")
     arguments = parser.parse_args()
     held_out = [CorpusIndex.build(path).first(arguments.sentences) for path in arguments.held_out]
@@ -93,7 +94,7 @@ def main():
 
 
 def train_for(seconds, settings):
-    """Trains for some CPU seconds: the result, the seconds of a step, and the words seen."""
+    """Trains for some CPU seconds. Returns the result, the seconds per step and the words seen."""
     with tempfile.TemporaryDirectory() as folder:
         clock = StepClock()
         steps = SKIPPED_STEPS + TIMED_STEPS
@@ -107,7 +108,7 @@ def train_for(seconds, settings):
 
 
 class StepClock(keras.callbacks.Callback):
-    """Takes the processor time at the end of each step."""
+    """Records the processor time at the end of each step."""
 
     def __init__(self):
         super().__init__()

@@ -76,17 +76,17 @@ def prepare(folder, arguments):
 def first_sentences(files, count):
     from itertools import islice
 
-    from keras_elmo.text.reader import find_files, read_sentences
+    from keras_elmo.text.reader import read_sentences
 
-    sentences = (tokens for path in find_files(files) for tokens in read_sentences(path))
-    return "\n".join(b" ".join(tokens).decode() for tokens in islice(sentences, count)) + "\n"
+    sentences = islice(read_sentences(files), count)
+    return "\n".join(b" ".join(tokens).decode() for tokens in sentences) + "\n"
 
 
 def measure(kind, python, repository, prepared):
-    # An earlier version has its own program, which calls its own interface.
+    # An earlier version runs its own copy of this program, which calls its own interface.
     program = Path(repository) / "benchmarks" / Path(__file__).name
     command = [python, program, *prepared, "--run", kind]
-    # Set by TensorFlow 2 when imported here, and not for TensorFlow 1.
+    # TF2_BEHAVIOR, which TensorFlow 2 sets when it is imported, would change TensorFlow 1.
     environment = {k: v for k, v in os.environ.items() if k not in ("TF2_BEHAVIOR", "PYTHONPATH")}
     if kind == "ours":
         environment["PYTHONPATH"] = repository
@@ -119,7 +119,7 @@ def ours(arguments):
 def model_and_batches(
     arguments, config, vocabulary, batch_size, num_negative_samples=NEGATIVES, seed=None
 ):
-    """A compiled language model of a dtype, and the batches of text files without end."""
+    """A compiled language model, and an endless iterator over batches of text files."""
     from keras_elmo import BidirectionalLanguageModel, LanguageModelCorpus
 
     size = {"batch_size": batch_size, "unroll_steps": UNROLL_STEPS}
