@@ -15,12 +15,12 @@ def attend(x, others, mask):
     Returns:
         Floats `(B, T, D)`.
     """
-    alike = ops.einsum("bid,bjd->bij", x, others)
-    none = ops.expand_dims(1 - ops.cast(mask, x.dtype), 1) * 1e4
-    return ops.einsum("bij,bjd->bid", ops.softmax(alike - none, axis=-1), others)
+    products = ops.einsum("bid,bjd->bij", x, others)
+    mask_penalty = ops.expand_dims(1 - ops.cast(mask, x.dtype), 1) * 1e4
+    return ops.einsum("bij,bjd->bid", ops.softmax(products - mask_penalty, axis=-1), others)
 
 
-def joined(*parts):
+def concatenate(*parts):
     """Concatenates the vectors that are not `None`."""
     return ops.concatenate([part for part in parts if part is not None], axis=-1)
 

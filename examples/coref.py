@@ -153,8 +153,8 @@ class CoreferenceModel(TaskModel):
         others, exists = self.antecedents.before(ops.shape(y)[0])
         chain = ops.expand_dims(y, 1)
         right = (ops.take(y, others) == chain) & exists & (chain > 0)
-        none = ~ops.any(right, axis=1, keepdims=True)
-        right = ops.where(ops.concatenate([none, right], axis=1), scores, -1e4)
+        is_first = ~ops.any(right, axis=1, keepdims=True)  # has no antecedent
+        right = ops.where(ops.concatenate([is_first, right], axis=1), scores, -1e4)
         losses = ops.logsumexp(scores, axis=1) - ops.logsumexp(right, axis=1)
         if self.singletons:
             is_mention = ops.cast(y > 0, "float32")

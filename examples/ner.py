@@ -129,7 +129,7 @@ class Tagger(TaskModel):
         characters = None
         if self.character_cnn is not None:
             characters = self.character_cnn(inputs["characters"][:, 1:-1, :CHARACTERS])
-        x = self.read(inputs, mask, training=training, further=characters)
+        x = self.read(inputs, mask, training=training, extra=characters)
         for encoder, dropout in zip(self.encoders, self.encoder_dropouts):
             x = dropout(encoder(x, mask=mask), training=training)
         logits = self.classifier(x)

@@ -4,9 +4,9 @@
         --held-out "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-*" --output my_elmo
 
 The text has one tokenized sentence per line, plain, .gz or .xz. Training can be stopped at any
-moment; the same command resumes it. It ends early when the held-out text has not been predicted
-better for five evaluations, and keeps the best weights since the command was started; the same
-command then continues it. `keras-elmo train` does the same without a program, except for the early
+time; the same command resumes it. It ends early when the held-out perplexity has not improved for
+five evaluations, and keeps the best weights since the command was started; the same command then
+continues it. `keras-elmo train` does the same without a program, except for the early
 stopping; this program is meant to be read and changed.
 
 What to expect, measured with `keras-elmo train` and the same architecture and optimizer: on 65 M
@@ -55,7 +55,7 @@ vocabulary.write(path)
 
 # 2. The plan, which depends only on the size of the text. A step predicts batch_size x 20 words.
 #    Little text gets smaller batches, for at least 100 steps an epoch, and is not read more than
-#    ten times: then a model begins to learn it by heart.
+#    ten times, since more would overfit.
 UNROLL_STEPS, words = 20, counts.stats.predictions
 batch_size = arguments.batch_size or min(128, max(1, words // (100 * UNROLL_STEPS)))
 epoch = words // (batch_size * UNROLL_STEPS)
@@ -70,9 +70,9 @@ config = ElmoConfig(
     projection_dim=arguments.projection_dim,
 )
 
-# 4. The settings. Left at their defaults they train as bilm-tf does; in a short training Adam with
-#    a falling learning rate gets further. The number of words drawn for the sampled softmax trades
-#    speed for precision; evaluation always compares each word with the whole vocabulary.
+# 4. The settings. The defaults are bilm-tf's; in a short training Adam with a decaying learning
+#    rate reaches a lower perplexity. The number of words sampled for the softmax trades speed for
+#    precision; evaluation always uses the full softmax.
 settings = TrainingSettings(
     files=arguments.files,
     held_out=arguments.held_out,

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from attention import joined
+from attention import concatenate
 
 LONGEST = 10  # words of a span
 DISTANCES = np.array([1, 2, 3, 4, 5, 8, 16, 32, 64])  # where a new bucket of distances begins
@@ -40,7 +40,7 @@ class SpanVectors(keras.layers.Layer):
         words = ops.take(words, places, axis=0)
         attended = ops.einsum("ml,mld->md", ops.softmax(scores, axis=-1), words)
         ends = (ops.take(states, x, axis=0) for x in (first, last))
-        return joined(*ends, attended, self.length(ops.clip(last - first, 0, LONGEST - 1)))
+        return concatenate(*ends, attended, self.length(ops.clip(last - first, 0, LONGEST - 1)))
 
 
 class AntecedentScores(keras.layers.Layer):

@@ -29,7 +29,7 @@ import numpy as np
 from keras import ops
 
 import harness
-from attention import Similarity, joined
+from attention import Similarity, concatenate
 from features import PADDING, SentenceBatches
 from reading import Data, open_text, sentences_of
 from task_model import TaskModel
@@ -190,8 +190,8 @@ class Reader(TaskModel):
         x = self._attend_to_question(x, q, mask, words)
         x = x + self._attend_to_itself(self._read(self.self_reader, x, mask, training), mask)
         start = self._read(self.start_reader, x, mask, training)
-        end = self._read(self.end_reader, joined(x, start), mask, training)
-        logits = joined(self.start(start), self.end(end))
+        end = self._read(self.end_reader, concatenate(x, start), mask, training)
+        logits = concatenate(self.start(start), self.end(end))
         return _where(ops.expand_dims(mask, -1), logits)
 
     def _read(self, reader, x, mask, training):
@@ -203,13 +203,13 @@ class Reader(TaskModel):
         # The words of the context that the question is about, in one vector.
         shares = ops.softmax(_where(mask, ops.max(alike, axis=-1)), axis=-1)
         about = ops.expand_dims(ops.einsum("bt,btd->bd", shares, x), 1)
-        return self.compared(joined(x, attended, x * attended, about * attended))
+        return self.compared(concatenate(x, attended, x * attended, about * attended))
 
     def _attend_to_itself(self, x, mask):
         others = ops.expand_dims(mask, 1) & ~ops.eye(ops.shape(x)[1], dtype="bool")
         alike = _where(others, self.self_similarity(x, x))
         attended = ops.einsum("btu,bud->btd", ops.softmax(alike, axis=-1), x)
-        return self.self_compared(joined(x, attended, x * attended))
+        return self.self_compared(concatenate(x, attended, x * attended))
 
     def decode(self, outputs, inputs, sizes):
         """The most likely spans."""

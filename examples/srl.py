@@ -28,7 +28,7 @@ from keras import ops
 from seqeval.metrics import classification_report, f1_score
 
 import harness
-from attention import joined
+from attention import concatenate
 from conll import Propositions, read_propositions
 from crf import CRF
 from features import PADDING, SentenceBatches
@@ -107,7 +107,7 @@ class RoleTagger(TaskModel):
         mask = inputs["words"] != PADDING
         x = self.read(inputs, mask, training=training)
         is_predicate = self.is_predicate(ops.stop_gradient(x))[..., 0]
-        x = joined(x, self.indicator(inputs["predicate"]))
+        x = concatenate(x, self.indicator(inputs["predicate"]))
         for reader in self.readers:
             x = reader(x, mask=mask, training=training)
         logits = self.classifier(x)

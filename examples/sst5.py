@@ -20,7 +20,7 @@ import numpy as np
 from keras import ops
 
 import harness
-from attention import attend, joined
+from attention import attend, concatenate
 from bilstm import BiLSTM
 from features import PADDING
 from reading import BRACKETS, Data, parse_lines
@@ -120,18 +120,18 @@ class BiattentiveClassifier(TaskModel):
         x = self.projection_dropout(self.projection(x), training=training)
         x = self.encoder(x, mask=mask)
         attended = attend(x, x, mask)
-        return self.integrator(joined(x, x - attended, x * attended), mask=mask)
+        return self.integrator(concatenate(x, x - attended, x * attended), mask=mask)
 
     def _pool(self, x, mask):
         """Maximum, mean, minimum and a weighted mean over the words."""
         valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
-        none = (1 - valid) * 1e4
-        shares = ops.softmax(self.attention(x) - none, axis=1)
+        mask_penalty = (1 - valid) * 1e4
+        shares = ops.softmax(self.attention(x) - mask_penalty, axis=1)
         mean = ops.sum(x * valid, axis=1) / ops.sum(valid, axis=1)
         poolings = (
-            ops.max(x - none, axis=1),
+            ops.max(x - mask_penalty, axis=1),
             mean,
-            ops.min(x + none, axis=1),
+            ops.min(x + mask_penalty, axis=1),
             ops.sum(x * shares, axis=1),
         )
         return ops.concatenate(poolings, axis=-1)

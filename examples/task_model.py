@@ -5,7 +5,7 @@ import inspect
 import keras
 import numpy as np
 
-from attention import joined
+from attention import concatenate
 from features import SentenceBatches, WordTable
 from keras_elmo import WeightedLayerSum
 from reading import Data, sentences_of
@@ -18,7 +18,7 @@ class TaskModel(keras.Model):
     attribute of the same name.
 
     Args:
-        words: The words with vectors of their own; empty for no word vectors.
+        words: The words that have vectors; empty for no word vectors.
         word_dim: Size of these vectors.
         train_words: Whether they are trained.
         elmo: An `ElmoLayer` with `output="layers"`, or `None`. It is not trained.
@@ -50,9 +50,9 @@ class TaskModel(keras.Model):
         super().__init__(**kwargs)
         if not words and (elmo is None or placement == "output"):
             raise ValueError(
-                "Expected word vectors, or ELMo, at the input, got none. Without GloVe, a training "
-                "text needs words that occur twice; with ELMo only at the output, use --features "
-                "glove+elmo."
+                "The model needs word vectors or ELMo at its input. Without GloVe, a training text "
+                "needs words that occur at least twice; with ELMo only at the output, use "
+                "--features glove+elmo."
             )
         self.words = list(words)
         self.word_table = WordTable(words)
@@ -123,10 +123,10 @@ class TaskModel(keras.Model):
             inputs["layers"] = np.zeros(shape, "float32")
         return inputs
 
-    def read(self, inputs, mask, layer=None, training=None, further=None):
+    def read(self, inputs, mask, layer=None, training=None, extra=None):
         """The output of the task's first layer for a sentence, with ELMo at its input and output.
 
-        Without a layer: the vectors of the words, further ones, and ELMo's.
+        Without a layer: the vectors of the words, extra ones, and ELMo's.
         """
         words = None if self.word_vectors is None else self.word_vectors(inputs["words"])
         layers = None
@@ -135,11 +135,11 @@ class TaskModel(keras.Model):
         if self.tokens_only:
             layers = layers[:, :1]
         elmo = None if self.input_mix is None else self.input_mix(layers, mask=mask)
-        x = self.drop(joined(words, further, elmo), training=training)
+        x = self.drop(concatenate(words, extra, elmo), training=training)
         x = x if layer is None else layer(x, mask=mask)
         if self.output_mix is None:
             return x
-        return joined(x, self.drop(self.output_mix(layers, mask=mask), training=training))
+        return concatenate(x, self.drop(self.output_mix(layers, mask=mask), training=training))
 
     def batches_of(self, data, **options):
         """Batches of `Data`, or of sentences: strings to be split, or lists of tokens."""
@@ -147,7 +147,7 @@ class TaskModel(keras.Model):
         return self.batches(data, self.word_table, elmo=self.elmo, **options)
 
     def predict_items(self, batches):
-        """What the model finds in each item of batches, in their order."""
+        """The predictions for the items of batches, in the order of the items."""
         found = [None] * len(batches.data.items)
         for number, rows in enumerate(batches.batches):
             inputs, _ = batches[number]
@@ -157,7 +157,7 @@ class TaskModel(keras.Model):
         return found
 
     def decode(self, outputs, inputs, sizes):
-        """What the outputs of a batch say of its items, which have so many tokens."""
+        """The predictions for the items of a batch, given its outputs and numbers of tokens."""
         return outputs.argmax(-1).tolist()
 
     def get_config(self):

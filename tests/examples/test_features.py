@@ -91,5 +91,5 @@ def test_models_with_rows_of_their_own(eager):
 def test_models_of_word_numbers_are_refused(tmp_path):
     config = ElmoConfig(filters=None, vocabulary_size=5, lstm_dim=8, projection_dim=4)
     ElmoLayer(None, config=config).export_hdf5(tmp_path / "words")
-    with pytest.raises(ValueError, match="reads the numbers of whole words, not text"):
+    with pytest.raises(ValueError, match="takes word ids, not text"):
         features.load_elmo(str(tmp_path / "words"))

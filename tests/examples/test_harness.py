@@ -20,7 +20,7 @@ from reading import Data
     [
         (("--tag", "Fine ."), "--model missing"),
         (("--test", ""), "--test missing"),
-        (("--halve-after", "0"), "'0' is not a whole number of at least 1"),
+        (("--halve-after", "0"), "'0' is not a positive integer"),
     ],
 )
 def test_options_that_cannot_be(capsys, options, message):
@@ -56,11 +56,11 @@ def test_runs_are_kept_in_their_folder():
     assert (base["features"], base["seeds"], row["features"]) == ("glove", 2, "glove+elmo")
     assert row["gain over glove"] == pytest.approx(row["test"] - base["test"], abs=0.01)
     assert Path("out/runs.csv").read_text().count("\n") == 5
-    with pytest.raises(ValueError, match="out holds runs with other options, which are in"):
+    with pytest.raises(ValueError, match="out contains runs with different options, see"):
         run("--fraction", "0.5")
     settings = settings_of("ner", "--fraction", "0.4")
     Path(settings.dev).write_text("a different text")
-    with pytest.raises(ValueError, match="out holds runs with other options, which are in"):
+    with pytest.raises(ValueError, match="out contains runs with different options, see"):
         harness.run_seeds(experiment, settings)
     assert not done
 
@@ -116,7 +116,7 @@ class Scripted(harness.keras.Model):
 
 
 def test_training_ends_with_the_best_epoch(monkeypatch):
-    monkeypatch.setattr(harness, "LEAST_STEPS", 5)
+    monkeypatch.setattr(harness, "MIN_STEPS", 5)
     scores = [0.0, 0.0, 0.0, 4.0, 5.0, 4.0, 4.0, 6.0, 1.0, 1.0, 1.0]
     data, table = Data([["w"]] * 3, np.zeros(3)), features.WordTable(["w"])
     batches = features.SentenceBatches(data, table, data.answers, batch_size=2)

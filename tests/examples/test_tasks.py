@@ -79,7 +79,7 @@ def test_elmo_joins_where_it_is_asked_to(task):
 def test_models_need_something_to_read():
     model = importlib.import_module("sst5").BiattentiveClassifier
     for options in ({}, {"elmo": keras.layers.Identity(), "placement": "output"}):
-        with pytest.raises(ValueError, match="Expected word vectors, or ELMo, at the input"):
+        with pytest.raises(ValueError, match="needs word vectors or ELMo at its input"):
             model(**options)
 
 
@@ -122,7 +122,7 @@ def test_learns_its_text_by_heart(task, monkeypatch):
     # Without dropout it takes far fewer steps; test_a_step_trains_every_weight has dropout.
     monkeypatch.setattr(keras.layers.Dropout, "call", lambda layer, x, training=False: x)
     # The epoch of `srl` that is kept knows all roles, and has to know the predicates, too.
-    monkeypatch.setattr(harness, "LEAST_STEPS", {"srl": 400, "coref": 20}.get(task, 5))
+    monkeypatch.setattr(harness, "MIN_STEPS", {"srl": 400, "coref": 20}.get(task, 5))
     program = importlib.import_module(task)
     settings = settings_of(task, *SLOWLY, *LEARNING[task])
     (row,) = summary = program.run(settings)
