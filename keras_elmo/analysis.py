@@ -66,7 +66,9 @@ def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return _normalized(first) @ np.swapaxes(_normalized(second), -1, -2)
 
 
-def mixed(layers: np.ndarray, weights: Sequence[float], gamma: float = 1.0) -> np.ndarray:
+def mixed(
+    layers: np.ndarray, weights: Sequence[float] | np.ndarray, gamma: float = 1.0
+) -> np.ndarray:
     """The weighted sum of the layers, as `WeightedLayerSum` computes it without layer norm.
 
     Args:
@@ -92,7 +94,9 @@ def mixed(layers: np.ndarray, weights: Sequence[float], gamma: float = 1.0) -> n
     return np.asarray(gamma * np.tensordot(shares, layers, 1), np.float32)
 
 
-def check_mix_weights(name: str, weights: Sequence[float], num_layers: int) -> np.ndarray:
+def check_mix_weights(
+    name: str, weights: Sequence[float] | np.ndarray, num_layers: int
+) -> np.ndarray:
     """The share of each layer in a mix, float64 `(num_layers,)`.
 
     Args:
@@ -114,7 +118,7 @@ def check_mix_weights(name: str, weights: Sequence[float], num_layers: int) -> n
 
 
 def layer_cosines(
-    first: np.ndarray, second: np.ndarray, mixes: Iterable[Sequence[float]] = ()
+    first: np.ndarray, second: np.ndarray, mixes: Iterable[Sequence[float] | np.ndarray] = ()
 ) -> list[tuple[str, np.ndarray]]:
     """The cosines between the words of two sentences, in each layer and in mixes of the layers.
 

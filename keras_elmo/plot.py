@@ -32,7 +32,7 @@ def similarity(
     second: Sentence | None = None,
     *,
     model: ModelSource | ElmoLayer | Embedder | keras.Model = "default",
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | np.ndarray | None = None,
 ) -> Figure:
     """Draws the cosines between the words of two sentences, in each layer and in the mix.
 
@@ -64,10 +64,9 @@ def similarity(
         raise ValueError("Each sentence needs a word, got an empty sentence.")
     embedder = _embedder(model)
     rows, columns = embedder.embed(words, output="layers")
-    mixes = [weights]
-    if weights is None:
-        found = _mixes(model if isinstance(model, keras.Model) else embedder.layer)
-        mixes = [mix.normalized_weights for mix in found if not mix.layer_norm]
+    found = _mixes(model if isinstance(model, keras.Model) else embedder.layer)
+    learned = [mix.normalized_weights for mix in found if not mix.layer_norm]
+    mixes = learned if weights is None else [weights]
     pictures = analysis.layer_cosines(rows, columns, mixes)
     cell, letter, smallest = 0.32, 0.09, 1.3  # inches
     names = [[_shortened(word, 24) for word in sentence] for sentence in words]
