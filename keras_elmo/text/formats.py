@@ -41,12 +41,12 @@ def format_of(
 
     Args:
         source: The name of the text, for error messages.
-        ending: The ending of its name, in lower case, without that of a compression.
+        ending: The lower-case ending of its name, ignoring .gz and .xz.
         format: A key of `FORMATS`, whatever the name.
         field: A field of JSON, whatever the name.
 
     Raises:
-        ValueError: if there is no such format, or files of this ending are no lines of text.
+        ValueError: if the format is unknown, or files with this ending hold no lines of text.
     """
     if format is not None and format not in FORMATS:
         names = ", ".join(map(repr, FORMATS))

@@ -48,7 +48,7 @@ def pluralize(number: int, noun: str) -> str:
 
 @dataclasses.dataclass
 class TextStats:
-    """Counts of the lines and tokens of a corpus, and of its oddities."""
+    """Counts of the lines and tokens of a corpus, and of what may be unexpected in it."""
 
     files: int = 0
     sentences: int = 0  # lines with at least one token
@@ -63,10 +63,10 @@ class TextStats:
         return self.tokens + self.sentences
 
     def lines(self) -> list[str]:
-        """A summary of the text and its anomalies, to print."""
+        """A summary of the text and the warnings about it, to print."""
         sizes = ((self.files, "file"), (self.sentences, "sentence"), (self.tokens, "token"))
         head = f"Corpus: {', '.join(pluralize(*size) for size in sizes)}"
-        return [head, *(f"        {oddity}" for oddity in self.warnings())]
+        return [head, *(f"        {warning}" for warning in self.warnings())]
 
     def warnings(self) -> list[str]:
         """Phrases about what may be unexpected in the corpus."""
@@ -76,7 +76,7 @@ class TextStats:
             (self.invalid_lines, "line", "with invalid UTF-8 (those bytes dropped)"),
             (len(self.empty_files), "file", f"without a sentence ({names})"),
         )
-        return [f"{pluralize(number, noun)} {oddity}" for number, noun, oddity in found if number]
+        return [f"{pluralize(number, noun)} {detail}" for number, noun, detail in found if number]
 
 
 def read_blocks(
@@ -182,7 +182,7 @@ def read_records(
 def check_text(path: str | os.PathLike[str], **options: Any) -> None:
     """Raises ValueError as the first record of `read_records` does, before a model is loaded.
 
-    Nothing is read of what is not a regular file, such as a pipe.
+    Pipes and other special files are not read.
     """
     text = _Text(path, **options)
     if os.path.isfile(path):
@@ -205,9 +205,9 @@ class _Text:
                 f"{self.source} holds tokens, not raw text or JSON: leave out field and tokenize."
             )
         self._field = "text" if field is None else field
-        self._most = math.inf if max_line_tokens is None else max_line_tokens
+        self._max_tokens = math.inf if max_line_tokens is None else max_line_tokens
         self._tokenizer = make_tokenizer(tokenize)
-        # Without `tokenize`, lines of text are split by a faster way to the same result.
+        # Splitting many lines at once gives the same tokens as `read`, faster.
         self._is_split_at_spaces = self._format is FORMATS["text"] and not tokenize
 
     @contextlib.contextmanager
@@ -223,15 +223,15 @@ class _Text:
         """The sentences of a record in lists of tokens, why it could not be read, and its name."""
         content = self._format.parse(record, self._field)
         text, error, count, sentences = content.text, content.error, 0, []
-        if isinstance(text, bytes) and len(text) > 2 * self._most:
+        if isinstance(text, bytes) and len(text) > 2 * self._max_tokens:
             # Counted before its tokens are made, which might not fit into memory.
             count = sum(1 for _ in re.finditer(rb"\S+", text))
-        if error is None and count <= self._most and not is_known:
+        if error is None and count <= self._max_tokens and not is_known:
             is_tokenized = self._format.is_tokenized or isinstance(text, list)
             sentences = [list(text)] if is_tokenized else self._tokenizer(text)
             count = sum(map(len, sentences))
-        if count > self._most:
-            error, sentences = f"{count:,} tokens, more than max_line_tokens={self._most}", []
+        if count > self._max_tokens:
+            error, sentences = f"{count:,} tokens, more than max_line_tokens={self._max_tokens}", []
         return sentences, error, content.name
 
     def sentences(self, records, stats, num_before):
@@ -259,7 +259,7 @@ class _Text:
 
 
 def _ending(path):
-    """The ending of a file's name, in lower case and without that of its compression."""
+    """The lower-case ending of a file's name, ignoring .gz and .xz."""
     stem = os.fsdecode(path).lower().removesuffix(".gz").removesuffix(".xz")
     return os.path.splitext(stem)[1]
 

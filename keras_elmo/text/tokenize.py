@@ -28,15 +28,15 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
     Args:
         text: The text.
         language: ISO 639 code of a language that spaCy supports; no data is downloaded. `"xx"`
-            stands for rules that several languages share.
+            selects rules that several languages share.
 
     Returns:
         List of sentences, each a list of tokens: the input of `encode_sentences` and
         `Embedder.embed`.
 
     Raises:
-        ImportError: if syntok, spaCy or what it needs for the language is not installed.
-        ValueError: if it does not know the language, or `text` is not a string.
+        ImportError: if syntok, spaCy or a package that spaCy needs for the language is missing.
+        ValueError: if spaCy does not support the language, or `text` is not a string.
 
     Example:
 
@@ -76,15 +76,20 @@ def make_tokenizer(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
     def sentences(text):
         if not isinstance(text, (str, bytes)):
             return [tokens_of(text)]
-        found = list(how(token_bytes(text).decode()))
-        if strings := [sentence for sentence in found if isinstance(sentence, (str, bytes))]:
+        found = how(token_bytes(text).decode())
+        found = list(found) if _is_list(found) else [found]
+        if wrong := [sentence for sentence in found if not _is_list(sentence)]:
             raise ValueError(
                 "The function tokenize must return a list of sentences, each a list of tokens; got "
-                f"{strings[0]!r:.60} in place of a sentence."
+                f"{wrong[0]!r:.60} instead of a sentence."
             )
         return list(map(tokens_of, found))
 
     return sentences
+
+
+def _is_list(value):
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
 def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
@@ -102,7 +107,7 @@ def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
 
 
 def tokenizer_name(how: Tokenize) -> Any:
-    """A JSON-serializable name of a way to tokenize; of a function without one, a new one."""
+    """A JSON-serializable name for `tokenize`; a function without a name gets a unique one."""
     if not callable(how):
         return "en" if how is True else how or None
     name = getattr(how, "__qualname__", "<lambda>")
@@ -111,7 +116,7 @@ def tokenizer_name(how: Tokenize) -> Any:
 
 @functools.cache
 def _libraries(language: str) -> tuple[Any, Any]:
-    """The splitter of sentences, and the tokenizer of a language."""
+    """The sentence splitter, and the tokenizer of a language."""
     try:
         import spacy
         import syntok.segmenter
@@ -120,8 +125,8 @@ def _libraries(language: str) -> tuple[Any, Any]:
         raise ImportError(message) from None
     from spacy.lang.char_classes import HYPHENS
 
-    if find_spec(f"spacy.lang.{language}") is None:
-        raise ValueError(f"Unknown language {language!r}: pass a code of spaCy's, such as 'de'.")
+    if not re.fullmatch("[a-z]{2,3}", language) or find_spec(f"spacy.lang.{language}") is None:
+        raise ValueError(f"Unknown language {language!r}: pass one of spaCy's codes, such as 'de'.")
     pipeline: Any = spacy.blank(language)
     if language == "en":
         dashes = HYPHENS.removeprefix("-|")

@@ -1,4 +1,4 @@
-"""A text as ids on disk: made once, and mapped into memory to train."""
+"""A text as ids on disk: created once, and mapped into memory to train."""
 
 import collections
 import functools
@@ -113,7 +113,7 @@ class CorpusIndex:
                 index._open()
             except (OSError, LookupError, TypeError, ValueError) as error:
                 raise ValueError(
-                    f"The index {index._folder} is damaged ({error}): delete it, to make it again."
+                    f"The index {index._folder} is damaged ({error}): delete it to rebuild it."
                 ) from None
         return index
 
@@ -171,8 +171,8 @@ class CorpusIndex:
             return np.concatenate(list(blocks))
         if not self._folder.exists():
             raise FileNotFoundError(
-                f"{self._folder} was removed, since {self._folder.parent} got the index of a "
-                "different text: use a folder for each text."
+                f"{self._folder} was removed, because {self._folder.parent} was used for the "
+                "index of a different text: use a separate folder for each text."
             )
         path = self._folder / f"characters-{rules.width}.bin"
         with filelock.FileLock(self._folder.parent / "lock"):

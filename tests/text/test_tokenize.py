@@ -32,8 +32,9 @@ def test_english_text(text, expected):
 
 def test_other_languages_have_their_own_rules():
     assert tokenize("Das ist z.B. gut.", language="de") == [["Das", "ist", "z.B.", "gut", "."]]
-    with pytest.raises(ValueError, match="Unknown language 'qq'"):
-        tokenize("?", language="qq")
+    for language in ("qq", "", "../../etc", "de.examples"):
+        with pytest.raises(ValueError, match=f"Unknown language '{language}'"):
+            tokenize("?", language=language)
     with pytest.raises(ValueError, match="Expected a text as one string"):
         tokenize(["A list"])
 
@@ -63,9 +64,13 @@ def test_raw_text_is_hinted_at(tmp_path, caplog):
     assert "end in a token such as 'left.'" in record.message
 
 
-def test_a_function_returns_lists_of_tokens():
-    with pytest.raises(ValueError, match="must return a list of sentences, .*; got 'a'"):
-        make_tokenizer(str.split)("a b")
+@pytest.mark.parametrize(
+    "function, wrong",
+    [(str.split, "'a'"), (str.upper, "'A B'"), (print, "None"), (lambda text: [None], "None")],
+)
+def test_a_function_returns_lists_of_tokens(function, wrong):
+    with pytest.raises(ValueError, match=f"must return a list of sentences, .*; got {wrong}"):
+        make_tokenizer(function)("a b")
 
 
 def test_no_characters_are_lost_in_a_long_paragraph():

@@ -127,7 +127,9 @@ def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
     expected = encode_sentences([["a", "b"], ["d"]])
     np.testing.assert_array_equal(rows, [*expected[0], *expected[1, :3]])
     assert len(list(folder.glob("index-*"))) == 1 and not list(folder.glob(".partial-*"))
-    with pytest.raises(FileNotFoundError, match="got the index of a different text: use a folder"):
+    with pytest.raises(
+        FileNotFoundError, match="used for the index of a different text: use a separate folder"
+    ):
         first.characters(50)
     assert (folder / "mine.txt").exists() and (folder / "0123456789abcdef").exists()
 
