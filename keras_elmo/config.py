@@ -4,11 +4,11 @@ import contextlib
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from keras_elmo.files import atomic_write
+from keras_elmo.arguments import check_boolean, check_integer, check_number
+from keras_elmo.files import atomic_write, read_json
 
 NUM_CHARACTERS = 261
 """Character ids of a token: 256 bytes, four boundary marks and the padding inside a word."""
@@ -22,12 +22,9 @@ MIN_CHARACTERS_PER_TOKEN = 3
 MIN_CODE_POINTS_PER_TOKEN = 7
 """The same for code points: ELMoForManyLangs counts the five characters of a sentence mark."""
 
-MAX_OPTIONS_BYTES = 1 << 20
-"""Limit on the size of an options.json; real ones have a few hundred bytes."""
-
 _ORIGINAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 _REQUIRED = object()
-# The fields of each section of options.json: their names here, and what null or nothing means.
+# The fields of each section of options.json: their names here, and their values where absent.
 _LSTM = {
     "cell_clip": ("cell_clip", None),
     "dim": ("lstm_dim", _REQUIRED),
@@ -52,19 +49,20 @@ _LEXICON = {
     "word_dim": ("word_dim", 0),
 }
 # Far beyond any real model, so that no options.json can exhaust the machine.
-_MOST_LAYERS, _MOST_UNITS, _MOST_WORDS = 64, 1 << 16, 1 << 30
+_MAX_LAYERS, _MAX_UNITS, _MAX_WORDS = 64, 1 << 16, 1 << 30
 _RANGES = {
-    "char_embedding_dim": (1, _MOST_UNITS),
-    "max_characters_per_token": (MIN_CHARACTERS_PER_TOKEN, _MOST_UNITS),
-    "num_highway": (0, _MOST_LAYERS),
-    "lstm_dim": (1, _MOST_UNITS),
-    "projection_dim": (1, _MOST_UNITS),
-    "num_layers": (1, _MOST_LAYERS),
-    "vocabulary_size": (1, _MOST_WORDS),
-    "num_characters": (1, _MOST_WORDS),
-    "word_dim": (0, _MOST_UNITS),
+    "char_embedding_dim": (1, _MAX_UNITS),
+    "max_characters_per_token": (MIN_CHARACTERS_PER_TOKEN, _MAX_UNITS),
+    "num_highway": (0, _MAX_LAYERS),
+    "lstm_dim": (1, _MAX_UNITS),
+    "projection_dim": (1, _MAX_UNITS),
+    "num_layers": (1, _MAX_LAYERS),
+    "vocabulary_size": (1, _MAX_WORDS),
+    "num_characters": (1, _MAX_WORDS),
+    "word_dim": (0, _MAX_UNITS),
 }
 _OPTIONAL = ("vocabulary_size", "num_characters")  # may be None
+_ONLY_WITH_FILTERS = ("activation", "char_embedding_dim", "num_highway")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +88,7 @@ class ElmoConfig:
         vocabulary_size: Words in the vocabulary, needed by models that read whole words, or in the
             lexicon.
         training_options: The other fields of options.json, such as bilm-tf's training settings;
-            kept and written back, not interpreted.
+            kept and written back, not interpreted or compared.
         num_characters: Code points in the lexicon; `None` if it has none, as for bilm-tf's models,
             which read bytes.
         word_dim: Size of a word's vector in the lexicon; 0 if it has none.
@@ -124,7 +122,7 @@ class ElmoConfig:
     use_skip_connections: bool = True
     bidirectional: bool = True
     vocabulary_size: int | None = None
-    training_options: dict = dataclasses.field(default_factory=dict)
+    training_options: dict = dataclasses.field(default_factory=dict, compare=False)
     num_characters: int | None = None
     word_dim: int = 0
     always_project: bool = False
@@ -132,42 +130,39 @@ class ElmoConfig:
     def __post_init__(self) -> None:
         if self.filters is not None:
             object.__setattr__(self, "filters", _checked_filters(self.filters))
-        for field, (smallest, largest) in _RANGES.items():
-            value = getattr(self, field)
-            is_absent = field in _OPTIONAL and value is None
-            if not is_absent and not _is_integer(value, smallest, largest):
-                _fail(field, value, f"an integer from {smallest} to {largest:,}")
+        for field, limits in _RANGES.items():
+            if field not in _OPTIONAL or getattr(self, field) is not None:
+                self._check(field, check_integer, *limits)
         if self.activation not in ("relu", "tanh"):
             _fail("activation", self.activation, "'relu' or 'tanh'")
         for field in ("cell_clip", "proj_clip"):
-            if (clip := getattr(self, field)) is not None:
-                is_number = isinstance(clip, (int, float)) and not isinstance(clip, bool)
-                if not is_number or not 0 < clip <= sys.float_info.max:
-                    _fail(field, clip, "a positive number, or null for no clipping")
-                object.__setattr__(self, field, float(clip))
+            if getattr(self, field) is not None:
+                self._check(field, check_number, above=0)
         for field in ("use_skip_connections", "bidirectional", "always_project"):
-            if not isinstance(getattr(self, field), bool):
-                _fail(field, getattr(self, field), "true or false")
+            self._check(field, check_boolean)
         if not isinstance(self.training_options, dict):
             _fail("training_options", self.training_options, "a dict")
         if (self.widest_filter or 0) > self.max_characters_per_token:
             allowed = f"widths of at most max_characters_per_token={self.max_characters_per_token}"
             _fail("filters", list(map(list, self.filters or ())), allowed)
-        if self.filters is None:  # unused fields, which options.json does not have
-            unused = ["activation", "char_embedding_dim", "num_highway"]
-            unused += [] if self.has_lexicon else ["max_characters_per_token"]
-            for field in unused:
-                object.__setattr__(self, field, getattr(ElmoConfig, field))
+        if self.filters is None:
+            width = () if self.has_lexicon else ("max_characters_per_token",)
+            for field in (*_ONLY_WITH_FILTERS, *width):
+                if (value := getattr(self, field)) != getattr(ElmoConfig, field):
+                    _fail(field, value, "no value, since filters=None reads no characters")
         if not self.has_lexicon:
             return
         if (self.num_characters is None) != (self.filters is None):
-            allowed = "the number of code points in a lexicon whose characters are read, else null"
+            allowed = "the number of code points if a lexicon's characters are read, else None"
             _fail("num_characters", self.num_characters, allowed)
         if self.word_dim and self.vocabulary_size is None:
             _fail("vocabulary_size", None, "the number of words in the lexicon")
         if self.filters and self.max_characters_per_token < MIN_CODE_POINTS_PER_TOKEN:
             allowed = f"at least {MIN_CODE_POINTS_PER_TOKEN} where code points are read"
             _fail("max_characters_per_token", self.max_characters_per_token, allowed)
+
+    def _check(self, field, check, *limits, **others):
+        object.__setattr__(self, field, check(field, getattr(self, field), *limits, **others))
 
     @classmethod
     def from_json(cls, path_or_dict: str | os.PathLike | dict) -> "ElmoConfig":
@@ -185,13 +180,14 @@ class ElmoConfig:
         >>> ElmoConfig.from_json("options.json").projection_dim
         512
         """
-        if isinstance(path_or_dict, dict):
-            return cls.from_dict(path_or_dict)
-        return cls.from_dict(read_json(path_or_dict))
+        is_dict = isinstance(path_or_dict, dict)
+        return cls.from_dict(path_or_dict if is_dict else read_json(path_or_dict))
 
     @classmethod
-    def from_dict(cls, options: dict[str, Any]) -> "ElmoConfig":
+    def from_dict(cls, options: "dict[str, Any] | ElmoConfig") -> "ElmoConfig":
         """Reads bilm-tf's options from a dict, as `to_dict` returns it, without opening a file.
+
+        An `ElmoConfig` is returned unchanged.
 
         Raises:
             ValueError: if it is not a dict, or a field is missing, unknown or invalid.
@@ -201,6 +197,8 @@ class ElmoConfig:
         >>> ElmoConfig.from_dict(ElmoConfig().to_dict()) == ElmoConfig()
         True
         """
+        if isinstance(options, ElmoConfig):
+            return options
         if not isinstance(options, dict):
             raise ValueError(
                 f"Expected the options as a dict, got {options!r:.200}. Read a file with "
@@ -287,6 +285,11 @@ class ElmoConfig:
         return num_characters + (self.word_dim > 0)
 
     @property
+    def num_character_ids(self) -> int:
+        """Rows of the character table: bytes and marks, or the lexicon's code points."""
+        return self.num_characters or NUM_CHARACTERS
+
+    @property
     def num_filters(self) -> int:
         """Convolution filters over characters, of all widths together."""
         return sum(number for _, number in self.filters or ())
@@ -319,10 +322,12 @@ class ElmoConfig:
 
     def with_word_input(self, vocabulary_size: int) -> "ElmoConfig":
         """The same biLM without its character encoder, reading `vocabulary_size` whole words."""
+        unused = (*_ONLY_WITH_FILTERS, "max_characters_per_token")
         return dataclasses.replace(
             self,
+            **{field: getattr(ElmoConfig, field) for field in unused},
             filters=None,
-            vocabulary_size=int(vocabulary_size),
+            vocabulary_size=vocabulary_size,
             num_characters=None,
             word_dim=0,
         )
@@ -339,26 +344,6 @@ def _character_fields(char_cnn):
     if not isinstance(embedding, dict):
         _fail("char_cnn.embedding", embedding, 'an object such as {"dim": 16}')
     return {**fields, "char_embedding_dim": embedding.get("dim")}
-
-
-def read_json(path: str | os.PathLike) -> dict[str, Any]:
-    """The object in a JSON file. Raises ValueError if it is something else, or over 1 MiB."""
-    path = os.fspath(path)
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or device may never end
-        raise ValueError(f"{path} is not a regular file: expected an options.json.")
-    with open(path, "rb") as file:
-        content = file.read(MAX_OPTIONS_BYTES + 1)
-    if len(content) > MAX_OPTIONS_BYTES:
-        raise ValueError(
-            f"{path} is too large for an options.json: over {MAX_OPTIONS_BYTES} bytes."
-        )
-    try:
-        options = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(options, dict):
-        raise ValueError(f"{path} must hold a JSON object, found {type(options).__name__}.")
-    return options
 
 
 def _read_section(section, values, known):
@@ -382,20 +367,14 @@ def _read_section(section, values, known):
 
 def _checked_filters(filters):
     with contextlib.suppress(TypeError, ValueError):
-        pairs = tuple((width, number) for width, number in filters)
-        are_integers = all(_is_integer(n, 1) for pair in pairs for n in pair)
-        if are_integers and 0 < len(pairs) <= _MOST_LAYERS:
+        pairs = tuple(tuple(check_integer("", n, 1, _MAX_UNITS) for n in pair) for pair in filters)
+        if 0 < len(pairs) <= _MAX_LAYERS and {*map(len, pairs)} == {2}:
             return pairs
     allowed = (
-        f"a list of at most {_MOST_LAYERS} [width, number] pairs of integers from 1 to "
-        f"{_MOST_UNITS:,}, such as [[1, 32], [2, 64]]"
+        f"a list of at most {_MAX_LAYERS} [width, number] pairs of integers from 1 to "
+        f"{_MAX_UNITS:,}, such as [[1, 32], [2, 64]]"
     )
     _fail("filters", filters, allowed)
-
-
-def _is_integer(value, smallest, largest=_MOST_UNITS):
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    return is_integer and smallest <= value <= largest
 
 
 def _fail(field: str, value: Any, allowed: str) -> NoReturn:

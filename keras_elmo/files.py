@@ -1,6 +1,7 @@
 """Files and folders that appear complete, or not at all."""
 
 import contextlib
+import json
 import os
 import shutil
 import uuid
@@ -9,6 +10,25 @@ from pathlib import Path
 from typing import Any
 
 PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
+_MAX_JSON_BYTES = 1 << 20  # real ones have a few hundred bytes
+
+
+def read_json(path: str | os.PathLike) -> dict[str, Any]:
+    """The object in a JSON file. Raises ValueError if it is something else, or over 1 MiB."""
+    path = os.fspath(path)
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or device may never end
+        raise ValueError(f"{path} is not a regular file: expected a JSON file.")
+    with open(path, "rb") as file:
+        content = file.read(_MAX_JSON_BYTES + 1)
+    if len(content) > _MAX_JSON_BYTES:
+        raise ValueError(f"{path} is too large: expected a JSON object of at most 1 MiB.")
+    try:
+        found = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a JSON file: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold a JSON object, found {type(found).__name__}.")
+    return found
 
 
 @contextlib.contextmanager

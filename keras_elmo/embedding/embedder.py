@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import numbers
 import operator
 import os
 import re
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO, overload
 
 import numpy as np
 
+from keras_elmo.arguments import check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.file_job import EmbeddedFile, run_file_job
 from keras_elmo.embedding.output_spec import OUTPUTS, OutputSpec
@@ -95,9 +95,9 @@ class Embedder:
         vocabulary: str | os.PathLike | Sequence[str] | None = None,
         progress: bool | None = None,
     ):
-        for name, value, least in ("batch_tokens", batch_tokens, 1), ("word_cache", word_cache, 0):
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
+        self.batch_tokens = check_integer("batch_tokens", batch_tokens, 1)
+        self.word_cache = check_integer("word_cache", word_cache, 0)
+        self.progress = progress
         if not isinstance(model, ElmoLayer):
             self.layer = ElmoLayer(model, dtype=dtype)
         elif dtype is None:
@@ -107,7 +107,6 @@ class Embedder:
         self.sources = [*self.layer.model_paths, vocabulary]
         self.dtype: str = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
-        self.batch_tokens, self.word_cache, self.progress = batch_tokens, word_cache, progress
         if not self.config.reads_text and vocabulary is None:
             vocabulary = self.layer.vocabulary
             if vocabulary is None:
@@ -233,8 +232,8 @@ class Embedder:
         return self._embed_padded(sentences, spec, tokenize, pad_to)
 
     def _embed_padded(self, sentences, spec, tokenize, pad_to):
-        if pad_to != "longest" and not (isinstance(pad_to, numbers.Integral) and pad_to > 0):
-            raise ValueError(f"pad_to must be 'longest' or a positive integer; got {pad_to!r}.")
+        if pad_to != "longest":
+            pad_to = check_integer("pad_to, unless it is 'longest',", pad_to, 1)
         read = make_tokenizer(tokenize)
         texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
         lengths = [num_positions(text, spec.boundaries) for text in texts]

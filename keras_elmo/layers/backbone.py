@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.bilm_stack import BiLMStack
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.configured import argument_names
@@ -59,7 +59,7 @@ class Backbone(Recurrent, keras.layers.Layer):
         self, config: ElmoConfig | dict[str, Any], dropout: float = 0.0, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
+        self.config = ElmoConfig.from_dict(config)
         self.dropout = dropout
         check_size("A biLM of this config", count_parameters(self.config))
         self.supports_masking = True
@@ -112,8 +112,8 @@ def _token_encoder(config, common):
         return _made_from(LexiconEmbedding, config, **common)
     if not config.reads_characters:
         return _made_from(WordEmbedding, config, **common)
-    num_characters = config.num_characters or NUM_CHARACTERS
-    return _made_from(CharCNNEmbedding, config, num_characters=num_characters, **common)
+    common["num_characters"] = config.num_character_ids
+    return _made_from(CharCNNEmbedding, config, **common)
 
 
 def _made_from(layer, config, **others):

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_elmo.arguments import check_number
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.projected_lstm import ProjectedLSTM
@@ -76,8 +77,6 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}.")
         self.lstm_dim = lstm_dim
         self.projection_dim = projection_dim
         self.num_layers = num_layers
@@ -85,7 +84,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         self.proj_clip = proj_clip
         self.use_skip_connections = use_skip_connections
         self.bidirectional = bidirectional
-        self.dropout = dropout
+        self.dropout = check_number("dropout", dropout, least=0, below=1)
         self.always_project = always_project
         self.num_directions = self.checked_config().num_directions
         self.seed_generator = None
@@ -96,7 +95,7 @@ class BiLMStack(Configured, Recurrent, keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: projection_dim})
         self.autocast = False  # Keras would round a state that is given to the compute dtype
         self.forward_lstms = self._lstms("forward", reverse=False)
-        self.backward_lstms = self._lstms("backward", reverse=True) if bidirectional else []
+        self.backward_lstms = self._lstms("backward", reverse=True) if self.bidirectional else []
 
     def _lstms(self, direction, reverse):
         return [

@@ -76,7 +76,6 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         self.num_characters = num_characters
         self.always_project = always_project
         config = self.checked_config(max_characters_per_token=_ANY_LENGTH)
-        self.filters = config.filters or ()
         self.supports_masking = True
         # The maximum by a pool: its gradient is several times as fast on TensorFlow, without XLA.
         self.uses_pool = False
@@ -103,7 +102,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         self.projection = None
         if config.projects_characters:
             self.projection = Dense(
-                projection_dim,
+                self.projection_dim,
                 kernel_initializer=RandomNormal(stddev=config.num_filters**-0.5),
                 dtype=self.dtype_policy,
                 name="projection",

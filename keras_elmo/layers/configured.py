@@ -16,10 +16,13 @@ class Configured:
         return {name: getattr(self, name) for name in argument_names(owner)}
 
     def checked_config(self, **others: Any) -> ElmoConfig:
-        """An `ElmoConfig` of the arguments it knows. Raises ValueError if one of them is bad."""
+        """An `ElmoConfig` of the arguments that it knows, which it checks and converts."""
         known = {field.name for field in dataclasses.fields(ElmoConfig)}
         found = {name: value for name, value in self.arguments().items() if name in known}
-        return ElmoConfig(**found, **others)
+        config = ElmoConfig(**found, **others)
+        for name in found:
+            setattr(self, name, getattr(config, name))
+        return config
 
     def get_config(self):
         return {**super().get_config(), **self.arguments()}

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.arguments import check_boolean, check_integer, check_number
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
@@ -32,7 +33,7 @@ from keras_elmo.text.lexicon import Lexicon
 from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch
 from keras_elmo.text.vocabulary import read_words
 
-_LARGEST_NUMBER = 10_000  # of mixes, and of sentences with a state
+_MAX_COUNT = 10_000  # of mixes, and of sentences with a state
 _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictionary()
 """The layers of this process by the token in their configs, for clones to copy the biLM from."""
 
@@ -163,7 +164,7 @@ class ElmoLayer(keras.layers.Layer):
         # A Sequential model takes its input's dtype from here; the parts have their own.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)
-        _check_arguments(model, config, lexicon, output, num_mixes, max_batch_size)
+        _check_arguments(model, config, lexicon, output)
         self.bilm_dtype_policy = (
             keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
         )
@@ -171,21 +172,22 @@ class ElmoLayer(keras.layers.Layer):
         self.language: str | None = None
         self.vocabulary: list[str] | None = None
         self.output_kind = output
-        self.num_mixes = num_mixes
+        self.num_mixes = check_integer("num_mixes", num_mixes, 1, _MAX_COUNT)
         self.use_top_only = use_top_only
-        self.layer_norm = layer_norm
+        self.layer_norm = check_boolean("layer_norm", layer_norm)
         self.l2 = l2
         self.dropout = dropout
-        self.mix_weights = None if mix_weights is None else tuple(map(float, mix_weights))
-        self.gamma = float(gamma)
-        self.stateful = stateful
-        self.max_batch_size = max_batch_size
+        self.mix_weights = mix_weights
+        if mix_weights is not None:
+            self.mix_weights = tuple(check_number("mix_weights", x) for x in mix_weights)
+        self.gamma = check_number("gamma", gamma)
+        self.stateful = check_boolean("stateful", stateful)
+        self.max_batch_size = check_integer("max_batch_size", max_batch_size, 1, _MAX_COUNT)
         self.supports_masking = True
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
-            if not isinstance(config, ElmoConfig):
-                config = ElmoConfig.from_dict(config or {})
+            config = ElmoConfig.from_dict(config)
             if not isinstance(lexicon, Lexicon | None):
                 lexicon = Lexicon.from_dict(lexicon)
             if lexicon is not None and not config.has_lexicon:
@@ -201,7 +203,7 @@ class ElmoLayer(keras.layers.Layer):
                 self.vocabulary = read_words(files.vocabulary)
             self._set_up(files.config, files.lexicon, token_embeddings)
             load_weights(self.backbone, files.weights, token_embeddings is not None)
-        self._trainable_mix = bool(trainable_mix)
+        self._trainable_mix = check_boolean("trainable_mix", trainable_mix)
         self.trainable_bilm = trainable_bilm
         self._token = uuid.uuid4().hex
         _layers[self._token] = self
@@ -276,7 +278,7 @@ class ElmoLayer(keras.layers.Layer):
 
     @trainable_mix.setter
     def trainable_mix(self, value: bool) -> None:
-        self._trainable_mix = bool(value)
+        self._trainable_mix = check_boolean("trainable_mix", value)
         type(self).trainable.fset(self, self.trainable)
 
     @property
@@ -286,7 +288,7 @@ class ElmoLayer(keras.layers.Layer):
 
     @trainable_bilm.setter
     def trainable_bilm(self, value: bool) -> None:
-        self._trainable_bilm = bool(value)
+        self._trainable_bilm = check_boolean("trainable_bilm", value)
         # An assignment of the same value would not arrive on TensorFlow.
         type(self).trainable.fset(self, self.trainable)
 
@@ -565,7 +567,7 @@ def _stored_vectors(token_embeddings, projection_dim):
     return token_embeddings
 
 
-def _check_arguments(model, config, lexicon, output, num_mixes, max_batch_size):
+def _check_arguments(model, config, lexicon, output):
     if model is None and config is None:
         raise ValueError("ElmoLayer(model=None) needs a config: the architecture of fresh weights.")
     for name, value in (("config", config), ("lexicon", lexicon)):
@@ -576,8 +578,3 @@ def _check_arguments(model, config, lexicon, output, num_mixes, max_batch_size):
             )
     if output not in ("mix", "layers"):
         raise ValueError(f"output must be 'mix' or 'layers'; got {output!r}.")
-    for name, value in (("num_mixes", num_mixes), ("max_batch_size", max_batch_size)):
-        if not isinstance(value, int) or not 1 <= value <= _LARGEST_NUMBER:
-            raise ValueError(
-                f"{name} must be an integer from 1 to {_LARGEST_NUMBER:,}; got {value!r}."
-            )

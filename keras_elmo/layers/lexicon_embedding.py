@@ -88,7 +88,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
                 name="characters",
             )
         self.word_projection = Dense(
-            projection_dim,
+            self.projection_dim,
             kernel_initializer="glorot_uniform",
             use_bias=self.characters is None,  # the characters' projection has one
             dtype=self.dtype_policy,

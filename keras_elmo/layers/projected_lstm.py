@@ -66,13 +66,13 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.units = units
         self.projection_dim = projection_dim
+        self.units = units
         self.cell_clip = cell_clip
         self.proj_clip = proj_clip
         self.reverse = reverse
         self.always_project = always_project
-        self.checked_config(lstm_dim=units)
+        self.units = self.checked_config(lstm_dim=units).lstm_dim
         self.supports_masking = True
         self.autocast = False  # Keras would round a state that is given to the compute dtype
 

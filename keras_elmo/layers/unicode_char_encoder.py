@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 
-from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.placeholders import as_strings
 from keras_elmo.layers.token_mask import TokenMask, ragged_tokens, valid_utf8
 from keras_elmo.text.characters import (
@@ -60,10 +59,8 @@ class UnicodeCharEncoder(keras.layers.Layer):
         # A Sequential model takes its input's dtype from here.
         kwargs["dtype"] = "string"
         super().__init__(autocast=False, **kwargs)
-        # Raises ValueError on a bad number.
-        ElmoConfig(filters=None, max_characters_per_token=max_characters_per_token)
-        self.max_characters_per_token = max_characters_per_token
         self.rules: TokenEncoder = ByteRules(max_characters_per_token)
+        self.max_characters_per_token = self.rules.width
         self.supports_masking = True
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"

@@ -8,11 +8,12 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.analysis import check_mix_weights
+from keras_elmo.arguments import check_boolean, check_number
 from keras_elmo.layers.configured import Configured
 
 # bilm-tf's epsilon, far below half precision: the normalization runs in float32.
 _LAYER_NORM_EPSILON = 1e-12
-_LEFT_OUT = -3e4  # a raw layer weight whose softmax is exactly 0, in the range of every dtype
+_EXCLUDED_LOGIT = -3e4  # a raw layer weight whose softmax is exactly 0, in the range of every dtype
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -62,17 +63,13 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if l2 is not None and not l2 >= 0:
-            raise ValueError(f"l2 must be a number of at least 0, or None; got {l2!r}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and less than 1; got {dropout!r}.")
-        self.use_top_only = use_top_only
-        self.layer_norm = layer_norm
-        self.l2 = l2
-        self.dropout = dropout
+        self.use_top_only = check_boolean("use_top_only", use_top_only)
+        self.layer_norm = check_boolean("layer_norm", layer_norm)
+        self.l2 = None if l2 is None else check_number("l2", l2, least=0)
+        self.dropout = check_number("dropout", dropout, least=0, below=1)
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=4)
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
         self.num_mixed_layers = input_shape[1]
@@ -147,7 +144,7 @@ class WeightedLayerSum(Configured, keras.layers.Layer):
                 f"pass l2=None or a small weight instead of 0; got mix_weights={mix_weights!r}."
             )
         logs = np.log(shares[mixed])
-        raw = np.full(len(shares), _LEFT_OUT)
+        raw = np.full(len(shares), _EXCLUDED_LOGIT)
         raw[mixed] = logs - logs.mean()
         self.layer_weights.assign(raw)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_elmo.config import ElmoConfig, read_json
+from keras_elmo.config import ElmoConfig
+from keras_elmo.files import read_json
 from keras_elmo.pretrained.folder import PICKLED_OPTIONS
 from keras_elmo.pretrained.weight_table import WeightEntry
 from keras_elmo.text.lexicon import Lexicon

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+from keras_elmo.config import ElmoConfig
 
 if TYPE_CHECKING:
     import numpy as np  # not needed to count parameters, which quick commands do
@@ -89,7 +89,7 @@ def max_unpacked_bytes(path: str | os.PathLike) -> int:
 
 def _character_entries(config, encoder):
     dim, num_filters = config.char_embedding_dim, config.num_filters
-    shape = (config.num_characters or NUM_CHARACTERS, dim)
+    shape = (config.num_character_ids, dim)
     entries = [WeightEntry("char_embed", shape, (f"{encoder}.char_embedding",))]
     for i, (width, number) in enumerate(config.filters):
         layer = f"{encoder}.convolutions.{i}"

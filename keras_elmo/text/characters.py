@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_elmo.arguments import check_integer
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
 from keras_elmo.text.tokens import checked_tokens, token_bytes, token_lists
 
@@ -71,14 +72,11 @@ class ByteRules(TokenEncoder):
     padding = WORD_PADDING
 
     def __init__(self, max_characters_per_token: int = 50) -> None:
-        self.width = max_characters_per_token
+        self.width = check_integer(
+            "max_characters_per_token", max_characters_per_token, MIN_CHARACTERS_PER_TOKEN
+        )
 
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
-        if self.width < MIN_CHARACTERS_PER_TOKEN:
-            raise ValueError(
-                f"max_characters_per_token = {self.width} is too small: a token needs at least "
-                f"{MIN_CHARACTERS_PER_TOKEN} characters, its begin and end marks included."
-            )
         texts = [token_bytes(word)[: self.width - 2] for word in checked_tokens(words)]
         ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
         lengths = list(map(len, texts))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_elmo.arguments import check_integer
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
 from keras_elmo.text.characters import TokenEncoder, add_boundaries
 from keras_elmo.text.tokens import checked_tokens, token_bytes
@@ -61,20 +62,17 @@ class Lexicon(TokenEncoder):
     ) -> None:
         self.words = None if words is None else list(words)
         self.characters = None if characters is None else list(characters)
-        self.max_characters_per_token = max_characters_per_token
         if self.words is None and self.characters is None:
             raise ValueError("A lexicon needs words, characters or both; got neither.")
         least = MIN_CHARACTERS_PER_TOKEN if characters is None else MIN_CODE_POINTS_PER_TOKEN
-        if not isinstance(max_characters_per_token, int) or max_characters_per_token < least:
-            raise ValueError(
-                f"max_characters_per_token must be an integer of at least {least}, got "
-                f"{max_characters_per_token!r}."
-            )
+        self.max_characters_per_token = check_integer(
+            "max_characters_per_token", max_characters_per_token, least
+        )
         self.word_ids = _ids(self.words, (UNKNOWN,), WORDS_FILE)
         self.character_ids = _ids(self.characters, _CHARACTER_MARKS, CHARACTERS_FILE)
         self.width, self.padding = int(self.words is not None), 0
         if self.character_ids is not None:
-            self.width += max_characters_per_token
+            self.width += self.max_characters_per_token
             self.padding = self.character_ids[PADDING] + 1
 
     @classmethod

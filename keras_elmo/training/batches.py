@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from keras_elmo.arguments import check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.reader import Files, TextStats
@@ -43,12 +44,8 @@ class TextBatches(abc.ABC):
 
     def __post_init__(self):
         for name in ("batch_size", "unroll_steps"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-            setattr(self, name, int(value))
-        is_config = isinstance(self.config, ElmoConfig)
-        self.config = self.config if is_config else ElmoConfig.from_dict(self.config)
+            setattr(self, name, check_integer(name, getattr(self, name), 1))
+        self.config = ElmoConfig.from_dict(self.config)
         is_index = isinstance(self.files, CorpusIndex)
         self.index = self.files if is_index else CorpusIndex.build(self.files)
         self._vocabulary_ids = self.index.vocabulary_ids(self.vocabulary)

@@ -1,6 +1,5 @@
 """Checkpoints from which a training run is resumed as if it had never been stopped."""
 
-import dataclasses
 import io
 import json
 import os
@@ -234,7 +233,6 @@ def _settings(model_config):
     if "vocabulary_size" not in model_config:
         return {}
     config = ElmoConfig.from_dict(model_config["config"])
-    config = dataclasses.replace(config, training_options={})
     return {**model_config, "config": config, "name": None}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_elmo.arguments import check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.text.reader import Files
 from keras_elmo.text.vocabulary import Vocabulary
@@ -80,9 +81,7 @@ class LanguageModelCorpus(TextBatches):
             raise ValueError(f"A text of {len(self.index)} sentences has no {count} shards.")
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
-        if not isinstance(self.seed, (int, np.integer)) or self.seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}.")
-        self.seed = int(self.seed)
+        self.seed = check_integer("seed", self.seed, 0)
 
     @property
     def batches_per_epoch(self) -> int:

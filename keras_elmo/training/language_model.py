@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_elmo.arguments import check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.configured import Configured
@@ -92,9 +93,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_dict(config)
-        if vocabulary_size < 4:
-            raise ValueError(f"vocabulary_size must be at least 4, got {vocabulary_size}.")
+        config = ElmoConfig.from_dict(config)
+        vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 4)
         if num_negative_samples is not None:
             checked("negatives", num_negative_samples, "num_negative_samples")
         values = with_defaults(

@@ -12,8 +12,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.config import ElmoConfig, read_json
-from keras_elmo.files import atomic_folder
+from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_folder, read_json
 from keras_elmo.pretrained.folder import EXPORTED, TRAINING, latest_checkpoint
 from keras_elmo.pretrained.hdf5 import read_softmax
 from keras_elmo.pretrained.language_models import find_language_model
@@ -275,10 +275,7 @@ def copy_weights(
     Raises:
         ValueError: if the architectures differ, or a vocabulary does not have its model's size.
     """
-    own, found = (
-        dataclasses.replace(one.config, vocabulary_size=None, training_options={})
-        for one in (model, other)
-    )
+    own, found = (dataclasses.replace(one.config, vocabulary_size=None) for one in (model, other))
     if own != found:
         raise ValueError(f"The other model has a different architecture: {found}, here {own}.")
     for words, one in ((vocabulary, model), (other_vocabulary, other)):

@@ -125,8 +125,8 @@ def test_bad_input_is_named():
         with pytest.raises(ValueError, match=r"\(h, c\) of shapes \(B, 2, 2, 4\) and \(B, 2, 2, 6"):
             stack(tokens, initial_state=tuple(state))
     for arguments, message in (
-        ({"num_layers": 0}, "num_layers = 0: expected an integer"),
-        ({"cell_clip": -1}, "cell_clip = -1: expected a positive number"),
+        ({"num_layers": 0}, "num_layers must be an integer from 1 to 64; got 0"),
+        ({"cell_clip": -1}, "cell_clip must be a number above 0; got -1"),
     ):
         with pytest.raises(ValueError, match=message):
             BiLMStack(**arguments)

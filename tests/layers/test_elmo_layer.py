@@ -443,7 +443,7 @@ def test_clones_have_the_bilm_and_a_config_alone_has_not():
     assert_same(ElmoLayer.from_config({**config, "name": "another"}), elmo)
     for changes in (
         {"weights_of": "of a different process"},
-        {"config": {**config["config"], "x": 1}},
+        {"config": {**config["config"], "bidirectional": False}},
     ):
         fresh = ElmoLayer.from_config({**config, **changes})
         assert not np.allclose(fresh.get_weights()[0], elmo.get_weights()[0])
@@ -533,7 +533,7 @@ def test_bad_inputs_of_word_models_are_named():
         ({"mix_weights": (1, 0)}, r"must be 3 numbers of at least 0 .* got \(1\.0, 0\.0\)"),
         ({"mix_weights": (1, 0, 0), "use_top_only": True}, "no layers to mix: leave out mix_w"),
         ({"l2": -1}, "l2 must be a number of at least 0"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
+        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
         ({"model": None, "config": {"lstm": {}}}, r"no field lstm\.dim"),
         (
             {"model": None, "config": WIDE, "stateful": True, "max_batch_size": 10_000},

@@ -167,7 +167,7 @@ def test_bad_input_is_named(inputs, message):
 
 
 def test_too_few_characters():
-    with pytest.raises(ValueError, match="max_characters_per_token = 2: expected an integer"):
+    with pytest.raises(ValueError, match="max_characters_per_token must be an integer"):
         UnicodeCharEncoder(2)
 
 

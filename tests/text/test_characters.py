@@ -97,5 +97,5 @@ def test_bad_input_is_named():
         encode_sentences(["a b"])
     with pytest.raises(ValueError, match="found 3 of type int"):
         encode_sentences([["a", 3]])
-    with pytest.raises(ValueError, match="max_characters_per_token = 2 is too small"):
+    with pytest.raises(ValueError, match="per_token must be an integer of at least 3; got 2"):
         encode_sentences([["a"]], 2)

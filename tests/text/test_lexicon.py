@@ -136,5 +136,5 @@ def test_entries_that_a_line_can_hold(tmp_path):
 
 @pytest.mark.parametrize("width", [6, "9"])
 def test_too_few_characters_for_a_token(width):
-    with pytest.raises(ValueError, match="must be an integer of at least 7, got"):
+    with pytest.raises(ValueError, match="must be an integer of at least 7; got"):
         Lexicon(None, MARKS, width)

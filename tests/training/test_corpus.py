@@ -288,10 +288,10 @@ def test_bad_arguments_are_named(vocabulary, shards, tmp_path):
     with pytest.raises(FileNotFoundError, match="No text file matches"):
         make(f"{tmp_path}/nothing*", vocabulary)
     for arguments, message in (
-        ({"batch_size": 0}, "batch_size must be a positive integer"),
-        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
-        ({"seed": 1.5}, "seed must be an integer of at least 0, got 1.5"),
-        ({"unroll_steps": 2.5}, "unroll_steps must be a positive integer"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
+        ({"seed": -1}, "seed must be an integer of at least 0; got -1"),
+        ({"seed": 1.5}, "seed must be an integer of at least 0; got 1.5"),
+        ({"unroll_steps": 2.5}, "unroll_steps must be an integer of at least 1"),
         ({"shard": (2, 2)}, r"shard must be \(index, count\)"),
         ({"shard": (2, 1000)}, "A text of 67 sentences has no 1000 shards"),
     ):

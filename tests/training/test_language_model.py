@@ -169,7 +169,7 @@ def test_config_round_trip():
 def test_bad_arguments_and_batches_are_explained():
     with pytest.raises(ValueError, match="needs a model that reads whole words"):
         tiny_model(share_embedding_softmax=True)
-    with pytest.raises(ValueError, match="vocabulary_size must be at least 4"):
+    with pytest.raises(ValueError, match="vocabulary_size must be an integer of at least 4"):
         BidirectionalLanguageModel(CONFIG, 3)
     for name, value in [
         ("num_negative_samples", -1),

@@ -1,0 +1,45 @@
+"""Checks of arguments, one for each type; each raises a ValueError that names the argument."""
+
+import contextlib
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+
+def check_integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """The value as an `int`, if it is an integer from `least` to `most`; a boolean is none."""
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or value < least or (most is not None and value > most):
+        limits = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise ValueError(f"{name} must be an integer {limits}; got {value!r:.200}.")
+    return int(value)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> float:
+    """The value as a `float`, if it is a finite number in the given range; a boolean is none."""
+    number = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            number = float(value)
+    if not (math.isfinite(number) and number >= least and above < number < below):
+        bounds = {"of at least": least, "above": above, "below": below}
+        limits = " and ".join(f"{text} {x:g}" for text, x in bounds.items() if math.isfinite(x))
+        limits = limits or "that is finite"
+        raise ValueError(f"{name} must be a number {limits}; got {value!r:.200}.")
+    return number
+
+
+def check_boolean(name: str, value: Any) -> bool:
+    """The value as a `bool`, if it is one."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; got {value!r:.200}.")
+    return bool(value)
