@@ -180,8 +180,9 @@ class ElmoConfig:
         >>> ElmoConfig.from_json("options.json").projection_dim
         512
         """
-        is_dict = isinstance(path_or_dict, dict)
-        return cls.from_dict(path_or_dict if is_dict else read_json(path_or_dict))
+        if isinstance(path_or_dict, dict):
+            return cls.from_dict(path_or_dict)
+        return cls.from_dict(read_json(path_or_dict))
 
     @classmethod
     def from_dict(cls, options: "dict[str, Any] | ElmoConfig") -> "ElmoConfig":

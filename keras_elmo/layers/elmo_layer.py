@@ -187,7 +187,7 @@ class ElmoLayer(keras.layers.Layer):
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
         if model is None:
-            config = ElmoConfig.from_dict(config)
+            config = ElmoConfig.from_dict(config or {})
             if not isinstance(lexicon, Lexicon | None):
                 lexicon = Lexicon.from_dict(lexicon)
             if lexicon is not None and not config.has_lexicon:
