@@ -2,20 +2,18 @@
 them."""
 
 import dataclasses
+import functools
 import json
-import math
-import numbers
 import os
 import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from keras_elmo.config import ElmoConfig, read_json
-from keras_elmo.files import atomic_write
+from keras_elmo.arguments import check_boolean, check_integer, check_number
+from keras_elmo.config import ElmoConfig
+from keras_elmo.files import atomic_write, read_json
 from keras_elmo.pretrained.folder import TRAINING, latest_checkpoint
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.reader import Files, find_files, pluralize
@@ -80,34 +78,12 @@ def fitting(words: int) -> dict[str, Any]:
 _DEFAULTS = {**BILM_TF, **fitting(1 << 40)}  # of a large text
 
 
-class _Number(NamedTuple):
-    """A kind of number: its type, what must hold, and that in words."""
-
-    kind: type
-    is_valid: Any
-    expected: str
-
-    def check(self, label, value):
-        is_number = isinstance(value, self.kind) and not isinstance(value, bool)
-        if not (is_number and self.is_valid(value)):
-            raise ValueError(f"{label} must be {self.expected}, got {value!r}.")
-        return int(value) if isinstance(value, numbers.Integral) else float(value)
-
-
-_positive = _Number(numbers.Integral, lambda x: x >= 1, "a positive integer").check
-_count = _Number(numbers.Integral, lambda x: x >= 0, "a non-negative integer").check
-_seed = _Number(
-    numbers.Integral, lambda x: 0 <= x < 1 << 32, "an integer from 0 to 2**32 - 1"
-).check
-_rate = _Number(numbers.Real, lambda x: 0 < x < math.inf, "a positive number").check
-_bound = _Number(numbers.Real, lambda x: 0 <= x < math.inf, "a non-negative number").check
-_fraction = _Number(numbers.Real, lambda x: 0 <= x < 1, "from 0 to below 1").check
-
-
-def _flag(label, value):
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{label} must be True or False, got {value!r}.")
-    return bool(value)
+_positive = functools.partial(check_integer, least=1)
+_count = functools.partial(check_integer, least=0)
+_seed = functools.partial(check_integer, least=0, most=2**32 - 1)
+_rate = functools.partial(check_number, above=0)
+_bound = functools.partial(check_number, least=0)
+_fraction = functools.partial(check_number, least=0, below=1)
 
 
 def _setting(text: str, default: Any = None, **metadata: Any) -> Any:
@@ -215,7 +191,7 @@ class TrainingSettings:
     )
     share_embedding_softmax: bool | None = _setting(
         "Whether a model that reads whole words has one table for input and softmax.",
-        check=_flag,
+        check=check_boolean,
         option="share_embedding_softmax",
     )
     optimizer: str | None = _setting("adagrad, as bilm-tf, or adam.", choices=tuple(LEARNING_RATES))
@@ -241,7 +217,7 @@ class TrainingSettings:
     zero_softmax_bias: bool | None = _setting(
         "Start the softmax with equal probabilities for all words, as bilm-tf does, not with their "
         "frequencies.",
-        check=_flag,
+        check=check_boolean,
     )
     seed: int | None = _setting("Seed of everything random.", check=_seed)
     checkpoint_every: int | None = _setting(
@@ -259,7 +235,9 @@ class TrainingSettings:
         "Keras dtype policy (default: Keras' own, float32 unless set).",
         choices=("float32", "mixed_bfloat16", "bfloat16", "mixed_float16"),
     )
-    tensorboard: bool | None = _setting("Also log for TensorBoard.", check=_flag, may_change=True)
+    tensorboard: bool | None = _setting(
+        "Also log for TensorBoard.", check=check_boolean, may_change=True
+    )
 
     def __post_init__(self):
         for name, value in self.given().items():
@@ -414,7 +392,7 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if option and options.get(option) is not None:
             values[name] = checked(name, options[option], f"{option} in the options")
     is_sampled = options.get("sample_softmax")
-    if is_sampled is not None and not _flag("sample_softmax in the options", is_sampled):
+    if is_sampled is not None and not check_boolean("sample_softmax in the options", is_sampled):
         values["negatives"] = 0
     return values
 

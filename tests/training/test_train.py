@@ -93,25 +93,25 @@ SAME = {"learning_rate": 0.5, "steps": 7}
         ({"preset": "huge"}, "preset must be one of tiny, small, medium, original, got 'huge'"),
         ({"optimizer": "sgd"}, "optimizer must be one of adagrad, adam, got 'sgd'"),
         ({"schedule": "linear"}, "schedule must be one of constant, cosine"),
-        ({"batch_size": 0}, "batch_size must be a positive integer, got 0"),
-        ({"keep": 1.5}, "keep must be a positive integer, got 1.5"),
-        ({"negatives": -1}, "negatives must be a non-negative integer"),
-        ({"learning_rate": float("inf")}, "learning_rate must be a positive number"),
-        ({"clip_norm": float("nan")}, "clip_norm must be a non-negative number"),
-        ({"dropout": 1.0}, "dropout must be from 0 to below 1"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1; got 0"),
+        ({"keep": 1.5}, "keep must be an integer of at least 1; got 1.5"),
+        ({"negatives": -1}, "negatives must be an integer of at least 0"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number above 0"),
+        ({"clip_norm": float("nan")}, "clip_norm must be a number of at least 0"),
+        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
         ({"epochs": 2}, "Pass epochs or steps, not both"),
         ({"warmup_steps": 2, "schedule": "constant"}, "warmup_steps needs schedule="),
         ({"cooldown_steps": 2, "schedule": "cosine"}, "cooldown_steps needs schedule="),
-        ({"tensorboard": "no"}, "tensorboard must be True or False, got 'no'"),
-        ({"zero_softmax_bias": 1}, "zero_softmax_bias must be True or False, got 1"),
-        ({"keep": True}, "keep must be a positive integer, got True"),
+        ({"tensorboard": "no"}, "tensorboard must be True or False; got 'no'"),
+        ({"zero_softmax_bias": 1}, "zero_softmax_bias must be True or False; got 1"),
+        ({"keep": True}, "keep must be an integer of at least 1; got True"),
         ({"recipe": "best"}, "recipe must be one of bilm-tf, got 'best'"),
         ({"hosts": "a:1"}, "hosts needs process"),
         ({"process": "0/2"}, "process needs hosts"),
         ({"process": "2/2", "hosts": "a:1,b:1"}, "process must be I/N, .* got '2/2'"),
-        ({"batch_size": "4"}, "batch_size must be a positive integer, got '4'"),
-        ({"learning_rate": "0.1"}, "learning_rate must be a positive number, got '0.1'"),
-        ({"seed": -1}, "seed must be an integer from 0 to 2"),
+        ({"batch_size": "4"}, "batch_size must be an integer of at least 1; got '4'"),
+        ({"learning_rate": "0.1"}, "learning_rate must be a number above 0; got '0.1'"),
+        ({"seed": -1}, "seed must be an integer from 0 to 4,294,967,295"),
         ({"dtype": "float16"}, "dtype must be one of float32, mixed_bfloat16"),
         ({"start_from": "small"}, "start_from has the architecture of its model"),
         (
@@ -371,7 +371,7 @@ def test_missing_files_are_named_before_anything_is_written(tmp_path, changes):
 
 def test_a_bad_number_in_the_options_is_named_as_there(tmp_path):
     options = {**CONFIG.to_dict(), "all_clip_norm_val": -1}
-    with pytest.raises(ValueError, match="all_clip_norm_val in the options must be a non-neg"):
+    with pytest.raises(ValueError, match="all_clip_norm_val in the options must be a number of at least 0"):
         train(settings(tmp_path, options=options))
 
 
