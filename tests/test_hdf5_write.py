@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
@@ -26,6 +27,19 @@ def add(numbers, compression=None):
 def numbers_in(path):
     with h5py.File(path) as file:
         return sorted(int(file[name][0, 0]) for name in file)
+
+
+def test_arrays_keep_their_order_and_equal_files_are_equal_bytes(tmp_path):
+    names = [str(i) for i in range(12)]
+    contents = []
+    for path in (tmp_path / "1.h5", tmp_path / "2.h5"):
+        write_hdf5(path, lambda file: file.update(dict.fromkeys(names[:6], 1.0)))
+        time.sleep(1.1)  # HDF5 stores times in seconds
+        write_hdf5(path, lambda file: file.update(dict.fromkeys(names[6:], 1.0)), append=True)
+        with h5py.File(path) as file:
+            assert list(file) == names
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
 
 
 @pytest.fixture
@@ -151,7 +165,7 @@ def embed(**options):
     with open_writer(folder / "v.h5", {"dtype": "float32"}, **options) as writer:
         while writer.num_lines < 300:
             record = Record([["a"]], None, str(writer.num_lines), 0)
-            writer.write([record], [np.ones((2, 9, 256), "float32")])
+            writer.write([(record, np.ones((2, 9, 256), "float32"))])
         writer.finish()
 
 def fails(name, function, *args, **options):
