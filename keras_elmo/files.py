@@ -3,12 +3,14 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+_ANY_NAME = re.compile(".*", re.DOTALL)
 PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
 _MAX_JSON_BYTES = 1 << 20  # real ones have a few hundred bytes
 
@@ -49,7 +51,7 @@ def atomic_write(path: str | os.PathLike, overwrite: bool = True) -> Iterator[st
     try:
         yield partial
         sync_to_disk(partial)
-        check_not_exists(path, overwrite)  # another process may have made it
+        check_replaceable(path, overwrite)  # something may have appeared
         os.replace(partial, path)
         sync_to_disk(os.path.dirname(path))
     finally:
@@ -66,9 +68,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
     replace it.
     """
     path = os.path.abspath(path)
-    check_not_exists(path, overwrite)
-    if os.path.lexists(path) and not os.path.isdir(path):
-        raise FileExistsError(f"{path} is not a folder that can be replaced: choose another name.")
+    check_replaceable(path, overwrite, _ANY_NAME)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     partial = _partial_name(path)
     try:
@@ -79,7 +79,7 @@ def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[
         for folder, _, names in os.walk(partial):
             for name in (*names, "."):
                 sync_to_disk(os.path.join(folder, name))
-        check_not_exists(path, overwrite)
+        check_replaceable(path, overwrite, _ANY_NAME)
         if surplus := sorted(_names(path) - _names(partial)):
             raise FileExistsError(
                 f"{path} is not overwritten, since it holds more than an export: "
@@ -102,13 +102,18 @@ def replace(new: str, old: str) -> None:
     A file is replaced atomically. A folder is first renamed to `.<its name>.replaced`, and then
     removed. If a kill leaves that folder, the next call for this name removes it.
     """
-    folder, name = os.path.split(old)
-    aside = os.path.join(folder, f".{name}.replaced")
+    backup = backup_name(old)
     if os.path.isdir(new) and os.path.lexists(old):
-        remove(aside)
-        os.rename(old, aside)
+        remove(backup)
+        os.rename(old, backup)
     os.replace(new, old)
-    remove(aside)
+    remove(backup)
+
+
+def backup_name(path: str) -> str:
+    """What `replace` calls a folder until the new one has its name."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.replaced")
 
 
 def is_damage(error: Exception) -> bool:
@@ -150,25 +155,66 @@ def check_folder(path: str | os.PathLike) -> None:
         raise PermissionError(f"The folder {folder} cannot be written to: choose a different one.")
 
 
-def check_is_file(path: str | os.PathLike) -> None:
-    """Raises FileExistsError if `path` exists and is a folder, a device or a broken link."""
-    if os.path.lexists(path) and not os.path.isfile(path):
-        raise FileExistsError(f"{path} is not a file that can be replaced: choose another name.")
-
-
 def check_not_exists(path: str | os.PathLike, overwrite: bool) -> None:
-    """Raises FileExistsError if `path` exists and may not be overwritten."""
-    if os.path.lexists(path) and not overwrite:
+    """Raises FileExistsError if `path` exists and may not be overwritten. An empty folder may."""
+    is_empty_folder = os.path.isdir(path) and not os.listdir(path)
+    if os.path.exists(path) and not overwrite and not is_empty_folder:
         raise FileExistsError(
             f"{os.fspath(path)} exists already: choose a different name, or pass overwrite=True."
         )
 
 
-def check_output(path: str | os.PathLike, inputs: Iterable[Any], overwrite: bool) -> None:
-    """Raises an error if a file cannot be written: its folder, an input, an existing file."""
-    check_is_file(path)
+def check_output(
+    path: str | os.PathLike,
+    inputs: Iterable[Any] = (),
+    overwrite: bool = False,
+    own_names: re.Pattern[str] | None = None,
+) -> None:
+    """Raises an error unless an output may be written. Nothing is changed.
+
+    Called before anything is read or removed. A link stands for the file that it names, and is
+    never a folder to replace.
+
+    Args:
+        path: The file to write; or a folder, if `own_names` are given.
+        inputs: What is read for it, of which only paths count.
+        overwrite: Whether an existing file or folder may be replaced.
+        own_names: Matches the names of files in such a folder. With others it is somebody's.
+
+    Raises:
+        FileExistsError: as for `check_replaceable`.
+        FileNotFoundError: if the folder that it is in does not exist.
+        PermissionError: if that cannot be written to.
+        ValueError: if it is one of the inputs.
+    """
     check_folder(path)
+    check_replaceable(path, True, own_names)
     check_not_an_input(path, inputs)
+    check_not_exists(path, overwrite)
+
+
+def check_replaceable(
+    path: str | os.PathLike, overwrite: bool, own_names: re.Pattern[str] | None = None
+) -> None:
+    """Raises FileExistsError unless an output may take the place of what exists now.
+
+    That is refused without `overwrite`, and always for a folder or a device in the place of a file;
+    and for a file, a link, or a folder with other files in the place of a folder.
+    """
+    exists, kind = os.path.exists(path), "file"
+    is_kind = os.path.isfile(path)
+    if own_names is not None:
+        exists, kind = os.path.lexists(path), "folder"
+        is_kind = os.path.isdir(path) and not os.path.islink(path)
+    if exists and not is_kind:
+        raise FileExistsError(
+            f"{path} is not a {kind} that can be replaced: choose a different name."
+        )
+    if exists and own_names and not all(map(own_names.fullmatch, os.listdir(path))):
+        raise FileExistsError(
+            f"{path} holds files that keras_elmo did not write, which would be overwritten: move "
+            "it elsewhere, or choose a different name."
+        )
     check_not_exists(path, overwrite)
 
 

@@ -164,14 +164,15 @@ def test_what_is_written_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
     assert names == [os.path.relpath(partial, tmp_path), inside, f"{inside}/file", inside, "."]
 
 
-def test_a_link_gives_way_to_a_folder_and_what_it_names_stays(tmp_path):
+def test_a_link_is_no_folder_to_replace(tmp_path):
     (tmp_path / "v1").mkdir()
     write(tmp_path / "v1", "model")
     (tmp_path / "current").symlink_to("v1")
-    with atomic_folder(tmp_path / "current", overwrite=True) as partial:
-        write(partial, "model", "more")
-    assert sorted(os.listdir(tmp_path)) == ["current", "v1"]
-    assert sorted(os.listdir(tmp_path / "current")) == ["model", "more"]
+    with (
+        pytest.raises(FileExistsError, match="current is not a folder that can be replaced"),
+        atomic_folder(tmp_path / "current", overwrite=True),
+    ):
+        pytest.fail("known before anything is written")
     assert os.listdir(tmp_path / "v1") == ["model"]
 
 

@@ -142,7 +142,7 @@ def _source(arguments, parser):
 def _embed(arguments):
     options = {
         "batch_tokens": arguments.batch_tokens,
-        "dtype": arguments.compute_dtype,
+        "compute_dtype": arguments.compute_dtype,
         "vocabulary": arguments.vocabulary,
     }
     if arguments.ray:
@@ -158,7 +158,7 @@ def _embed(arguments):
 
 
 def _embed_to_file(arguments, embedder):
-    if embedder.dtype == "float32" and _computes_in_bfloat16():
+    if embedder.compute_dtype == "float32" and _computes_in_bfloat16():
         print(
             "keras-elmo: this processor has bfloat16 instructions: --compute-dtype bfloat16 is "
             "faster, in half the memory, with errors of about 0.5 %",

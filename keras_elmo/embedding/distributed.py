@@ -5,9 +5,11 @@ import contextlib
 import dataclasses
 import functools
 import os
+import time
 from collections.abc import Iterable
 
-from keras_elmo.embedding.file_job import MAX_REASONS, EmbeddedFile
+from keras_elmo.embedding.file_job import EmbeddedFile
+from keras_elmo.embedding.writers import check_vectors_output
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import known_model
 from keras_elmo.progress import progress_bar
@@ -19,26 +21,11 @@ _MAX_RETRIES = 5  # of a shard whose actor has died
 
 
 @dataclasses.dataclass
-class EmbeddedShards:
-    """The report of `embed_shards`."""
+class EmbeddedShards(EmbeddedFile):
+    """The report of `embed_shards`: that of a file, of all shards. Reasons begin with the shard."""
 
     shards: int = 0  # in the output, including earlier jobs
     skipped: int = 0  # that were complete already
-    lines: int = 0  # in the output
-    tokens: int = 0  # embedded by this job
-    failed: int = 0  # lines that could not be read, embedded as empty ones
-    invalid_lines: int = 0  # with bytes that are not UTF-8, which are dropped
-    reasons: list[tuple[str, int | str, str]] = dataclasses.field(default_factory=list)
-    """For some of those, the shard, the line or entry as in `EmbeddedFile` and the reason."""
-
-    def add(self, source: str, report: EmbeddedFile) -> None:
-        """Adds the report of a shard."""
-        self.skipped += report.was_complete
-        for name in ("lines", "tokens", "failed", "invalid_lines"):
-            setattr(self, name, getattr(self, name) + getattr(report, name))
-        name = os.path.basename(source)
-        self.reasons += [(name, line, reason) for line, reason in report.reasons]
-        del self.reasons[MAX_REASONS:]
 
 
 def embed_shards(
@@ -71,25 +58,36 @@ def embed_shards(
         **file_arguments: `output`, `pooling`, `tokenize`, `boundaries`, `field`, `format`,
             `max_line_tokens`, `dtype` and `compression` as for `Embedder.embed_file`.
 
+    Returns:
+        An `EmbeddedShards`: the sums of all shards.
+
     Raises:
         FileExistsError: if the output of a shard is a folder with other files.
         FileNotFoundError: if no shard matches.
         ImportError: if Ray or pyarrow is not installed.
         RuntimeError: if embedding a shard failed, for example because the disk is full.
-        ValueError: if two shards have the same name, a text is damaged, or a shard that is there
-            was created from a different text, with a different model or different settings.
+        ValueError: if two shards have the same name, a text is damaged, or an existing output was
+            created from a different text, with a different model or different settings.
 
     Example:
 
     >>> embed_shards("shards/*.gz", "vectors", num_actors=2, output="top")
     """
+    if not {"resume", "overwrite"}.isdisjoint(file_arguments):
+        raise ValueError(
+            "embed_shards always resumes: leave out resume and overwrite. To start again, remove "
+            "the folder, or choose a different one."
+        )
     ray = _ray()
     shards = _shards(files, folder)
     reading = {name: value for name, value in file_arguments.items() if name in _READING}
     for path in shards.values():
         check_text(path, **reading)
     os.makedirs(folder, exist_ok=True)
-    report = EmbeddedShards(shards=len(shards))
+    for target, source in shards.items():
+        compression = file_arguments.get("compression")
+        check_vectors_output(target, [source], compression=compression, resume=True)
+    start, report = time.monotonic(), EmbeddedShards(shards=len(shards))
     # The actors have other working directories.
     model = tuple(map(_absolute, model)) if isinstance(model, (tuple, list)) else _absolute(model)
     embedder = dict(embedder or {})
@@ -108,8 +106,11 @@ def embed_shards(
         for source, result in _results(ray, shards, actors):
             if isinstance(result, Exception):
                 raise result
-            report.add(source, result)
+            report.merge(os.path.basename(source), result)
+            report.skipped += result.was_complete
             bar.update()
+    report.was_complete = report.skipped == report.shards
+    report.seconds = time.monotonic() - start
     return report
 
 
@@ -172,7 +173,7 @@ class _Actor:
         from keras_elmo.embedding.embedder import Embedder
 
         # Not in the constructor, where Ray would retry after an error such as a missing model.
-        return Embedder(self._model, progress=False, **self._embedder_options)
+        return Embedder(self._model, **{"progress": False, **self._embedder_options})
 
     def embed(self, target, source):
         """Embeds a shard, and returns the report, or an error."""

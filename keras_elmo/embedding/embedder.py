@@ -5,15 +5,15 @@ import itertools
 import operator
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, TypeVar, overload
 
 import numpy as np
 
 from keras_elmo.arguments import check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.file_job import EmbeddedFile, run_file_job
-from keras_elmo.embedding.output_spec import OUTPUTS, OutputSpec
+from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.sentence_vectors import SentenceVectors, as_table, padded
 from keras_elmo.embedding.word_vectors import WordVectors
 from keras_elmo.files import check_output
@@ -33,10 +33,11 @@ from keras_elmo.text.tokens import (
 )
 from keras_elmo.text.vocabulary import BEGIN, END, read_words
 
+Item = TypeVar("Item")
 Sentences = Iterable[str | bytes | Sequence[str | bytes]]  # strings are split at white space
 
 _BATCHES_TOGETHER = 16
-_PIECE_TOKENS = 256  # of longer sentences
+_CHUNK_TOKENS = 256  # of longer sentences
 _OUT_OF_MEMORY = re.compile(  # what the errors of the backends say
     r"memoryerror|resource_?exhausted|out ?of ?memory|not enough memory"
     r"|can't allocate memory|failed to allocate",
@@ -60,8 +61,8 @@ class Embedder:
             out.
         word_cache: Number of words to cache vectors for, the most recently used; 0 for none.
             Models that read whole words do not use it.
-        dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`. An `ElmoLayer` has
-            its own.
+        compute_dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`. An
+            `ElmoLayer` has its own.
         vocabulary: For models that read whole words: a list or a path, in the order of the table's
             rows; `None` for the vocabulary.txt next to the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
@@ -69,6 +70,7 @@ class Embedder:
     Attributes:
         layer: The `ElmoLayer`; do not change its weights.
         config: Its `ElmoConfig`.
+        compute_dtype: The name of its dtype policy.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -91,7 +93,7 @@ class Embedder:
         *,
         batch_tokens: int = 2048,
         word_cache: int = 30_000,
-        dtype: str | None = None,
+        compute_dtype: str | None = None,
         vocabulary: str | os.PathLike | Sequence[str] | None = None,
         progress: bool | None = None,
     ):
@@ -99,13 +101,16 @@ class Embedder:
         self.word_cache = check_integer("word_cache", word_cache, 0)
         self.progress = progress
         if not isinstance(model, ElmoLayer):
-            self.layer = ElmoLayer(model, dtype=dtype)
-        elif dtype is None:
+            self.layer = ElmoLayer(model, dtype=compute_dtype)
+        elif compute_dtype is None:
             self.layer = _copy(model)
         else:
-            raise ValueError("dtype is set by the ElmoLayer: make the layer with that dtype.")
+            raise ValueError(
+                "An ElmoLayer has its own dtype: leave out compute_dtype, or make the layer with "
+                f"ElmoLayer(dtype={compute_dtype!r})."
+            )
         self.sources = [*self.layer.model_paths, vocabulary]
-        self.dtype: str = self.layer.bilm_dtype_policy.name
+        self.compute_dtype: str = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
         if not self.config.reads_text and vocabulary is None:
             vocabulary = self.layer.vocabulary
@@ -116,11 +121,11 @@ class Embedder:
                 )
         self.vocabulary = None if vocabulary is None else read_words(vocabulary)
         self._words = WordVectors(self.layer, self.vocabulary, word_cache)
-        self._sentences = {output: SentenceVectors(self.layer, output) for output in OUTPUTS}
+        self._sentences = SentenceVectors(self.layer)
         self._has_hinted = False
 
     def __repr__(self) -> str:
-        return f"<Embedder dim={self.dim}, dtype={self.dtype!r}>"
+        return f"<Embedder dim={self.dim}, compute_dtype={self.compute_dtype!r}>"
 
     def __reduce__(self):
         names = ("batch_tokens", "word_cache", "vocabulary", "progress")
@@ -134,13 +139,8 @@ class Embedder:
         return self.config.output_dim
 
     @property
-    def _piece(self):
-        return min(_PIECE_TOKENS, self.batch_tokens)
-
-    @property
-    def block_tokens(self) -> int:
-        """Tokens, boundaries included, that are sorted and embedded together."""
-        return _BATCHES_TOGETHER * self.batch_tokens
+    def _chunk(self):
+        return min(_CHUNK_TOKENS, self.batch_tokens)
 
     @overload
     def embed(
@@ -221,13 +221,13 @@ class Embedder:
         >>> vectors.shape, mask.tolist()
         ((2, 2, 512), [[True, True], [True, False]])
         """
-        spec = OutputSpec(output, pooling, boundaries, dtype)
-        self._check_request(sentences, spec)
+        check_batch(sentences)
+        spec = self._spec(output, pooling, boundaries, dtype)
         if pad_to is None:
             return list(self._stream(sentences, spec, tokenize))
         if pooling is not None:
             raise ValueError(
-                "pad_to and pooling exclude each other: np.stack makes one array of pooled vectors."
+                "pad_to and pooling cannot be combined: np.stack makes one array of pooled vectors."
             )
         return self._embed_padded(sentences, spec, tokenize, pad_to)
 
@@ -241,12 +241,12 @@ class Embedder:
         num_tokens = longest if pad_to == "longest" else pad_to
         if longest > num_tokens:
             raise ValueError(
-                f"Sentence {lengths.index(longest)}, counted from 0, has {longest:,} tokens, more "
-                f"than pad_to={pad_to}: pass a larger one, or 'longest'."
+                f"sentences[{lengths.index(longest)}] has {longest:,} tokens, more than "
+                f"pad_to={pad_to}: pass a larger one, or 'longest'."
             )
         layers = [self.config.num_layers + 1] if spec.output == "layers" else []
         vectors = np.zeros((len(texts), *layers, num_tokens, self.dim), spec.dtype)
-        arrays = self._arrays(texts, spec, len(texts))
+        arrays = self._arrays(texts, lambda text: text, spec, len(texts))
         for array, row, length in zip(arrays, vectors, lengths):
             row[..., :length, :] = array
         return vectors, np.arange(num_tokens) < np.reshape(lengths, (-1, 1))
@@ -268,22 +268,45 @@ class Embedder:
             sentences, output, pooling, tokenize, boundaries, dtype: As for `embed`.
             num_sentences: Their number for the progress bar, if they have no length.
         """
-        spec = OutputSpec(output, pooling, boundaries, dtype)
-        self._check_request(sentences, spec)
+        check_batch(sentences)
+        spec = self._spec(output, pooling, boundaries, dtype)
         return self._stream(sentences, spec, tokenize, num_sentences)
 
     def _stream(self, sentences, spec, tokenize, num_sentences=None):
         total = num_sentences or operator.length_hint(sentences) or None
-        return self._arrays(map(make_tokenizer(tokenize), sentences), spec, total)
+        return self._arrays(sentences, make_tokenizer(tokenize), spec, total)
 
-    def embed_block(self, texts: Sequence[list[list[Any]]], spec: OutputSpec) -> list[np.ndarray]:
-        """What `embed` returns of texts, each a list of its sentences, which are lists of tokens.
+    def _arrays(self, items, sentences_of, spec, total):
+        with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:
+            for block in self.pairs(items, sentences_of, spec):
+                for _, array in block:
+                    yield array
+                bar.update(len(block))
 
-        They have about `block_tokens` tokens, all embedded together.
+    def pairs(
+        self,
+        items: Iterable[Item],
+        sentences_of: Callable[[Item], list[list[Any]]],
+        spec: OutputSpec,
+    ) -> Iterator[list[tuple[Item, np.ndarray]]]:
+        """Yields items with the arrays of their texts, in the blocks that are embedded together.
+
+        The vectors are equal to the last bit where the blocks are the same, as they are if later
+        items are left out.
+
+        Args:
+            items: Anything that has a text.
+            sentences_of: Its sentences, lists of tokens.
+            spec: The output.
         """
-        if not texts:
-            return []
-        texts = [text or [[]] for text in texts]
+        texts = ((item, sentences_of(item)) for item in items)
+        limit = _BATCHES_TOGETHER * self.batch_tokens
+        for block in in_blocks(texts, lambda pair: num_positions(pair[1]), limit):
+            arrays = self._embed_block([text or [[]] for _, text in block], spec)
+            yield [(item, array) for (item, _), array in zip(block, arrays)]
+
+    def _embed_block(self, texts, spec):
+        """An array for each text, a list of at least one sentence."""
         sentences = map(without_padding, itertools.chain.from_iterable(texts))
         arrays = iter(self._embed_rows(list(sentences), spec))
         found = [_joined([next(arrays) for _ in text]) for text in texts]
@@ -297,10 +320,10 @@ class Embedder:
         if self.config.reads_text and not self._has_hinted:
             self._has_hinted = hint_at_raw_text(block)
         vectors, rows = self._word_table(block)
-        table, sentences = as_table(vectors), self._sentences[spec.output]
+        table = as_table(vectors)
 
         def start(batch):
-            return sentences.start(table, batch, self._piece, spec)
+            return self._sentences.start(table, batch, self._chunk, spec)
 
         arrays = [None] * len(block)
         batches = self._batches(list(map(len, block)))
@@ -311,13 +334,13 @@ class Embedder:
         return arrays
 
     def _batches(self, lengths):
-        """The places of sentences with these numbers of tokens, by batch, the longest first."""
+        """The indices of sentences with these numbers of tokens, by batch, the longest first."""
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
         while order:  # the longest of those that are left, as many as fill a batch
             longest = lengths[order[-1]] + 2
-            count = padded(max(1, self.batch_tokens // min(longest, self._piece)), up=False)
+            count = padded(max(1, self.batch_tokens // min(longest, self._chunk)), up=False)
             batch = order[-count:]
-            if longest > self._piece:  # not with much shorter ones, which would be padded
+            if longest > self._chunk:  # not with much shorter ones, which would be padded
                 batch = [i for i in batch if 2 * (lengths[i] + 2) > longest]
             order = order[: -len(batch)]
             yield batch
@@ -346,15 +369,8 @@ class Embedder:
             message = "Not enough memory: make the Embedder with a smaller batch_tokens."
             raise MemoryError(message) from error
         half = len(batch) // 2
-        self.batch_tokens = half * min(max(map(len, batch)) + 2, self._piece)
+        self.batch_tokens = half * min(max(map(len, batch)) + 2, self._chunk)
         return [x for part in (batch[:half], batch[half:]) for x in self._start(part, start)()]
-
-    def _arrays(self, texts, spec, total):
-        blocks = in_blocks(texts, num_positions, self.block_tokens)
-        with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:
-            for block in blocks:
-                yield from self.embed_block(block, spec)
-                bar.update(len(block))
 
     def _word_table(self, block):
         """Vectors of the block's boundaries and distinct words, and each sentence's rows of it."""
@@ -422,12 +438,11 @@ class Embedder:
 
         >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
         """
-        writing = dict(compression=compression, resume=resume, overwrite=overwrite)
+        spec = self._spec(output, pooling, boundaries, dtype)
         reading = dict(
             field=field, max_line_tokens=max_line_tokens, tokenize=tokenize, format=format
         )
-        spec = OutputSpec(output, pooling, boundaries, dtype)
-        self._check_request((), spec)
+        writing = dict(compression=compression, resume=resume, overwrite=overwrite)
         return run_file_job(self, source, target, spec, reading, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
@@ -465,15 +480,16 @@ class Embedder:
         write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, self._words.encode(keys))])
         return len(words)
 
-    def _check_request(self, sentences, spec):
-        check_batch(sentences)
-        if spec.output == "mix" and not self.layer.mixes:
+    def _spec(self, output, pooling, boundaries, dtype):
+        """The checked arguments of a request."""
+        if output == "mix" and not self.layer.mixes:
             raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
-        if spec.output == "mix" and self.layer.layer_norm:
+        if output == "mix" and self.layer.layer_norm:
             raise ValueError(
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
                 "output='layers' and mix them yourself."
             )
+        return OutputSpec(output, pooling, boundaries, dtype)
 
 
 def _copy(layer):

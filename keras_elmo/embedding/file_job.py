@@ -11,11 +11,10 @@ from typing import Any, BinaryIO
 
 from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.writers import VectorWriter, open_writer
-from keras_elmo.files import check_not_an_input
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import Record, read_records
+from keras_elmo.text.reader import Record, pluralize, read_records
 from keras_elmo.text.tokenize import tokenizer_name
-from keras_elmo.text.tokens import in_blocks, num_positions, token_bytes
+from keras_elmo.text.tokens import token_bytes
 
 MAX_REASONS = 20  # the most unreadable lines that a report lists
 
@@ -30,7 +29,7 @@ class EmbeddedFile:
     seconds: float = 0.0  # of this run, excluding loading the model
     failed: int = 0  # lines of this run that could not be read, embedded as empty ones
     invalid_lines: int = 0  # of this run, with bytes that are not UTF-8, which are dropped
-    reasons: list[tuple[int | str, str]] = dataclasses.field(default_factory=list)
+    reasons: list[tuple] = dataclasses.field(default_factory=list)
     """For the first lines that could not be read, the line's number from 0, or the identifier of an
     entry of a FASTA file, and the reason."""
 
@@ -38,12 +37,20 @@ class EmbeddedFile:
         """Counts the next line."""
         if record.error is not None:
             self.failed += 1
-            if self.failed <= MAX_REASONS:
-                place = self.lines if record.name is None else record.name
-                self.reasons.append((place, record.error))
+            place = self.lines if record.name is None else record.name
+            self._add_reasons([(place, record.error)])
         self.lines += 1
         self.tokens += len(record.tokens)
         self.invalid_lines += not record.is_utf8
+
+    def merge(self, name: str, report: "EmbeddedFile") -> None:
+        """Adds the counts of the file `name`, and its reasons with the name before each."""
+        for count in ("lines", "tokens", "failed", "invalid_lines"):
+            setattr(self, count, getattr(self, count) + getattr(report, count))
+        self._add_reasons((name, *reason) for reason in report.reasons)
+
+    def _add_reasons(self, reasons):
+        self.reasons += itertools.islice(reasons, max(0, MAX_REASONS - len(self.reasons)))
 
 
 def run_file_job(
@@ -58,35 +65,38 @@ def run_file_job(
 
     `reading` is passed to `read_records`, `writer_options` to `open_writer`.
     """
+    is_path = isinstance(source, (str, os.PathLike))
+    path: Any = source if is_path else getattr(source, "name", None)
+    name = "The text" if path is None else path
+    num_bytes = os.path.getsize(path) if is_path else None
     settings = {
         "model": fingerprint(embedder),
         **dataclasses.asdict(spec),
         **reading,
         "tokenize": tokenizer_name(reading["tokenize"]),
     }
-    is_path = isinstance(source, (str, os.PathLike))
-    path: Any = source if is_path else getattr(source, "name", None)
-    num_bytes = os.path.getsize(path) if is_path else None
-    check_not_an_input(target, [path, *embedder.sources])
     with (
-        open_writer(target, settings, **writer_options) as writer,
+        open_writer(target, settings, [path, *embedder.sources], **writer_options) as writer,
         progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,
     ):
         records = read_records(source, num_known=writer.num_lines, **reading)
-        records = _with_own_names(records, "The text" if path is None else path)
-        _skip(records, writer, "The text" if num_bytes is None else source)
+        records = _with_own_names(records, name)
+        _skip(records, writer, name)
         report = EmbeddedFile(lines=writer.num_lines, was_complete=writer.is_finished)
         start = time.monotonic()
-        for block in in_blocks(
-            records, lambda record: num_positions(record.sentences), embedder.block_tokens
-        ):
-            texts = [record.sentences for record in block]
-            writer.write(block, embedder.embed_block(texts, spec))
-            for record in block:
+        for block in embedder.pairs(records, lambda record: record.sentences, spec):
+            writer.write(block)
+            for record, _ in block:
                 report.add(record)
             rate = report.tokens / max(time.monotonic() - start, 1e-9)
             bar.set_postfix_str(f"{report.lines:,} lines, {rate:,.0f} tokens/s", refresh=False)
-            bar.update(block[-1].position - bar.n)
+            bar.update(record.position - bar.n)
+        if 0 < report.failed == report.lines:
+            writer.discard()
+            raise ValueError(
+                f"{name}: none of {pluralize(report.lines, 'line')} could be read, so nothing was "
+                f"written. The first one: {report.reasons[0][-1]}."
+            )
         writer.finish()
     report.seconds = time.monotonic() - start
     return report
@@ -100,7 +110,7 @@ def fingerprint(embedder: Any) -> str:
     options = dataclasses.replace(config, training_options={}).to_dict()
     options.pop("n_tokens_vocab", None)  # the softmax's size, or the size of the words hashed below
     settings = {
-        "dtype": embedder.dtype,
+        "compute_dtype": embedder.compute_dtype,
         "config": options,
         "mix": [layer.use_top_only, layer.layer_norm],
         "vocabulary": [token_bytes(word).decode() for word in words or ()],
@@ -137,10 +147,10 @@ def _skip(records: Iterator[Record], writer: VectorWriter, source):
     if digest != writer.digest:
         raise ValueError(
             f"{source} does not begin with the {writer.num_lines:,} lines that {writer.path} "
-            "holds: resume with the same text, or write to another name."
+            "holds: resume with the same text, or write to a different name."
         )
     if writer.is_finished and next(records, None) is not None:
         raise ValueError(
             f"{source} has more lines than the {writer.num_lines:,} of {writer.path}, which is "
-            "complete: replace it with overwrite=True, or write the new lines to another name."
+            "complete: replace it with overwrite=True, or write the new lines to a different name."
         )

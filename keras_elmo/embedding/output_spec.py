@@ -26,6 +26,8 @@ class OutputSpec:
         if self.pooling not in _POOLINGS:
             raise ValueError(f"pooling must be None, 'mean' or 'max'; got {self.pooling!r}.")
         if self.boundaries and self.pooling is not None:
-            raise ValueError("boundaries and pooling exclude each other: words are pooled.")
+            raise ValueError(
+                "boundaries and pooling cannot be combined: pooling never includes boundaries."
+            )
         if self.dtype not in _DTYPES:
             raise ValueError(f"dtype must be 'float32' or 'float16'; got {self.dtype!r}.")

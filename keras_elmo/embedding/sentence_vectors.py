@@ -1,5 +1,6 @@
 """Token vectors to the vectors of words in their sentences, compiled; threads can share it."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,60 +18,65 @@ from keras_elmo.text.characters import add_boundaries
 class SentenceVectors:
     """Token vectors to an output of `Embedder.embed`: the biLM and the mix of an `ElmoLayer`.
 
-    The two directions of a biLM are independent, so long sentences are read in pieces: by the
+    The two directions of a biLM are independent, so long sentences are read in chunks: by the
     forward LSTMs from left to right and by the backward LSTMs from right to left, each with the
-    state after its previous piece. The result equals one pass.
+    state after its previous chunk. The result equals one pass.
     """
 
-    def __init__(self, layer: ElmoLayer, output: str):
-        self._layer, self._bilm, self._output = layer, layer.bilm, output
+    def __init__(self, layer: ElmoLayer):
+        self._layer, self._bilm = layer, layer.bilm
         config = layer.config
-        self._outputs = (config.num_layers + 1,) if output == "layers" else ()
-        dim, units = config.projection_dim, config.lstm_dim
-        tokens, lengths = ((None, None, dim), "float32"), ((None,), "int32")
-        self._call = CompiledFunction(self._vectors, layer.variables, tokens, lengths)
-        self._state_shapes = (config.num_layers, dim), (config.num_layers, units)
-        state = [((None, *shape), "float32") for shape in self._state_shapes]
-        self._directions = [
-            CompiledFunction(self._piece_of(d), layer.variables, tokens, *state, lengths)
-            for d in range(self._bilm.num_directions)
-        ]
+        self._num_layers = config.num_layers + 1
+        self._state_shapes = (
+            (config.num_layers, config.projection_dim),
+            (config.num_layers, config.lstm_dim),
+        )
+        self._tokens = ((None, None, config.projection_dim), "float32")
+        self._whole = functools.cache(self._compile_whole)
+        self._direction = functools.cache(self._compile_direction)
 
-    def _vectors(self, tokens, lengths=None):
-        tokens = ops.cast(tokens, self._bilm.compute_dtype)
-        return self._chosen(self._bilm(tokens, mask=_mask(tokens, lengths)))
+    def _compile_whole(self, output):
+        def vectors(tokens, lengths=None):
+            tokens = ops.cast(tokens, self._bilm.compute_dtype)
+            return self._select_output(self._bilm(tokens, mask=_mask(tokens, lengths)), output)
 
-    def _piece_of(self, direction):
+        lengths = ((None,), "int32")
+        return CompiledFunction(vectors, self._layer.variables, self._tokens, lengths)
+
+    def _compile_direction(self, output, direction):
         def vectors(tokens, h, c, lengths=None):
             mask = _mask(tokens, lengths)
             tokens = ops.cast(tokens, self._bilm.compute_dtype)
             if mask is not None:
                 tokens = masked(tokens, ops.expand_dims(mask, -1))
             layers, state = self._bilm.run_direction(direction, tokens, mask, (h, c))
-            return self._chosen(ops.stack(layers, axis=1)), *(ops.cast(x, "float32") for x in state)
+            layers = self._select_output(ops.stack(layers, axis=1), output)
+            return layers, *(ops.cast(x, "float32") for x in state)
 
-        return vectors
+        state = [((None, *shape), "float32") for shape in self._state_shapes]
+        lengths = ((None,), "int32")
+        return CompiledFunction(vectors, self._layer.variables, self._tokens, *state, lengths)
 
-    def _chosen(self, layers):
-        if self._output == "mix":
+    def _select_output(self, layers, output):
+        if output == "mix":
             layers = self._layer.mixes[0](layers, training=False)
-        elif self._output == "top":
+        elif output == "top":
             layers = layers[:, -1]
-        elif self._output == "average":
+        elif output == "average":
             layers = ops.mean(layers, axis=1)
-        elif self._output == "sum":
+        elif output == "sum":
             layers = ops.sum(layers, axis=1)
         return ops.cast(layers, "float32")
 
     def start(
-        self, table: Any, sentences: Sequence[np.ndarray], piece: int, spec: OutputSpec
+        self, table: Any, sentences: Sequence[np.ndarray], chunk: int, spec: OutputSpec
     ) -> Callable[[], list[np.ndarray]]:
         """Starts to compute the vectors of each sentence of a batch.
 
         Args:
             table: What `as_table` returned: token vectors, the first two of the boundaries.
             sentences: Rows of the table.
-            piece: How many tokens of a sentence are read at once.
+            chunk: How many tokens of a sentence are read at once.
             spec: What to return. Arrays to be pooled are in float32.
 
         Returns:
@@ -86,10 +92,14 @@ class SentenceVectors:
         begin = 0 if spec.boundaries else 1
         dtype = spec.dtype if spec.pooling is None else "float32"
         ends = lengths[: len(sentences)] - begin
-        if index.shape[1] > piece:
-            arrays = self._in_pieces(table, index, lengths, piece, begin, ends, dtype)
+        if index.shape[1] > chunk:
+            width = self._tokens[0][2] * self._bilm.num_directions
+            outer = (self._num_layers,) if spec.output == "layers" else ()
+            arrays = [np.empty((*outer, end - begin, width), dtype) for end in ends]
+            self._read_in_chunks(arrays, spec.output, table, index, lengths, chunk, begin, ends)
             return lambda: arrays
-        vectors = ops.cast(_call_in_few_shapes(self._call, table, index, lengths), dtype)
+        vectors = _call_in_few_shapes(self._whole(spec.output), table, index, lengths)
+        vectors = ops.cast(vectors, dtype)
 
         def arrays_of_sentences():
             # Copies: a view would keep the whole batch in memory.
@@ -98,24 +108,23 @@ class SentenceVectors:
 
         return arrays_of_sentences
 
-    def _in_pieces(self, table, index, lengths, piece, begin, ends, dtype):
+    def _read_in_chunks(self, arrays, output, table, index, lengths, chunk, begin, ends):
+        """Fills the arrays of sentences, each direction in its half."""
         dim = table.shape[1]
-        width = dim * len(self._directions)
-        arrays = [np.empty((*self._outputs, end - begin, width), dtype) for end in ends]
-        starts = range(0, index.shape[1], piece)
-        for d, (direction, order) in enumerate(zip(self._directions, (starts, starts[::-1]))):
+        starts = range(0, index.shape[1], chunk)
+        for d in range(self._bilm.num_directions):
+            direction = self._direction(output, d)
             state = [np.zeros((len(index), *shape), np.float32) for shape in self._state_shapes]
-            for start in order:
-                part = index[:, start : start + piece]
+            for start in starts if d == 0 else reversed(starts):
+                part = index[:, start : start + chunk]
                 left = np.clip(lengths - start, 0, part.shape[1])
-                vectors, *state = _call_in_few_shapes(direction, table, part, left, state, piece)
-                vectors = ops.convert_to_numpy(ops.cast(vectors, dtype))
+                vectors, *state = _call_in_few_shapes(direction, table, part, left, state, chunk)
+                vectors = ops.convert_to_numpy(ops.cast(vectors, arrays[0].dtype.name))
                 for array, found, end in zip(arrays, vectors, ends):
-                    first, last = max(start, begin), min(start + piece, end)
+                    first, last = max(start, begin), min(start + chunk, end)
                     if first < last:
                         part = array[..., first - begin : last - begin, d * dim : (d + 1) * dim]
                         part[:] = found[..., first - start : last - start, :]
-        return arrays
 
 
 def as_table(vectors: np.ndarray) -> Any:
