@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     arguments = parser.parse_args(argv)
     debug = getattr(arguments, "debug", False)
-    if "tokenize" in arguments and arguments.language:
+    if "tokenize" in arguments and arguments.language is not None:
         arguments.tokenize = arguments.language
     options = {name: "--" + name.replace("_", "-") for name in vars(arguments)}
     arguments.names = options | arguments.renamed

@@ -62,12 +62,14 @@ def make_tokenizer(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
     `how` split at white space as one sentence.
 
     Raises:
-        ValueError: if `how` is none of `Tokenize`.
+        ImportError, ValueError: as for `tokenize`, or if `how` is none of `Tokenize`.
     """
     if how is None or how is False:
         return lambda text: [tokens_of(text)]
     if how is True or isinstance(how, str):
-        how = functools.partial(tokenize, language="en" if how is True else how)
+        language = "en" if how is True else how
+        _libraries(language)  # whose errors come before a text is read or a model is loaded
+        how = functools.partial(tokenize, language=language)
     if not callable(how):
         raise ValueError(
             f"tokenize must be True, the code of a language, or a function; got {how!r}."
@@ -109,7 +111,7 @@ def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
 def tokenizer_name(how: Tokenize) -> Any:
     """A JSON-serializable name for `tokenize`; a function without a name gets a unique one."""
     if not callable(how):
-        return "en" if how is True else how or None
+        return {True: "en", False: None}.get(how, how)
     name = getattr(how, "__qualname__", "<lambda>")
     return uuid.uuid4().hex if name.endswith("<lambda>") else name
 

@@ -98,6 +98,16 @@ def test_evaluation(file, scorer):
     assert [score.tokens for score in scores] == sentences
 
 
+def commands(text, output):
+    """Each command that reads a text."""
+    return [
+        ["embed", "--input", str(text), "--output", f"{output}.h5", "--model", str(TINY)],
+        ["vocab", str(text), "--output", str(output)],
+        ["train", str(text), "--output", str(output)],
+        ["evaluate", "default", str(text)],
+    ]
+
+
 REFUSED = {
     "a table": ("a.csv", "text,label\na b,1\n", "is a table"),
     "a page": ("a.html.gz", gzip.compress(b"<p>a b</p>\n"), "is markup"),
@@ -113,17 +123,22 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_every_command_refuses(kind, tmp_path, capsys):
-    """With the same message, before a model is looked for, and without writing anything."""
+    """With the same message, and without writing anything."""
     name, content, message = REFUSED[kind]
     text, output = tmp_path / name, tmp_path / "output"
     text.write_bytes(content if isinstance(content, bytes) else content.encode())
-    for command in (
-        ["embed", "--input", text, "--output", tmp_path / "v.h5", "--model", TINY],
-        ["vocab", text, "--output", output],
-        ["train", text, "--output", output],
-        ["evaluate", "default", text],
-    ):
-        assert cli.main(list(map(str, command))) == 1
+    for command in commands(text, output):
+        assert cli.main(command) == 1
         assert message in capsys.readouterr().err
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept <= {name, "output"} and not list(output.glob("*.*"))
+
+
+@pytest.mark.needs("spacy", "syntok")
+@pytest.mark.parametrize("language", ["", "../../etc", "qq"])
+def test_languages_that_every_command_refuses(language, tmp_path, capsys):
+    text, output = tmp_path / "a.txt", tmp_path / "output"
+    text.write_text(LINES)
+    for command in commands(text, output):
+        assert cli.main([*command, "--language", language]) == 1
+        assert f"Unknown language '{language}'" in capsys.readouterr().err
