@@ -1,5 +1,6 @@
 """Checkpoints from which a training run is resumed as if it had never been stopped."""
 
+import errno
 import io
 import json
 import os
@@ -10,15 +11,15 @@ from typing import Any
 
 import keras
 import numpy as np
+from numpy.lib.format import read_array, write_array
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write
 from keras_elmo.pretrained.folder import checkpoints, latest_checkpoint
 from keras_elmo.training.devices import assert_same_on_all_processes, is_first_process
+from keras_elmo.training.settings import checked
 
 _STATE = "state.json"
-# Of damaged zip files, JSON and arrays; RuntimeError for features of zip that no file here uses.
-_ERRORS = ValueError, LookupError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile
 
 
 class DamagedCheckpointError(ValueError):
@@ -69,10 +70,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def __init__(self, folder: str | os.PathLike, *, keep: int = 3):
         super().__init__()
-        if keep < 1:
-            raise ValueError(f"keep must be at least 1, got {keep}.")
         self.folder = Path(folder)
-        self.keep = keep
+        self.keep = checked("keep", keep)
         self.step = 0
         self.history: list[dict[str, Any]] = []
         self.corpus: dict[str, Any] | None = None
@@ -103,12 +102,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             try:
                 state = load_checkpoint(path, model, corpus=self.corpus)
             except DamagedCheckpointError as error:
-                aside = path.with_name(f"{path.name}.damaged")
+                backup = path.with_name(f"{path.name}.damaged")
                 if is_first_process():
-                    path.replace(aside)
+                    path.replace(backup)
                 assert_same_on_all_processes(0, "")  # the others wait
                 warnings.warn(
-                    f"{error} It was renamed to {aside.name}; training continues from the "
+                    f"{error} It was renamed to {backup.name}; training continues from the "
                     "checkpoint before it, if there is one.",
                     stacklevel=2,
                 )
@@ -159,14 +158,16 @@ def save_checkpoint(
     The file is a zip of `.npy` arrays, whose checksums show damage, and the JSON-serializable
     `state`. Raises ValueError if a weight is not finite.
     """
+    variables = _variables(model, optimizer=True)
     state = {
         "model": model.get_config(),
         "optimizer": type(model.optimizer).__name__,
+        "num_arrays": len(variables),
         **(state or {}),
     }
     with atomic_write(path) as partial, zipfile.ZipFile(partial, "w") as file:
         file.writestr(_STATE, json.dumps(state))
-        for name, variable in _variables(model, optimizer=True).items():
+        for name, variable in variables.items():
             array = keras.ops.convert_to_numpy(variable.value)
             # NumPy's files do not know bfloat16.
             array = array.astype("float32") if array.dtype.name == "bfloat16" else array
@@ -178,7 +179,7 @@ def save_checkpoint(
                 )
             with file.open(name, "w", force_zip64=True) as member:
                 array = np.asarray(array, order="C")
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                write_array(member, array, allow_pickle=False)
 
 
 def load_checkpoint(
@@ -246,27 +247,23 @@ def _read(path, names=()):
     with open(path, "rb") as opened:
         try:
             with zipfile.ZipFile(opened) as file:
-                # Compressed members could be larger than the memory.
-                if any(member.compress_type != zipfile.ZIP_STORED for member in file.infolist()):
-                    raise zipfile.BadZipFile("it is compressed")
+                for member in file.infolist():
+                    file.open(member).close()  # compares its name with the one in the directory
                 state = json.loads(file.read(_STATE))
-                found = set(file.namelist())
-                arrays = {name: _array(file.read(name)) for name in names if name in found}
-                _ = state["model"], state["optimizer"]
-        except _ERRORS as error:
+                if len(file.namelist()) != 1 + state["num_arrays"]:
+                    raise ValueError("some arrays are missing")
+                found = (name for name in names if name in file.NameToInfo)
+                arrays = {name: read_array(io.BytesIO(file.read(name))) for name in found}
+        except Exception as error:
+            # Damage to the directory of names leads to invalid offsets, and so to any error.
+            is_of_machine = isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
+            if is_of_machine or isinstance(error, MemoryError):
+                raise
             raise DamagedCheckpointError(
                 f"{path} is not a valid checkpoint of keras_elmo: it is damaged, truncated or of a "
                 f"different kind ({error})."
             ) from None
     return state, arrays
-
-
-def _array(content):
-    """The array of a .npy file, of the size that its header declares."""
-    file = io.BytesIO(content)
-    np.lib.format.read_magic(file)
-    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    return np.frombuffer(content, dtype, offset=file.tell()).reshape(shape)
 
 
 def _variables(model, optimizer):
