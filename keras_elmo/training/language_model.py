@@ -1,6 +1,7 @@
 """A biLM as a Keras model that is trained to predict words."""
 
 import dataclasses
+import inspect
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -281,28 +282,30 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         Raises:
             ValueError: if the corpus is too small or does not fit the model.
         """
-        kwargs["validation_data"] = self._for_evaluation(kwargs.get("validation_data"))
+        arguments = inspect.signature(super().fit).bind(x, *args, **kwargs).arguments
+        arguments["validation_data"] = self._for_evaluation(arguments.get("validation_data"))
         if isinstance(x, LanguageModelCorpus):
             x.check_model(self)
-            steps = kwargs.get("steps_per_epoch") or x.batches_per_epoch
+            steps = arguments.get("steps_per_epoch") or x.batches_per_epoch
             if steps < 1:
                 raise ValueError(
                     f"The corpus is too small for one batch of {x.batch_size} x {x.unroll_steps} "
                     "words: make batch_size or unroll_steps smaller."
                 )
-            first = kwargs.get("initial_epoch", 0) * steps
-            for callback in keras.tree.flatten(kwargs.get("callbacks")):
+            first = arguments.get("initial_epoch", 0) * steps
+            for callback in keras.tree.flatten(arguments.get("callbacks")):
                 if isinstance(callback, TrainingCheckpoint):
                     first, callback.corpus = callback.step, x.identity()
-            x = x.for_keras(first)
-            kwargs.update(steps_per_epoch=steps, shuffle=False)
-        return super().fit(x, *args, **kwargs)
+            arguments |= {"x": x.for_keras(first), "steps_per_epoch": steps, "shuffle": False}
+        return super().fit(**arguments)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """The loss and perplexities of a text, or a dataset of batches, by the full softmax.
 
-        Takes an `EvaluationCorpus`, or what `keras.Model.evaluate` takes.
+        Takes an `EvaluationCorpus`, or what `keras.Model.evaluate` takes. The LSTM states of the
+        evaluation start from zero.
         """
+        self.evaluation_state.reset()
         return super().evaluate(self._for_evaluation(x), *args, **kwargs)
 
     def _for_evaluation(self, x):

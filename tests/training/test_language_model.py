@@ -14,6 +14,7 @@ from keras_elmo import (
     ElmoLayer,
     EvaluationCorpus,
     LanguageModelCorpus,
+    TrainingCheckpoint,
     Vocabulary,
     encode_sentences,
     language_model_dataset,
@@ -66,6 +67,27 @@ def test_fit_evaluate_and_callbacks(compiled, tmp_path):
         np.testing.assert_array_equal(one, to_numpy(variable.value))
     compiled.reset_states()
     assert not any(to_numpy(v.value).any() for v in variables)
+
+
+def test_arguments_of_fit_by_position(compiled, tmp_path):
+    checkpoint = TrainingCheckpoint(tmp_path)
+    arguments = None, None, 1, 0, [checkpoint], 0.0, held_out(), True, None, None, 0, 3
+    history = compiled.fit(tiny_corpus(), *arguments).history
+    assert checkpoint.step == 3 and checkpoint.corpus == tiny_corpus().identity()
+    assert history["val_loss"] == [checkpoint.history[0]["val_loss"]]
+    again = TrainingCheckpoint(tmp_path)
+    again.restore(compiled, tiny_corpus())
+    compiled.fit(tiny_corpus(), None, None, 1, 0, [again], steps_per_epoch=2)
+    assert again.step == 5
+
+
+def test_an_evaluation_starts_from_states_of_zeros(compiled):
+    batches = list(itertools.islice(tiny_corpus(shuffle=False).batches(), 3))
+    found = []
+    for _ in range(2):
+        data = ((batch,) for batch in batches)
+        found.append(compiled.evaluate(data, steps=3, verbose=0, return_dict=True))
+    assert found[0] == found[1]
 
 
 @tensorflow_only
