@@ -179,10 +179,10 @@ def _train(folder, settings, config, index, shard, callbacks, show_progress):
         first = held_out_index.first(settings.evaluate_sentences)
         held_out = EvaluationCorpus(first, vocabulary, config, **rows)
     _log_plan(model, settings, num_steps, steps_per_pass)
-    checkpoint = TrainingCheckpoint(folder / "checkpoints", keep=settings.keep)
-    step = checkpoint.restore(model, corpus)
+    run = _Run(folder, settings, rate, steps_per_pass)
+    step = run.restore(model, corpus)
     if step:
-        _check_learning_rate(rate, checkpoint)
+        _check_learning_rate(rate, run)
     elif settings.start_from:
         start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
     else:
@@ -196,26 +196,23 @@ def _train(folder, settings, config, index, shard, callbacks, show_progress):
         write_record(folder, settings, config)
         if settings.tensorboard:
             callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
-    report = _Report(folder / "log.csv", checkpoint, num_steps, steps_per_pass, batch_words, rate)
-    with progress_bar("training", num_steps, unit="steps", shown=show_progress) as bar:
-        if step < num_steps:
-            bar.update(step)
-            if not bar.disable:
-                callbacks.append(_Progress(bar))
-            every, first_epoch = settings.checkpoint_every, len(checkpoint.history)
+    run.log_start()
+    if step < num_steps:
+        every, first_epoch = settings.checkpoint_every, len(run.history)
+        with progress_bar("training", num_steps, unit="steps", shown=show_progress) as run.bar:
+            run.bar.update(step)
             model.fit(
-                corpus.for_keras(step),
+                corpus,
                 initial_epoch=first_epoch,
                 epochs=first_epoch + -(-(num_steps - step) // every),
                 steps_per_epoch=every,
-                shuffle=False,
                 validation_data=held_out,
                 verbose=0,
-                callbacks=[*callbacks, report, checkpoint],
+                callbacks=[*callbacks, run],
             )
     if is_exported:  # a callback may have restored the weights of an earlier step
         copy_weights(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
-    scores, facts = None, training_summary(folder, checkpoint.step)
+    scores, facts = None, training_summary(folder, run.step)
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
             scores = perplexity(
@@ -225,17 +222,17 @@ def _train(folder, settings, config, index, shard, callbacks, show_progress):
     if is_first_process() and not is_exported:
         model.export_hdf5(folder / "model", vocabulary, facts)
         (folder / EXPORTED).touch()
-    return TrainingResult(model, vocabulary, folder / "model", report.rows, scores)
+    return TrainingResult(model, vocabulary, folder / "model", run.history, scores)
 
 
-def _check_learning_rate(rate, checkpoint):
+def _check_learning_rate(rate, run):
     """Raises ValueError if the last step had a different learning rate than it would have now."""
     if not callable(rate):
         return
-    was, now = checkpoint.history[-1]["learning_rate"], float(rate(checkpoint.step - 1))
+    was, now = run.history[-1]["learning_rate"], float(rate(run.step - 1))
     if was != now:
         raise ValueError(
-            f"The learning rate of step {checkpoint.step:,}, the last one of the training run, was "
+            f"The learning rate of step {run.step:,}, the last one of the training run, was "
             f"{was:g}; with the new length it would have been {now:g}. Pass the same length to "
             "resume. The length can change only before the learning rate starts to fall."
         )
@@ -310,81 +307,79 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
 
 
-class _Progress(keras.callbacks.Callback):
-    """Shows how far the training is."""
+class _Run(TrainingCheckpoint):
+    """What each epoch leaves behind: a line of the log, a checkpoint, and a row of log.csv.
 
-    async_safe = True  # called in threads with JAX, which then does not wait for each step
+    Ends the training after its last step, and shows the progress in `bar`.
+    """
 
-    def __init__(self, bar):
-        super().__init__()
-        self._bar = bar
+    async_safe = True  # JAX updates the bar in a thread, and does not wait for each step
 
-    def on_train_batch_end(self, batch, logs=None):
-        self._bar.set_postfix_str(f"perplexity {logs['perplexity']:.1f}", refresh=False)
-        self._bar.update()
+    def __init__(self, folder, settings, rate, steps_per_pass):
+        super().__init__(folder / "checkpoints", keep=settings.keep)
+        self.bar = None
+        self._path, self._rate = folder / "log.csv", rate
+        self._num_steps, self._steps_per_pass = settings.steps, steps_per_pass
+        self._words_per_step = settings.batch_size * settings.unroll_steps
 
-
-class _Report(keras.callbacks.Callback):
-    """Logs learning rate and speed, ends the training, and writes log.csv."""
-
-    def __init__(self, path, checkpoint, num_steps, steps_per_pass, batch_words, rate):
-        super().__init__()
-        self._path, self._checkpoint = path, checkpoint
-        self._num_steps, self._batch_words = num_steps, batch_words
-        self._steps_per_pass, self._rate = steps_per_pass, rate
-        self.rows = [self._row(**row) for row in checkpoint.history]
-        if checkpoint.step:
-            is_done = checkpoint.step >= num_steps
+    def log_start(self):
+        """Logs from which step the training continues."""
+        if self.step:
+            is_done = self.step >= self._num_steps
             what = "This training has already ended" if is_done else "Resumed"
-            _log.info(f"{what} after step {checkpoint.step:,}")
-            self._write()  # the process may have been killed before
+            _log.info(f"{what} after step {self.step:,}")
+            self._write_rows()  # the process may have been killed before
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._started = time.monotonic()
+        self._started, self._speed = time.monotonic(), None
 
     def on_train_batch_begin(self, batch, logs=None):
-        # Not at its end, for which JAX would wait in each step.
-        self._done = batch + 1
-        if self._checkpoint.step + self._done >= self._num_steps:
+        super().on_train_batch_begin(batch, logs)
+        if self.step + self._done >= self._num_steps:
             self.model.stop_training = True  # after this step: the last epoch may be shorter
+
+    def on_train_batch_end(self, batch, logs=None):
+        if not self.bar.disable:
+            self.bar.set_postfix_str(f"perplexity {logs['perplexity']:.1f}", refresh=False)
+            self.bar.update()
 
     def on_test_begin(self, logs=None):
         ops.convert_to_numpy(self.model.optimizer.iterations)  # waits for the last step
-        self._epoch_speed = self._speed()
+        self._measure()
 
     def on_epoch_end(self, epoch, logs=None):
-        step = self._checkpoint.step + self._done
-        has_held_out = "val_perplexity" in logs
-        speed = self._epoch_speed if has_held_out else self._speed()
+        if self._speed is None:
+            self._measure()
+        step = self.step + self._done
         is_schedule, constant = callable(self._rate), self.model.optimizer.learning_rate
+        logs["epoch"] = round(step / self._steps_per_pass, 4)  # passes over the text
         logs["learning_rate"] = float(self._rate(step - 1) if is_schedule else constant)
-        logs["tokens_per_second"] = speed
-        minutes = round((self._num_steps - step) * self._batch_words / speed / 60)
+        logs["tokens_per_second"] = self._speed
         shown = [f"step {step:,}", f"perplexity {logs['perplexity']:.1f}"]
-        if has_held_out:
+        if "val_perplexity" in logs:
             shown.append(f"held-out {logs['val_perplexity']:.1f}")
-        shown.append(f"{speed:,.0f} tokens/s")
+        shown.append(f"{self._speed:,.0f} tokens/s")
         if step < self._num_steps:
-            shown.append(f"about {minutes // 60} h {minutes % 60} min to go")
+            minutes = round((self._num_steps - step) * self._words_per_step / self._speed / 60)
+            shown.append(f"ETA {minutes // 60}:{minutes % 60:02}")
         _log.info(", ".join(shown))
-        self.rows.append(self._row(epoch, step, **logs))
-        self._write()
+        super().on_epoch_end(epoch, logs)
+        self._write_rows()
 
-    def _speed(self):
-        return self._done * self._batch_words / max(time.monotonic() - self._started, 1e-9)
+    def _measure(self):
+        """Sets the words per second since the epoch began."""
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        self._speed = self._done * self._words_per_step / seconds
 
-    def _row(self, epoch, step, **logs):
-        """A report, with the passes over the text in place of Keras' epoch."""
-        return {"epoch": round(step / self._steps_per_pass, 4), "step": step, **logs}
-
-    def _write(self):
+    def _write_rows(self):
+        """Writes the history to log.csv."""
         if not is_first_process():
             return
-        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        names = list(dict.fromkeys(name for row in self.history for name in row))
         with (
             atomic_write(self._path) as partial,
             open(partial, "w", newline="", encoding="utf-8") as file,
         ):
             writer = csv.DictWriter(file, names)
             writer.writeheader()
-            writer.writerows(self.rows)
+            writer.writerows(self.history)
