@@ -142,7 +142,7 @@ def test_the_latest_are_kept_and_more_epochs_may_follow(tmp_path, whole):
     assert_same(values, whole[0])
     assert read_checkpoint_state(latest_checkpoint(tmp_path)[1])["step"] == 12
     assert latest_checkpoint(tmp_path / "nothing") == (0, None)
-    with pytest.raises(ValueError, match="keep must be a positive integer"):
+    with pytest.raises(ValueError, match="keep must be an integer of at least 1"):
         TrainingCheckpoint(tmp_path, keep=0)
 
 

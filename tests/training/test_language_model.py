@@ -273,7 +273,7 @@ def test_options_of_bilm_tf_are_read():
     model = BidirectionalLanguageModel(CONFIG, 127)
     assert (model.batch_size, model.unroll_steps, model.dropout) == (128, 20, 0.1)
     assert model.num_negative_samples == 8192 and not model.share_embedding_softmax
-    with pytest.raises(ValueError, match="n_negative_samples_batch in the options must be a non"):
+    with pytest.raises(ValueError, match="n_negative_samples_batch in the options must be an int"):
         BidirectionalLanguageModel({**options, "n_negative_samples_batch": -5}, 127)
     with pytest.raises(ValueError, match="sample_softmax in the options must be True or False"):
         BidirectionalLanguageModel({**options, "sample_softmax": "no"}, 127)
