@@ -111,7 +111,7 @@ def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
 def tokenizer_name(how: Tokenize) -> Any:
     """A JSON-serializable name for `tokenize`; a function without a name gets a unique one."""
     if not callable(how):
-        return {True: "en", False: None}.get(how, how)
+        return "en" if how is True else None if how is False else how
     name = getattr(how, "__qualname__", "<lambda>")
     return uuid.uuid4().hex if name.endswith("<lambda>") else name
 
