@@ -1,6 +1,7 @@
 """Files and folders that appear complete, or not at all."""
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -119,9 +120,11 @@ def backup_name(path: str) -> str:
 def is_damage(error: Exception) -> bool:
     """Whether an error in reading a file is due to its content.
 
-    Not to the system: a full disk, too little memory, a missing permission.
+    Not to the system: a full disk, too little memory, a missing permission. EINVAL comes from a
+    place outside the file that its content names.
     """
-    return not isinstance(error, MemoryError) and getattr(error, "errno", None) is None
+    number = getattr(error, "errno", None)
+    return not isinstance(error, MemoryError) and number in (None, errno.EINVAL)
 
 
 def remove(path: str) -> None:

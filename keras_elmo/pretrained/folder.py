@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath, PurePosixPath
+from typing import TypeVar
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 SOFTMAX, VOCABULARY = "softmax.hdf5", "vocabulary.txt"
@@ -26,6 +27,7 @@ TRAINING = "training.json"
 MAX_FILES = 8
 """The largest number of files of a model."""
 
+AnyPath = TypeVar("AnyPath", bound=PurePath)
 _CHECKPOINT = re.compile(r"step-(\d+)\.ckpt")
 
 # The names of options and weights in each format. The first that matches a file decides.
@@ -67,7 +69,7 @@ def find_model(folder: Path) -> list[Path]:
         raise (unfinished if (folder / TRAINING).is_file() else error) from None
 
 
-def choose_files(paths: Sequence[PurePath], place: object) -> list[PurePath]:
+def choose_files(paths: Sequence[AnyPath], place: object) -> list[AnyPath]:
     """The files of the one model among others: options, weights, and those next to the weights.
 
     Options and weights are options.json and weights.hdf5, or names like these; or config.json and

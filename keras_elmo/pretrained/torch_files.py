@@ -3,15 +3,15 @@
 import collections
 import os
 import pickle
-import pickletools
 import struct
 import zipfile
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from keras_elmo.files import is_damage
+
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
-_MOST_MEMOS = 1 << 20  # objects that a pickle may number
 _DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2"}
 
 
@@ -37,7 +37,9 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
             if not all(type(x) is str and type(y) is _View for x, y in state.items()):
                 raise ValueError("it is not a dict of tensors by name")
             return {name: view.of(numbers) for name, view in state.items()}
-        except Exception as error:  # damage shows as errors of many types
+        except Exception as error:
+            if not is_damage(error):
+                raise
             raise ValueError(
                 f"{path} ({os.path.getsize(path):,} bytes) is not a complete torch.save file of "
                 f"float tensors: {str(error)[:300]}. Nothing in it was run. Download it again from "
@@ -101,19 +103,10 @@ class _Unpickler(pickle.Unpickler):
         return _View(storage, offset, shape, strides)
 
 
-def _unpickled(file, storages):
-    start = file.tell()
-    for opcode, number, _ in pickletools.genops(file):
-        if opcode.name in ("PUT", "LONG_BINPUT") and number > _MOST_MEMOS:
-            raise pickle.UnpicklingError("it would fill the memory")
-    file.seek(start)
-    return _Unpickler(file, storages).load()
-
-
 def _read_legacy(file):
     """Reads five pickles; after them come the element count and the elements of each storage."""
     storages, numbers = {}, {}
-    magic, _, system, state, keys = (_unpickled(file, storages) for _ in range(5))
+    magic, _, system, state, keys = (_Unpickler(file, storages).load() for _ in range(5))
     if magic != _MAGIC_NUMBER or system["little_endian"] is not True:
         raise ValueError("it does not have the header of such a file, with little-endian numbers")
     for key in keys:
@@ -130,11 +123,9 @@ def _read_legacy(file):
 def _read_zip(file):
     storages = {}
     with zipfile.ZipFile(file) as archive:
-        if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
-            raise ValueError("it is compressed, which torch.save never does")
         (pickled,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
         prefix = pickled.removesuffix("data.pkl")
-        state = _unpickled(archive.open(pickled), storages)
+        state = _Unpickler(archive.open(pickled), storages).load()
         return state, {
             key: np.frombuffer(archive.read(f"{prefix}data/{key}"), storage.dtype)
             for key, storage in storages.items()

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import keras
@@ -79,7 +79,7 @@ class SavedModel:
     vocabulary: Path | None
     vocabulary_size: int | None
     load: Callable[[Vocabulary], BidirectionalLanguageModel]
-    facts: dict[str, str]
+    facts: Mapping[str, str | None]
     files: ModelFiles | None = None
 
 
@@ -90,8 +90,9 @@ def saved_model(model: ModelSource | SavedModel, *, needs_softmax: bool = False)
     found = find_language_model(model, needs_softmax=needs_softmax)
     if isinstance(found, ModelFiles):
         folder, load = found.weights.parent, functools.partial(_load_files, found)
-        is_of_run = folder.name == "model" and (folder.parent / EXPORTED).is_file()
-        facts = training_summary(folder.parent) if is_of_run else {"language": found.language}
+        facts: Mapping[str, str | None] = {"language": found.language}
+        if folder.name == "model" and (folder.parent / EXPORTED).is_file():
+            facts = training_summary(folder.parent)
         config = found.config
         return SavedModel(config, found.vocabulary, config.vocabulary_size, load, facts, found)
     if found.is_file():

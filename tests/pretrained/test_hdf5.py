@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import h5py
@@ -137,42 +136,29 @@ def link_of_a_group(file):
     file["x"] = h5py.ExternalLink(str(TINY / "weights.hdf5"), "CNN_proj")
 
 
-def many_groups(file):
-    for i in range(2_000):
-        file.create_group(str(i))
-
-
-def deep_groups(file):
-    for _ in range(2_000):
-        file = file.create_group("g")
-
-
 def a_group_in_itself(file):
-    file["g"] = file["/"]
+    file["char_embed"] = file["/"]
 
 
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (external_array, "/char_embed is an array in other files"),
-        (virtual_array, "/char_embed is an array in other files"),
-        (link, "char_embed is a link"),
-        (soft_link, "char_embed is a link"),
-        (link_of_a_group, "x is a link"),
-        (many_groups, "it has over 2,000 groups and arrays"),
-        (deep_groups, "it has over 2,000 groups and arrays"),
-        (a_group_in_itself, "it has over 2,000 groups and arrays"),
-    ],
-)
-def test_files_of_an_enemy_are_refused(folder, make, message):
+@pytest.mark.parametrize("make", [external_array, virtual_array])
+def test_arrays_in_other_files_are_refused(folder, make):
     path = folder / "weights.hdf5"
     with h5py.File(path, "r+") as file:
         del file["char_embed"]
         make(file)
     for read in (lambda _: ElmoLayer(folder), hdf5.read_softmax, hdf5.read_token_embeddings):
-        with pytest.raises(ValueError, match=message) as error:
+        with pytest.raises(ValueError, match="char_embed is an array in other files") as error:
             read(path)
         assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("make", [link, soft_link, link_of_a_group, a_group_in_itself])
+def test_links_are_not_followed(folder, make):
+    with h5py.File(folder / "weights.hdf5", "r+") as file:
+        del file["char_embed"]
+        make(file)
+    with pytest.raises(ValueError, match=r"missing char_embed: expected \(261, 6\)\nPass"):
+        ElmoLayer(folder)
 
 
 @pytest.mark.parametrize(
@@ -191,59 +177,19 @@ def test_arrays_that_no_file_of_that_size_holds_are_refused(tmp_path, options):
         hdf5.read_token_embeddings(path)
 
 
-def write_chunk(path, content, skipped=0, **filters):
-    """Writes an array `(8, 4)`, of which the only chunk has the raw content."""
-    with h5py.File(path, "w") as file:
-        options = {"chunks": (8, 4), **filters}
-        array = file.create_dataset("embedding", (8, 4), "f4", **options)
-        array.id.write_direct_chunk((0, 0), content, filter_mask=skipped)
-
-
 GZIP = {"compression": "gzip"}
-RAW = np.arange(32, dtype="f4").tobytes()
 
 
 @pytest.mark.parametrize(
-    "content, filters",
+    "options",
     [
-        (zlib.compress(bytes(1 << 24)), GZIP),  # would fill the memory
-        (zlib.compress(RAW + b"x"), GZIP),
-        (zlib.compress(RAW[:-4]), GZIP),
-        (zlib.compress(b""), GZIP),
-        (zlib.compress(RAW)[:-1] + b"x", GZIP),
-        (b"x", GZIP),
-        (RAW[:3], {"fletcher32": True}),  # ends the process in HDF5
-        (zlib.compress(RAW[:3]), {"fletcher32": True, **GZIP}),
-        (RAW[:5], {"shuffle": True}),
-        (RAW, {"compression": "lzf"}),
+        {"chunks": None},
+        {},
+        GZIP,
+        {"compression": "lzf"},
+        {"shuffle": True},
+        {"shuffle": True, "fletcher32": True, **GZIP},
     ],
-)
-def test_chunks_that_do_not_decode_to_their_size_are_refused(tmp_path, content, filters):
-    """HDF5 reads beyond their end, or fills the memory."""
-    write_chunk(tmp_path / "words.hdf5", content, **filters)
-    with pytest.raises(ValueError, match="array embedding in .* cannot be read: the file is dam"):
-        hdf5.read_token_embeddings(tmp_path / "words.hdf5")
-
-
-@pytest.mark.parametrize("size", [0, 1, 255, 0xFFFFFFFF])
-@pytest.mark.parametrize("filters", [GZIP, {"shuffle": True}])
-def test_sizes_of_chunks_that_are_damaged_in_the_index_are_refused(tmp_path, size, filters):
-    path = tmp_path / "words.hdf5"
-    write_chunk(path, RAW, **filters)
-    with h5py.File(path) as file:
-        chunk = file["embedding"].id.get_chunk_info(0)
-    content = bytearray(path.read_bytes())
-    # The size, the mask and three offsets of eight bytes stand before the place.
-    start = content.index(chunk.byte_offset.to_bytes(8, "little")) - 32
-    assert content[start : start + 4] == chunk.size.to_bytes(4, "little")
-    content[start : start + 4] = size.to_bytes(4, "little")
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="array embedding in .* cannot be read: the file is dam"):
-        hdf5.read_token_embeddings(path)
-
-
-@pytest.mark.parametrize(
-    "options", [{"chunks": None}, {}, GZIP, {"shuffle": True}, {"shuffle": True, **GZIP}]
 )
 @pytest.mark.parametrize("dtype", ["f4", "f2", ">f8"])
 def test_any_storage_and_floating_point_type_is_read(tmp_path, rng, options, dtype):
@@ -254,18 +200,30 @@ def test_any_storage_and_floating_point_type_is_read(tmp_path, rng, options, dty
     np.testing.assert_array_equal(hdf5.read_token_embeddings(path), array.astype("float32"))
 
 
-def test_chunks_that_were_never_written_are_refused(tmp_path):
-    path = tmp_path / "words.hdf5"
+def test_chunks_that_were_never_written_are_zeros(tmp_path):
+    path, expected = tmp_path / "words.hdf5", np.zeros((50, 33), "float32")
+    expected[:5] = 1
     with h5py.File(path, "w") as file:
         file.create_dataset("embedding", (50, 33), "f4", chunks=(16, 10))[:5] = 1
-    with pytest.raises(ValueError, match="cannot be read: the file is damaged"):
+    np.testing.assert_array_equal(hdf5.read_token_embeddings(path), expected)
+
+
+def test_a_damaged_chunk_is_named(tmp_path):
+    path = tmp_path / "words.hdf5"
+    with h5py.File(path, "w") as file:
+        array = file.create_dataset("embedding", (8, 4), "f4", chunks=(8, 4), **GZIP)
+        array.id.write_direct_chunk((0, 0), b"x")
+    with pytest.raises(ValueError, match="array embedding in .* cannot be read: the file is dam"):
         hdf5.read_token_embeddings(path)
 
 
-def test_a_chunk_that_gzip_did_not_make_smaller_is_stored_as_it_is(tmp_path):
-    write_chunk(tmp_path / "words.hdf5", RAW, skipped=1, **GZIP)
-    found = hdf5.read_token_embeddings(tmp_path / "words.hdf5")
-    np.testing.assert_array_equal(found.ravel(), np.arange(32))
+def test_too_little_memory_is_no_damage(folder, monkeypatch):
+    def full(*_):
+        raise MemoryError("Unable to allocate 2 GiB")
+
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", full)
+    with pytest.raises(MemoryError, match="Unable to allocate"):
+        ElmoLayer(folder)
 
 
 def test_weights_of_another_architecture_change_nothing():
