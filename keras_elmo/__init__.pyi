@@ -5,7 +5,7 @@ from keras_elmo import compat as compat
 from keras_elmo import plot as plot
 from keras_elmo.config import ElmoConfig as ElmoConfig
 from keras_elmo.embedding.embedder import Embedder as Embedder
-from keras_elmo.export.convert import convert as convert
+from keras_elmo.export.hdf5 import export_hdf5 as export_hdf5
 from keras_elmo.export.onnx import export_onnx as export_onnx
 from keras_elmo.export.saved_model import export_saved_model as export_saved_model
 from keras_elmo.layers.backbone import Backbone as Backbone

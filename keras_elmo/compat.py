@@ -12,8 +12,8 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.embedding import embedder
-from keras_elmo.files import atomic_write, check_not_an_input
-from keras_elmo.hdf5_write import write_hdf5
+from keras_elmo.files import atomic_write
+from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
@@ -21,7 +21,7 @@ from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
-from keras_elmo.text.tokens import check_batch, checked_tokens, in_blocks
+from keras_elmo.text.tokens import check_batch, checked_tokens
 from keras_elmo.text.vocabulary import BEGIN, END, id_table, read_words, rows_of_ids
 
 Tokens = Iterable[Iterable[str]]
@@ -33,7 +33,6 @@ DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = get_model("original").files
 _BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
 _EMPTY_WORD = "\ud800"  # a lone surrogate: it has no UTF-8
 _TOKENS_OF_A_SENTENCE = 32
-_BLOCK_BYTES = 16 * 2**20
 _OUTPUTS = {"all": "layers", "top": "top", "average": "average"}
 _mixes: weakref.WeakValueDictionary[str, WeightedLayerSum] = weakref.WeakValueDictionary()
 
@@ -323,12 +322,13 @@ class ElmoEmbedder:
         names = sentences if use_sentence_keys else list(map(str, range(len(sentences))))
         if "" in sentences or len(set(names)) < len(names):
             raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
-        check_not_an_input(output_file_path, [getattr(input_file, "name", None)])
         rows = zip(names, self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format]))
         if not forget_sentences and not use_sentence_keys:
             index = np.array([json.dumps(dict(zip(sentences, names)))], dtype=object)
             rows = itertools.chain(rows, [("sentence_to_index", index)])
-        _write_rows(output_file_path, rows)
+        inputs = [getattr(input_file, "name", None)]
+        with atomic_write(output_file_path, inputs=inputs) as partial:
+            write_arrays(partial, rows)
 
 
 class Embedder:
@@ -585,13 +585,16 @@ def dump_bilm_embeddings(
 
     Reference: bilm-tf, `bilm.dump_bilm_embeddings`.
     """
-    check_not_an_input(outfile, [vocab_file, dataset_file, options_file, weight_file])
-    layer = ElmoLayer((options_file, weight_file), output="layers", stateful=True, max_batch_size=1)
-    batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
-    with open(dataset_file, encoding="utf-8") as lines:
+    model, inputs = (options_file, weight_file), [vocab_file, dataset_file]
+    with (
+        atomic_write(outfile, inputs=[*inputs, *model]) as partial,
+        open(dataset_file, encoding="utf-8") as lines,
+    ):
+        layer = ElmoLayer(model, output="layers", stateful=True, max_batch_size=1)
+        batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
         vectors = (layer(batcher.batch_sentences([line.split()]))[0] for line in lines)
         arrays = (ops.convert_to_numpy(ops.cast(x, "float32")) for x in vectors)
-        _write_rows(outfile, ((str(number), array) for number, array in enumerate(arrays)))
+        write_arrays(partial, ((str(number), array) for number, array in enumerate(arrays)))
 
 
 def weight_layers(
@@ -675,14 +678,6 @@ def _with_boundaries(ids):
     positions = ops.arange(ops.shape(ids)[1])[None, :, None]
     ids = ops.where(positions == 0, begin, ids)
     return ops.where(positions == lengths[:, None, None] + 1, end, ids)
-
-
-def _write_rows(path, rows):
-    """Writes datasets, given as `(name, array)`, in blocks; the model runs in this thread."""
-    with atomic_write(path) as partial:
-        write_hdf5(partial, lambda file: None)
-        for block in in_blocks(rows, lambda row: row[1].nbytes, _BLOCK_BYTES):
-            write_hdf5(partial, lambda file, block=dict(block): file.update(block), append=True)
 
 
 def _token_lists(sentences):

@@ -35,19 +35,22 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike, overwrite: bool = True) -> Iterator[str]:
+def atomic_write(
+    path: str | os.PathLike, overwrite: bool = True, inputs: Iterable[Any] = ()
+) -> Iterator[str]:
     """Yields the name of a new file that replaces `path` once the block has succeeded.
 
-    Without `overwrite` a file that exists, also at the end, raises FileExistsError. The new one has
-    the same folder and suffix, and is removed after an error. Content and name are synced to
-    disk, so that a power failure leaves the old file or the new one. A link keeps pointing to the
-    file. Anything that is not a file, such as /dev/null, is refused with FileExistsError.
+    Without `overwrite` a file that exists, also at the end, raises FileExistsError. One of `inputs`
+    (see `check_not_an_input`) is never replaced. The new file has the same folder and suffix, and
+    is removed after an error. Content and name are synced to disk, so that a power failure leaves
+    the old file or the new one. A link keeps pointing to the file. Anything that is not a file,
+    such as /dev/null, is refused with FileExistsError.
 
     >>> with atomic_write("options.json") as partial, open(partial, "w") as file:
     ...     file.write("{}")
     """
     path = os.path.realpath(path)
-    check_output(path, (), overwrite)
+    check_output(path, inputs, overwrite)
     partial = _partial_name(path) + os.path.splitext(path)[1]
     try:
         yield partial
@@ -60,26 +63,24 @@ def atomic_write(path: str | os.PathLike, overwrite: bool = True) -> Iterator[st
 
 
 @contextlib.contextmanager
-def atomic_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[str]:
+def atomic_folder(
+    path: str | os.PathLike, overwrite: bool = False, inputs: Iterable[Any] = ()
+) -> Iterator[str]:
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
     It is synced to disk, and removed after an error. Missing parent folders are made. With
-    `overwrite` it replaces an existing folder (see `replace`), unless that holds files or folders
-    that the new one lacks. Its README.md is copied to the new one, where the block may
-    replace it.
+    `overwrite` it replaces an existing folder (see `replace`), unless that holds one of `inputs`
+    (see `check_not_an_input`), or files or folders that the new one lacks.
     """
+    check_not_an_input(path, inputs)
     path = os.path.abspath(path)
     check_replaceable(path, overwrite, _ANY_NAME)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     partial = _partial_name(path)
     try:
         os.mkdir(partial)
-        if os.path.isfile(readme := os.path.join(path, "README.md")):
-            shutil.copy(readme, partial)
         yield partial
-        for folder, _, names in os.walk(partial):
-            for name in (*names, "."):
-                sync_to_disk(os.path.join(folder, name))
+        sync_tree(partial)
         check_replaceable(path, overwrite, _ANY_NAME)
         if surplus := sorted(_names(path) - _names(partial)):
             raise FileExistsError(
@@ -146,6 +147,13 @@ def sync_to_disk(path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sync_tree(path: str) -> None:
+    """Syncs a folder and everything in it to disk."""
+    for folder, _, names in os.walk(path):
+        for name in (*names, "."):
+            sync_to_disk(os.path.join(folder, name))
 
 
 def check_folder(path: str | os.PathLike) -> None:

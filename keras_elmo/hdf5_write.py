@@ -1,13 +1,19 @@
 """Writing hdf5 files so that a full disk raises OSError."""
 
+import functools
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from keras_elmo.text.tokens import in_blocks
+
 if TYPE_CHECKING:
     import h5py
+    import numpy as np
+
+_BLOCK_BYTES = 16 * 2**20
 
 
 def write_hdf5(
@@ -36,6 +42,20 @@ def write_hdf5(
     """
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(_write, path, write, append).result()
+
+
+def write_arrays(path: str | os.PathLike, arrays: "Iterable[tuple[str, np.ndarray]]") -> None:
+    """Writes arrays, which may be computed one after the other, to an hdf5 file by their names.
+
+    They are written in blocks and computed in the thread of the caller.
+    """
+    write_hdf5(path, lambda file: None)
+    for block in in_blocks(arrays, lambda item: item[1].nbytes, _BLOCK_BYTES):
+        write_hdf5(path, functools.partial(_add, dict(block)), append=True)
+
+
+def _add(arrays, file):
+    file.update(arrays)
 
 
 def _write(path, write, append):

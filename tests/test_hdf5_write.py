@@ -153,7 +153,8 @@ from pathlib import Path
 import numpy as np
 from keras_elmo.embedding import writers
 from keras_elmo.embedding.writers import open_writer, stored_lines
-from keras_elmo.pretrained.hdf5 import write_arrays
+from keras_elmo.files import atomic_write
+from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.text.reader import Record
 
 folder, writers._PART_BYTES = Path(sys.argv[1]), 1 << 20
@@ -168,6 +169,10 @@ def embed(**options):
             writer.write([(record, np.ones((2, 9, 256), "float32"))])
         writer.finish()
 
+def write_words():
+    with atomic_write(folder / "w.h5") as partial:
+        write_arrays(partial, [("a", np.ones((1 << 20, 1), "float32"))])
+
 def fails(name, function, *args, **options):
     try:
         function(*args, **options)
@@ -179,7 +184,7 @@ fails("part", embed)
 limit(3 << 20)  # more than a part, less than the joined file
 fails("join", embed)
 print(stored_lines(folder / "v.h5"))
-fails("words", write_arrays, folder / "w.h5", [("a", np.ones((1 << 20, 1), "float32"))])
+fails("words", write_words)
 limit(resource.RLIM_INFINITY)
 embed(resume=True)
 print(stored_lines(folder / "v.h5"), sorted(os.listdir(folder)))

@@ -64,13 +64,6 @@ def print_table(table: "Table | Columns") -> None:
     Printer(markup=False, emoji=False, highlight=False).print(table)
 
 
-def print_differences(output: str, original: str, differences: dict[str, float]) -> None:
-    """Prints by how much each output of a written model differs from the original's."""
-    print(f"Wrote {output}. Read back, its largest differences from {original} are")
-    for name, difference in differences.items():
-        print(f"  {name:<15}{difference:.1e}")
-
-
 @contextlib.contextmanager
 def log_to_console(options: Mapping[str, str], *, complete: bool) -> Iterator[None]:
     """Prints the log of the library in the block, with options in the place of arguments.

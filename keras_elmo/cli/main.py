@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Sequence
 
 from keras_elmo.cli import (
-    convert,
     dump_words,
     embed,
     evaluate,
@@ -22,7 +21,7 @@ from keras_elmo.cli.common import log_to_console, to_cli_names
 from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
-_COMMANDS = (embed, explore, dump_words, info, models, vocab, train, evaluate, export, convert)
+_COMMANDS = (embed, explore, dump_words, info, models, vocab, train, evaluate, export)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,10 +16,11 @@ from keras_elmo.embedding.file_job import EmbeddedFile, run_file_job
 from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.sentence_vectors import SentenceVectors, as_table, padded
 from keras_elmo.embedding.word_vectors import WordVectors
-from keras_elmo.files import check_output
+from keras_elmo.files import atomic_write
+from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.ops.compiled import one_ahead
-from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME, write_arrays
+from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
@@ -473,11 +474,11 @@ class Embedder:
             FileExistsError: if the file exists, without `overwrite`.
             ValueError: if the file is the vocabulary's or the model's.
         """
-        check_output(path, [vocabulary, *self.sources], overwrite)
-        words = read_words(vocabulary)
-        pairs = zip(words, self._words.keys(words))
-        keys = [word if word in (BEGIN, END) else key for word, key in pairs]
-        write_arrays(path, [(TOKEN_EMBEDDINGS_NAME, self._words.encode(keys))])
+        with atomic_write(path, overwrite, [vocabulary, *self.sources]) as partial:
+            words = read_words(vocabulary)
+            pairs = zip(words, self._words.keys(words))
+            keys = [word if word in (BEGIN, END) else key for word, key in pairs]
+            write_arrays(partial, [(TOKEN_EMBEDDINGS_NAME, self._words.encode(keys))])
         return len(words)
 
     def _spec(self, output, pooling, boundaries, dtype):

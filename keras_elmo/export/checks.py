@@ -53,19 +53,20 @@ def named_outputs(layer: ElmoLayer, inputs: Any) -> dict[str, Any]:
     return {name: ops.cast(x, "float32") for name, x in outputs.items()}
 
 
-def check_layer(layer: ElmoLayer) -> None:
-    """Raises ValueError unless the layer reads characters and is not stateful."""
-    if not layer.config.reads_text:
-        raise ValueError(
-            "This ElmoLayer reads token ids: only models that read strings can be exported."
-        )
+def check_stateless(layer: ElmoLayer) -> None:
+    """Raises ValueError if the layer is stateful."""
     if layer.stateful:
-        raise ValueError("A served model keeps no state: make the ElmoLayer without stateful=True.")
+        raise ValueError(
+            "An exported model keeps no state: make the ElmoLayer without stateful=True."
+        )
 
 
 def check_served(layer: ElmoLayer, what: str) -> None:
-    """Raises ValueError unless the layer also mixes and the backend is TensorFlow."""
-    check_layer(layer)
+    """Raises ValueError unless the layer reads characters and mixes, is not stateful, and the
+    backend is TensorFlow."""
+    check_stateless(layer)
+    if not layer.config.reads_text:
+        raise ValueError(f"This model reads token ids; {what} needs one that reads strings.")
     if not layer.mixes:
         raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
     if keras.backend.backend() != "tensorflow":
@@ -76,7 +77,10 @@ def check_served(layer: ElmoLayer, what: str) -> None:
 
 
 def sentence_ids(layer: ElmoLayer) -> np.ndarray:
-    """The character ids of `SENTENCES`."""
+    """The ids of `SENTENCES`; for a layer that reads token ids, some of these."""
+    if not layer.config.reads_text:
+        ids = np.arange(1, 1 + 4 * 9).reshape(4, 9) % layer.config.vocabulary_size + 1
+        return np.where(np.arange(9) < [[9], [2], [3], [7]], ids, 0).astype("int32")
     return layer.char_encoder.rules.encode_sentences(map(split_tokens, SENTENCES))
 
 

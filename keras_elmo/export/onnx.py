@@ -7,14 +7,16 @@ import keras
 from keras import ops
 
 from keras_elmo.export import checks
+from keras_elmo.export.source import layer_of
 from keras_elmo.files import atomic_write
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.pretrained.locate import ModelSource
 
 _ONNX_OPSET = 18
 
 
 def export_onnx(
-    layer: ElmoLayer, path: str | os.PathLike, overwrite: bool = False
+    model: ModelSource | ElmoLayer, path: str | os.PathLike, overwrite: bool = False
 ) -> dict[str, float]:
     """Writes an ONNX model that reads character ids.
 
@@ -22,7 +24,8 @@ def export_onnx(
     outputs are the `named_outputs`.
 
     Args:
-        layer: An `ElmoLayer` that reads characters, mixes and is not stateful.
+        model: An `ElmoLayer` that reads characters, mixes and is not stateful; or a model, as for
+            `export_hdf5`.
         path: The file to write, ending in .onnx.
         overwrite: Whether an existing file is replaced.
 
@@ -42,12 +45,13 @@ def export_onnx(
     >>> session.run(["elmo"], {"char_ids": encode_sentences([["Hi"]])})[0].shape
     (1, 1, 512)
     """
-    checks.check_served(layer, "An ONNX model")
     if not os.fspath(path).endswith(".onnx"):
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
         raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
-    with atomic_write(path, overwrite) as partial:
+    layer = layer_of(model)
+    checks.check_served(layer, "An ONNX model")
+    with atomic_write(path, overwrite, layer.model_paths) as partial:
         _write_onnx(layer, partial)
         return checks.verified(layer, [_run_onnx(partial, layer)])
 

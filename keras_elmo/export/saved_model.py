@@ -3,13 +3,15 @@
 import os
 
 from keras_elmo.export import checks
+from keras_elmo.export.source import layer_of
 from keras_elmo.files import atomic_folder
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.text.tokens import split_tokens
 
 
 def export_saved_model(
-    layer: ElmoLayer, folder: str | os.PathLike, overwrite: bool = False
+    model: ModelSource | ElmoLayer, folder: str | os.PathLike, overwrite: bool = False
 ) -> dict[str, float]:
     """Writes a SavedModel with the signatures of the TF-Hub ELMo module.
 
@@ -23,7 +25,8 @@ def export_saved_model(
     Unlike TF-Hub's, its outputs are exactly 0 beyond a sentence's length.
 
     Args:
-        layer: An `ElmoLayer` that reads characters, mixes and is not stateful.
+        model: An `ElmoLayer` that reads characters, mixes and is not stateful; or a model, as for
+            `export_hdf5`.
         folder: The output folder, which is created with its parents.
         overwrite: Whether an earlier export at that place is replaced.
 
@@ -42,8 +45,9 @@ def export_saved_model(
     >>> served.signatures["default"](strings=tf.constant(["The cat sat ."]))["elmo"].shape
     TensorShape([1, 4, 512])
     """
+    layer = layer_of(model)
     checks.check_served(layer, "A SavedModel")
-    with atomic_folder(folder, overwrite) as partial:
+    with atomic_folder(folder, overwrite, layer.model_paths) as partial:
         _write_saved_model(layer, partial)
         found = _run_saved_model(partial)
         return checks.verified(layer, found)

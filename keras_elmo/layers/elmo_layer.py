@@ -27,7 +27,7 @@ from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.hdf5 import read_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, find_model_files
-from keras_elmo.pretrained.weights import load_weights, write_model
+from keras_elmo.pretrained.weights import load_weights, model_folder, write_model
 from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.lexicon import Lexicon
 from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch
@@ -451,25 +451,34 @@ class ElmoLayer(keras.layers.Layer):
             raise ValueError("This ElmoLayer carries no state; make it with stateful=True.")
         self.state.reset()
 
-    def export_hdf5(self, folder: str | os.PathLike) -> None:
+    def export_hdf5(self, folder: str | os.PathLike, dtype: str = "float32") -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
         The mixes belong to the layer and are not part of these files. A lexicon is written next to
-        them, as word.dic and char.dic; only this package reads such a model. A model card,
-        README.md, makes the folder ready for the Hugging Face Hub; one that you wrote or edited is
-        kept.
+        them, as word.dic and char.dic (only this package reads such a model), and the words of a
+        model that reads whole words as vocabulary.txt. A model card, README.md, makes the folder
+        ready for the Hugging Face Hub; one that you wrote or edited is kept.
+        `keras_elmo.export_hdf5` also writes the softmax of a model in files.
 
         Args:
             folder: The output folder, created if it does not exist. Existing files with these names
-                are replaced atomically.
+                are replaced, once all are written.
+            dtype: `"float32"` or `"float16"`, of the stored weights.
 
         Example:
 
         >>> elmo.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        facts = {"language": self.language}
-        write_model(folder, self.backbone, lexicon=self.lexicon, facts=facts)
+        with model_folder(folder) as partial:
+            write_model(
+                partial,
+                self.backbone,
+                lexicon=self.lexicon,
+                vocabulary=self.vocabulary,
+                dtype=dtype,
+                facts={"language": self.language},
+            )
 
     def compute_mask(self, inputs, mask=None):
         mask = TokenMask()(inputs)

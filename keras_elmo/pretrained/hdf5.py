@@ -3,13 +3,12 @@
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from keras_elmo.files import atomic_write, is_damage
-from keras_elmo.hdf5_write import write_hdf5
+from keras_elmo.files import is_damage
 from keras_elmo.pretrained.weight_table import check_declared_bytes
 
 TOKEN_EMBEDDINGS_NAME = "embedding"
@@ -118,14 +117,3 @@ def read_token_embeddings(path: str | os.PathLike, projection_dim: int | None = 
                 f"found {listing or 'no arrays'}."
             )
         return read_float32(dataset, f"The array {TOKEN_EMBEDDINGS_NAME} in {path}")
-
-
-def write_arrays(path: str | os.PathLike, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes arrays by their names, atomically."""
-
-    def write(file):
-        for name, array in arrays:
-            file.create_dataset(name, data=array)
-
-    with atomic_write(path) as partial:
-        write_hdf5(partial, write)

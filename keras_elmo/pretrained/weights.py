@@ -2,28 +2,38 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import atomic_write
+from keras_elmo.files import PARTIAL, sync_to_disk, sync_tree
+from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.pretrained import many_languages
-from keras_elmo.pretrained.folder import PICKLED_EMBEDDER, is_elmo_for_many_langs
+from keras_elmo.pretrained.folder import (
+    OPTIONS,
+    PICKLED_EMBEDDER,
+    SOFTMAX,
+    VOCABULARY,
+    WEIGHTS,
+    is_elmo_for_many_langs,
+)
 from keras_elmo.pretrained.hdf5 import (
     SOFTMAX_NAMES,
     check_finite,
     open_arrays,
     read_float32,
-    write_arrays,
 )
 from keras_elmo.pretrained.model_card import CARD, is_edited, model_card
 from keras_elmo.pretrained.torch_files import read_state_dict
 from keras_elmo.pretrained.weight_table import WeightEntry, weight_table
 from keras_elmo.text.lexicon import Lexicon
-from keras_elmo.text.vocabulary import Vocabulary
+
+DTYPES = ("float32", "float16")
+"""The dtypes of stored weights."""
 
 _LSTMS = ("RNN_", "forward_layer_", "backward_layer_")  # how the names of their arrays begin
 
@@ -61,9 +71,23 @@ def load_weights(
             _check_arrays(path, entries, found)
             assignments += [(path, entry, found[entry.name]) for entry in entries]
         for path, entry, stored in assignments:
-            array = read_float32(stored, f"The array {entry.name} in {path}")
-            for variable, value in variables_and_values(backbone, entry, array):
-                variable.assign(value)
+            _assign(backbone, entry, stored, path)
+
+
+def load_arrays(backbone: Any, arrays: Mapping[str, np.ndarray], path: object) -> None:
+    """Loads the weights of a biLM from arrays by name, as `load_weights` does from the file."""
+    table = weight_table(backbone.config)
+    _check_arrays(path, table, arrays)
+    for entry in table:
+        _assign(backbone, entry, arrays[entry.name], path)
+
+
+def _assign(backbone, entry, stored, path):
+    """Assigns an array of a file to the variables that hold it."""
+    array = read_float32(stored, f"The array {entry.name} in {path}")
+    for variable_path, value in zip(entry.variables, entry.split(array)):
+        variable = variable_at(backbone, variable_path)
+        variable.assign(value.reshape(variable.shape))
 
 
 def _check_arrays(path, entries, found):
@@ -89,80 +113,86 @@ def _check_arrays(path, entries, found):
         )
 
 
+@contextlib.contextmanager
+def model_folder(folder: str | os.PathLike) -> Iterator[str]:
+    """Yields an empty folder, whose files move into `folder` once the block has succeeded.
+
+    They are synced to disk. `folder` is created if it does not exist, and keeps its other files,
+    and a README.md that a user wrote or edited. Raises FileExistsError if it has the softmax of a
+    different model.
+    """
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder) as partial:
+        yield partial
+        old = Path(folder, SOFTMAX)
+        if old.exists() and not Path(partial, SOFTMAX).exists():
+            raise FileExistsError(
+                f"{old} belongs to a different model, since this one has no softmax: choose "
+                "another folder."
+            )
+        sync_tree(partial)
+        for name in os.listdir(partial):
+            if name != CARD or not is_edited(Path(folder, CARD)):
+                os.replace(os.path.join(partial, name), os.path.join(folder, name))
+    sync_to_disk(os.fspath(folder))
+
+
 def write_model(
     folder: str | os.PathLike,
     backbone: Any,
+    *,
     softmax: tuple[Any, Any] | None = None,
     lexicon: Lexicon | None = None,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: Iterable[str] | None = None,
     dtype: str = "float32",
     config: ElmoConfig | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read, and a model card.
 
-    No file takes its name before all are written. Raises ValueError if a weight is beyond the range
-    of `dtype`, and FileExistsError if the folder contains the softmax of a different model.
+    Raises ValueError if a weight is not finite or beyond the range of `dtype`.
 
     Args:
-        folder: The output folder, created if it does not exist. Files of those names are replaced,
-            except for a README.md that a user wrote or edited.
+        folder: The output folder, which exists; see `model_folder`.
         backbone: A built `Backbone`.
         softmax: Kernel `(V, P)` and bias `(V,)` of a language model, written to softmax.hdf5.
         lexicon: Written too, if given; bilm-tf and AllenNLP cannot read such a model.
-        vocabulary: The words of the softmax, written to vocabulary.txt.
+        vocabulary: The words of the softmax or the word table, written to vocabulary.txt.
         dtype: `"float32"` or `"float16"`, of the stored weights.
         config: What options.json says in place of the backbone's config.
         facts: See `model_card`.
     """
-    os.makedirs(folder, exist_ok=True)
-    if softmax is None and os.path.exists(old := os.path.join(folder, "softmax.hdf5")):
-        raise FileExistsError(
-            f"{old} belongs to a different model, since this one has no softmax: choose "
-            "another folder."
-        )
-    with contextlib.ExitStack() as stack:
-
-        def partial(name):
-            return stack.enter_context(atomic_write(os.path.join(folder, name)))
-
-        (config or backbone.config).to_json(partial("options.json"))
-        write_arrays(partial("weights.hdf5"), _arrays(backbone, dtype))
-        if not is_edited(Path(folder, CARD)):
-            card = model_card(backbone.config, facts or {})
-            Path(partial(CARD)).write_text(card, encoding="utf-8")
-        if lexicon is not None:
-            for name in lexicon.files:
-                lexicon.write(name, partial(name))
-        if softmax is not None:
-            arrays = dict(zip(SOFTMAX_NAMES, map(_to_float32, softmax)))
-            for name, array in arrays.items():
-                check_finite(array, f"The array {name} of this model")
-            write_arrays(partial("softmax.hdf5"), arrays.items())
-        if vocabulary is not None:
-            vocabulary.write(partial("vocabulary.txt"))
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}.")
+    folder, facts = Path(folder), dict(facts or {})
+    (config or backbone.config).to_json(folder / OPTIONS)
+    table = weight_table(backbone.config)
+    arrays = ((entry.name, array_of(backbone, entry)) for entry in table)
+    write_arrays(folder / WEIGHTS, _stored(arrays, dtype))
+    if lexicon is not None:
+        for name in lexicon.files:
+            lexicon.write(name, folder / name)
+    if softmax is not None:
+        arrays = zip(SOFTMAX_NAMES, map(_to_float32, softmax))
+        write_arrays(folder / SOFTMAX, _stored(arrays, dtype))
+        facts = {"Softmax": f"{softmax[1].shape[0]:,} words", **facts}
+    if vocabulary is not None:
+        lines = "".join(f"{word}\n" for word in vocabulary)
+        (folder / VOCABULARY).write_bytes(lines.encode())
+    (folder / CARD).write_text(model_card(backbone.config, facts), encoding="utf-8")
 
 
-def _arrays(backbone, dtype):
+def _stored(arrays, dtype):
+    """The arrays as they are written, checked."""
     most = np.finfo(dtype).max
-    for entry in weight_table(backbone.config):
-        array = array_of(backbone, entry)
-        check_finite(array, f"The array {entry.name} of this model")
+    for name, array in arrays:
+        check_finite(array, f"The array {name} of this model")
         if (largest := np.abs(array).max(initial=0)) > most:
             raise ValueError(
-                f"{entry.name} has a weight of {largest:.4g}, beyond the range of {dtype}, "
+                f"{name} has a weight of {largest:.4g}, beyond the range of {dtype}, "
                 f"{most:,.0f}. Nothing was written: write float32 instead."
             )
-        yield entry.name, array.astype(dtype)
-
-
-def variables_and_values(
-    backbone: Any, entry: WeightEntry, array: np.ndarray
-) -> Iterator[tuple[Any, np.ndarray]]:
-    """The variables that hold an array, each with its value."""
-    for path, value in zip(entry.variables, entry.split(array)):
-        variable = variable_at(backbone, path)
-        yield variable, value.reshape(variable.shape)
+        yield name, array.astype(dtype)
 
 
 def array_of(backbone: Any, entry: WeightEntry) -> np.ndarray:

@@ -18,7 +18,7 @@ from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.ops.gather import gather
 from keras_elmo.pretrained.language_models import check_no_lexicon
 from keras_elmo.pretrained.weight_table import check_size
-from keras_elmo.pretrained.weights import write_model
+from keras_elmo.pretrained.weights import model_folder, write_model
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.batches import SUFFIXES
 from keras_elmo.training.checkpoint import TrainingCheckpoint
@@ -353,15 +353,16 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         self.check_vocabulary(vocabulary)
         config = with_training_options(self.get_config())
         softmax = self.softmax_kernel, self.softmax.bias
-        facts = {"Softmax": f"{self.vocabulary_size:,} words", **(facts or {})}
-        write_model(
-            folder,
-            self.backbone,
-            softmax=softmax,
-            vocabulary=vocabulary,
-            config=config,
-            facts=facts,
-        )
+        words = None if vocabulary is None else vocabulary.words
+        with model_folder(folder) as partial:
+            write_model(
+                partial,
+                self.backbone,
+                softmax=softmax,
+                vocabulary=words,
+                config=config,
+                facts=facts,
+            )
 
     def check_vocabulary(self, vocabulary: Vocabulary | None) -> None:
         """Raises ValueError if a vocabulary is given and not of this model's size."""

@@ -8,19 +8,23 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import keras
 import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import atomic_folder, read_json
-from keras_elmo.pretrained.folder import EXPORTED, TRAINING, latest_checkpoint
-from keras_elmo.pretrained.hdf5 import read_softmax
+from keras_elmo.files import read_json
+from keras_elmo.pretrained.folder import (
+    EXPORTED,
+    OPTIONS,
+    TRAINING,
+    VOCABULARY,
+    latest_checkpoint,
+)
+from keras_elmo.pretrained.hdf5 import SOFTMAX_NAMES, read_softmax
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.pretrained.locate import ModelFiles, ModelSource
 from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
-from keras_elmo.pretrained.weight_table import weight_table
-from keras_elmo.pretrained.weights import load_weights, variables_and_values
+from keras_elmo.pretrained.weights import load_arrays, load_weights
 from keras_elmo.text.reader import pluralize
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
@@ -56,8 +60,12 @@ def load_language_model(
     118.3
     """
     saved = saved_model(model, needs_softmax=True)
-    words = _vocabulary(vocabulary, saved.vocabulary, saved.vocabulary_size)
-    language_model = saved.load(words)
+    words = read_vocabulary(vocabulary, saved.vocabulary, saved.vocabulary_size)
+    if saved.vocabulary_digest not in (None, words.digest):
+        raise ValueError(
+            f"The vocabulary is not the one of {model}: pass the one that it was trained with."
+        )
+    language_model = saved.load()
     language_model.check_vocabulary(words)
     return language_model, words
 
@@ -69,17 +77,19 @@ class SavedModel:
     Args:
         config: Its architecture, with settings of its training as bilm-tf's options.
         vocabulary: Its vocabulary file, which may not exist, or `None`.
-        vocabulary_size: The number of words that it predicts, if known.
-        load: Loads it; takes its `Vocabulary`.
+        load: Loads it.
         facts: Facts for its model card.
+        vocabulary_size: The number of words that it predicts, if known.
+        vocabulary_digest: The `digest` of its `Vocabulary`, if known.
         files: Its `ModelFiles`, if it is no checkpoint.
     """
 
     config: ElmoConfig
     vocabulary: Path | None
-    vocabulary_size: int | None
-    load: Callable[[Vocabulary], BidirectionalLanguageModel]
-    facts: Mapping[str, str | None]
+    load: Callable[[], BidirectionalLanguageModel]
+    facts: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    vocabulary_size: int | None = None
+    vocabulary_digest: str | None = None
     files: ModelFiles | None = None
 
 
@@ -89,67 +99,77 @@ def saved_model(model: ModelSource | SavedModel, *, needs_softmax: bool = False)
         return model
     found = find_language_model(model, needs_softmax=needs_softmax)
     if isinstance(found, ModelFiles):
-        folder, load = found.weights.parent, functools.partial(_load_files, found)
-        facts: Mapping[str, str | None] = {"language": found.language}
-        if folder.name == "model" and (folder.parent / EXPORTED).is_file():
-            facts = training_summary(folder.parent)
-        config = found.config
-        return SavedModel(config, found.vocabulary, config.vocabulary_size, load, facts, found)
+        return _of_files(found)
     if found.is_file():
-        state, run = read_checkpoint_state(found), found.resolve().parent.parent
-        return SavedModel(
-            with_training_options(state["model"]),
-            run / "vocabulary.txt",
-            state["model"]["vocabulary_size"],
-            functools.partial(_load_checkpoint, found, state),
-            training_summary(run, state.get("step")),
-        )
-    config = ElmoConfig.from_json(found.parent / "options.json")
+        return _of_checkpoint(found)
+    folder = found.parent
+    config = ElmoConfig.from_json(folder / OPTIONS)
     load = functools.partial(_load_tf1, found, config)
-    return SavedModel(config, found.parent / "vocabulary.txt", config.vocabulary_size, load, {})
+    return SavedModel(config, folder / VOCABULARY, load, vocabulary_size=config.vocabulary_size)
 
 
-def _load_checkpoint(path, state, vocabulary):
-    corpus = state.get("corpus")
-    if corpus and corpus["vocabulary"] != vocabulary.digest:
-        raise ValueError(
-            f"The vocabulary is not the one of {path}: pass the one that it was trained with."
-        )
-    language_model = BidirectionalLanguageModel.from_config(state["model"])
-    load_checkpoint(path, language_model, optimizer=False)
-    return language_model
+def _of_files(files):
+    return SavedModel(
+        files.config,
+        files.vocabulary,
+        functools.partial(_load_files, files),
+        model_facts(files),
+        vocabulary_size=files.config.vocabulary_size,
+        files=files,
+    )
 
 
-def _load_tf1(prefix, config, vocabulary):
-    language_model = BidirectionalLanguageModel(config, len(vocabulary), carry_state=False)
-    load_tf1_checkpoint(language_model, prefix)
-    return language_model
-
-
-def _load_files(files, vocabulary):
-    language_model = BidirectionalLanguageModel(files.config, len(vocabulary), carry_state=False)
+def _load_files(files):
     kernel, bias = read_softmax(files.softmax)
-    if len(bias) != len(vocabulary):
-        raise ValueError(
-            f"{files.softmax} predicts {len(bias):,} words, the vocabulary has {len(vocabulary):,}."
-        )
+    language_model = BidirectionalLanguageModel(files.config, len(bias), carry_state=False)
     load_weights(language_model.backbone, files.weights)
-    language_model.softmax_kernel.assign(kernel)
-    language_model.softmax.bias.assign(bias)
+    _set_softmax(language_model, kernel, bias)
     return language_model
 
 
-def export_language_model(
-    model: ModelSource,
-    folder: str | os.PathLike,
-    vocabulary: str | os.PathLike | None = None,
-    overwrite: bool = False,
-) -> None:
-    """Writes a model for `load_language_model`, with its vocabulary and a model card."""
-    with atomic_folder(folder, overwrite) as partial:
-        saved = saved_model(model, needs_softmax=True)
-        language_model, words = load_language_model(saved, vocabulary)
-        language_model.export_hdf5(partial, words, saved.facts)
+def _of_checkpoint(path):
+    state, run = read_checkpoint_state(path), path.resolve().parent.parent
+
+    def load():
+        language_model = BidirectionalLanguageModel.from_config(state["model"])
+        load_checkpoint(path, language_model, optimizer=False)
+        return language_model
+
+    return SavedModel(
+        with_training_options(state["model"]),
+        run / VOCABULARY,
+        load,
+        training_summary(run, state.get("step")),
+        vocabulary_size=state["model"]["vocabulary_size"],
+        vocabulary_digest=(state.get("corpus") or {}).get("vocabulary"),
+    )
+
+
+def _load_tf1(prefix, config):
+    arrays = read_tf1_checkpoint(prefix)
+    kernel, bias = (arrays.pop(name, None) for name in SOFTMAX_NAMES)
+    if bias is None:
+        raise ValueError(f"{prefix} has no softmax: it is no training checkpoint of bilm-tf.")
+    language_model = BidirectionalLanguageModel(
+        config, len(bias), share_embedding_softmax=kernel is None, carry_state=False
+    )
+    load_arrays(language_model.backbone, arrays, prefix)
+    _set_softmax(language_model, kernel, bias)
+    return language_model
+
+
+def _set_softmax(language_model, kernel, bias):
+    if kernel is not None:  # else it is the embedding of the words
+        language_model.softmax_kernel.assign(kernel)
+    language_model.softmax.bias.assign(bias)
+
+
+def model_facts(files: ModelFiles) -> Mapping[str, str | None]:
+    """Facts for the card of a model: its training run, or its language."""
+    folder = files.weights.parent
+    if folder.name == "model" and (folder.parent / EXPORTED).is_file():
+        return training_summary(folder.parent)
+    return {"language": files.language}
 
 
 def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
@@ -178,51 +198,6 @@ def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
     return {**facts, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}
 
 
-def load_tf1_checkpoint(model: BidirectionalLanguageModel, path: str | os.PathLike) -> int:
-    """Loads a training checkpoint of bilm-tf: weights, softmax and, when compiled, Adagrad.
-
-    Args:
-        model: A model of the same architecture.
-        path: Its prefix such as `"run/model.ckpt-30"`, or its folder.
-
-    Returns:
-        The steps it was trained for.
-
-    Raises:
-        FileNotFoundError: if the checkpoint does not exist.
-        ImportError: if TensorFlow is not installed.
-        ValueError: if its architecture or vocabulary size is different.
-    """
-    values, slots, steps = read_tf1_checkpoint(model.config, path)
-    if len(values["softmax/b"]) != model.vocabulary_size:
-        raise ValueError(
-            f"The checkpoint predicts {len(values['softmax/b']):,} words, this model "
-            f"{model.vocabulary_size:,}."
-        )
-    for variable, value in _by_variable(model, values):
-        variable.assign(value)
-    optimizer = model.optimizer if model.compiled else None
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
-    if slots and isinstance(optimizer, keras.optimizers.Adagrad):
-        variables = model.trainable_variables
-        # bilm-tf's gradients are larger by the factor unroll_steps: see bilm_tf_optimizer.
-        scale = model.unroll_steps**2
-        accumulators = dict(zip(map(id, variables), optimizer.variables[-len(variables) :]))
-        for variable, value in _by_variable(model, slots):
-            accumulators[id(variable)].assign(value / scale)
-        optimizer.iterations.assign(steps)
-    return steps
-
-
-def _by_variable(model, arrays):
-    """Pairs of a variable and its part of arrays that are named as in `weight_table`."""
-    for entry in weight_table(model.config):
-        yield from variables_and_values(model.backbone, entry, arrays[entry.name])
-    if not model.share_embedding_softmax:
-        yield model.softmax.kernel, arrays["softmax/W"]
-    yield model.softmax.bias, arrays["softmax/b"]
-
-
 def config_of(model: ModelSource) -> ElmoConfig:
     """The architecture of a model that `start_from` takes."""
     return saved_model(model).config
@@ -241,7 +216,7 @@ def start_from(
     saved = saved_model(source)
     if saved.files is not None and saved.files.softmax is None:
         if not saved.config.reads_characters:
-            words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
+            words = read_vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
             if words != vocabulary:
                 raise ValueError(
                     f"{source} reads whole words and has no softmax.hdf5: train with its own "
@@ -250,8 +225,8 @@ def start_from(
         load_weights(model.backbone, saved.files.weights)
         _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
         return
-    words = _vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
-    shared = copy_weights(model, saved.load(words), vocabulary, words)
+    words = read_vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
+    shared = copy_weights(model, saved.load(), vocabulary, words)
     _log.info(
         f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
     )
@@ -303,16 +278,23 @@ def copy_weights(
     return len(rows)
 
 
-def _vocabulary(given, beside, size):
-    path = given or beside
-    if path is None or not Path(path).is_file():
+def read_vocabulary(
+    path: str | os.PathLike | None, default_path: Path | None, size: int | None
+) -> Vocabulary:
+    """Reads the vocabulary of a language model: the given file, else the one in its folder.
+
+    Raises FileNotFoundError if neither exists, and ValueError if both do and differ.
+    """
+    found = path or default_path
+    if found is None or not Path(found).is_file():
         raise FileNotFoundError(
-            f"The vocabulary {path or 'vocabulary.txt'} does not exist: pass the model's with "
+            f"The vocabulary {found or 'vocabulary.txt'} does not exist: pass the model's with "
             "vocabulary=FILE, or start_vocabulary=FILE for a model to start from."
         )
-    vocabulary = Vocabulary.from_file(path, size)
-    if given and beside and beside.is_file() and vocabulary != Vocabulary.from_file(beside, size):
+    vocabulary = Vocabulary.from_file(found, size)
+    default = default_path if path and default_path and default_path.is_file() else found
+    if vocabulary != Vocabulary.from_file(default, size):
         raise ValueError(
-            f"{given} differs from the model's own vocabulary, {beside}: leave it out."
+            f"{path} differs from the model's own vocabulary, {default_path}: leave it out."
         )
     return vocabulary

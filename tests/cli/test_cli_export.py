@@ -1,4 +1,4 @@
-"""The commands `keras-elmo export` and `convert`."""
+"""The command `keras-elmo export`."""
 
 import os
 
@@ -21,21 +21,15 @@ def differences(out):
 @tensorflow_only
 def test_export_of_a_saved_model(run, tmp_path):
     output = tmp_path / "elmo" / "1"
-    code, out, _ = run("export", "--model", TINY, "--format", "saved-model", "--output", output)
+    code, out, _ = run("export", TINY, "--format", "saved-model", "--output", output)
     assert code == 0 and f"Wrote {output}" in out
     assert list(differences(out)) == OUTPUTS and max(differences(out).values()) <= 1e-5
     assert (output / "saved_model.pb").exists()
 
 
-@pytest.mark.parametrize(
-    "command, model, name",
-    [
-        (["export", "--model", TINY], TINY, "a"),
-        (["convert", MODEL], MODEL, "a.zip"),
-    ],
-)
-def test_export_as_hdf5(run, tmp_path, command, model, name):
-    command = [*command, "--output", tmp_path / name]
+@pytest.mark.parametrize("model, name", [(TINY, "a"), (MODEL, "a.zip")])
+def test_export_as_hdf5(run, tmp_path, model, name):
+    command = ["export", model, "--output", tmp_path / name]
     code, out, _ = run(*command)
     assert code == 0 and f"Wrote {tmp_path / name}. Read back, its largest differences" in out
     assert list(differences(out)) == ["word_emb", "lstm_outputs1", "lstm_outputs2"]
@@ -48,9 +42,9 @@ def test_export_as_hdf5(run, tmp_path, command, model, name):
     assert os.listdir(tmp_path) == [name]
 
 
-def test_convert_to_float16(run, tmp_path):
+def test_export_to_float16(run, tmp_path):
     output = tmp_path / "half"
-    assert run("convert", MODEL, "--dtype", "float16", "--output", output)[0] == 0
+    assert run("export", MODEL, "--dtype", "float16", "--output", output)[0] == 0
     with h5py.File(output / "weights.hdf5") as file:
         assert file["word_embed"].dtype == "float16"
     assert "word.dic" in os.listdir(output)
@@ -65,9 +59,8 @@ def test_convert_to_float16(run, tmp_path):
         ("defalt", "Did you mean 'default'?"),
     ],
 )
-@pytest.mark.parametrize("command", [["export", "--model"], ["convert"]])
-def test_a_wrong_model_is_named(run, tmp_path, command, model, message):
-    code, _, err = run(*command, model, "--output", tmp_path / "a")
+def test_a_wrong_model_is_named(run, tmp_path, model, message):
+    code, _, err = run("export", model, "--output", tmp_path / "a")
     assert code == 1 and message in err
     assert not os.listdir(tmp_path)
 
@@ -75,13 +68,12 @@ def test_a_wrong_model_is_named(run, tmp_path, command, model, message):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["export"], "pass either a CHECKPOINT or --model"),
-        (["export", "run", "--model", "default"], "pass either a CHECKPOINT or --model"),
-        (["export", "run", "--format", "onnx"], "a CHECKPOINT can only be exported as hdf5"),
-        (["export", "--model", "default", "--vocab", "v"], "--vocab is the vocabulary of a CHECK"),
-        (["convert", "default", "--dtype", "int8"], "invalid choice: 'int8'"),
+        ([], "the following arguments are required: MODEL"),
+        (["default", "--format", "onnx", "--dtype", "float16"], "need --format hdf5"),
+        (["default", "--format", "saved-model", "--vocab", "v"], "need --format hdf5"),
+        (["default", "--dtype", "int8"], "invalid choice: 'int8'"),
     ],
 )
 def test_wrong_usage_leaves_with_2(run, arguments, message):
-    code, _, err = run(*arguments, "--output", "x")
+    code, _, err = run("export", *arguments, "--output", "x")
     assert code == 2 and message in err

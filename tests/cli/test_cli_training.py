@@ -162,7 +162,6 @@ def test_wrong_use_is_explained(run, tmp_path, options):
         (["evaluate", "small", HELD_OUT], "The model small does not include a softmax"),
         (["evaluate", "none", HELD_OUT], "none is neither a known model nor an existing folder"),
         (["evaluate", lexicon, HELD_OUT], not_trained),
-        (["export", lexicon, "--output", tmp_path / "new"], not_trained),
         (["train", TRAIN, "--output", tmp_path / "new", "--start-from", lexicon], not_trained),
         ([*train, "--held-out", tmp_path / "none.txt"], "No text file matches"),
         (["train", bad.parent / "*", *output], "/held_out/bad.gz is damaged"),

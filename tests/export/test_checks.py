@@ -5,29 +5,27 @@ import pytest
 
 from export_checks import TINY
 from helpers import assert_close, to_numpy
-from keras_elmo import ElmoLayer, encode_sentences, export_onnx, export_saved_model
+from keras_elmo import ElmoLayer, encode_sentences, export_hdf5, export_onnx, export_saved_model
 from keras_elmo.export.checks import named_outputs
-from keras_elmo.export.convert import convert
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"stateful": True}, "without stateful=True"),
-        ({"token_embeddings": TINY / "token_embeddings.hdf5"}, "only models that read strings"),
-    ],
-)
-def test_layers_that_cannot_be_served_are_named(arguments, message, tmp_path):
-    layer = ElmoLayer(TINY, **arguments)
-    for export in (export_saved_model, export_onnx, convert):
-        with pytest.raises(ValueError, match=message):
-            export(layer, tmp_path / "1")
+@pytest.mark.parametrize("export", [export_hdf5, export_saved_model, export_onnx])
+def test_a_stateful_layer_is_named(export, tmp_path):
+    with pytest.raises(ValueError, match="without stateful=True"):
+        export(ElmoLayer(TINY, stateful=True), tmp_path / "1.onnx")
+
+
+@pytest.mark.parametrize("export", [export_saved_model, export_onnx])
+def test_a_layer_that_reads_token_ids_is_named(export, tmp_path):
+    layer = ElmoLayer(TINY, token_embeddings=TINY / "token_embeddings.hdf5")
+    with pytest.raises(ValueError, match="reads token ids; .* needs one that reads strings"):
+        export(layer, tmp_path / "1.onnx")
 
 
 @pytest.mark.parametrize("export", [export_saved_model, export_onnx])
 def test_a_layer_without_a_mix_is_named(export, tmp_path):
     with pytest.raises(ValueError, match="with a mix: create it with output='mix'"):
-        export(ElmoLayer(TINY, output="layers"), tmp_path / "1")
+        export(ElmoLayer(TINY, output="layers"), tmp_path / "1.onnx")
 
 
 def test_the_mean_over_a_long_sentence_in_half_precision():

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import to_numpy
-from keras_elmo import ElmoLayer, TrainingSettings, load_language_model, train
-from keras_elmo.training.loading import export_language_model
+from keras_elmo import ElmoLayer, TrainingSettings, export_hdf5, load_language_model, train
 from release import DEFAULT, GOLDEN, SENTENCES, rounded, text_perplexity
 from training_models import DATA
 
@@ -65,7 +64,7 @@ def test_a_training_starts_from_it(tmp_path, caplog):
 
 
 def test_only_models_on_this_machine_predict_words(tmp_path):
-    export_language_model("default", tmp_path / "copy")
+    export_hdf5("default", tmp_path / "copy")
     assert (tmp_path / "copy" / "softmax.hdf5").exists()
     with pytest.raises(FileNotFoundError, match="The model small does not include a softmax"):
         load_language_model("small")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from helpers import GOLDEN, TINY, VARIANTS, to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer
+from keras_elmo import ElmoConfig, ElmoLayer, Embedder
 from keras_elmo.pretrained import hdf5, weights
 from keras_elmo.pretrained.weight_table import count_parameters, weight_table
 
@@ -256,21 +256,17 @@ def test_other_files_are_refused(folder):
 def test_a_full_disk_leaves_the_old_files_alone(folder, monkeypatch, capfd):
     """At each file that HDF5 writes: an OSError which names the folder, no message of HDF5."""
     elmo = ElmoLayer(folder)
-    softmax = np.ones((9, 8), "float32"), np.zeros(9, "float32")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    words = folder.parent / "words.h5"
-    for path, write in {
-        folder: lambda: weights.write_model(folder, elmo.backbone, softmax),
-        folder.parent: lambda: hdf5.write_arrays(words, [("embedding", softmax[0])]),
-    }.items():
+    for write in (
+        lambda: elmo.export_hdf5(folder),
+        lambda: Embedder(elmo).dump_words(["<S>", "</S>", "the"], folder.parent / "words.h5"),
+    ):
         with monkeypatch.context() as patch, pytest.raises(OSError) as caught:
             patch.setattr("keras_elmo.hdf5_write._File._write_all", full)
             write()
-        assert caught.value.errno == 28 and os.path.dirname(caught.value.filename) == str(path)
+        assert caught.value.errno == 28 and str(folder.parent) in caught.value.filename
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert os.listdir(folder.parent) == [folder.name]
-    weights.write_model(folder, elmo.backbone, softmax)
-    np.testing.assert_array_equal(hdf5.read_softmax(folder / "softmax.hdf5")[0], softmax[0])
     assert capfd.readouterr().err == ""
 
 
@@ -281,8 +277,9 @@ def full(*_):
 def test_no_file_takes_its_name_before_all_are_written(folder):
     elmo = ElmoLayer(GOLDEN / "three_layers")
     old = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ValueError, match="softmax/W of this model holds NaN"):
-        weights.write_model(folder, elmo.backbone, softmax=(np.array([np.nan]), np.zeros(1)))
+    message = "softmax/W of this model holds NaN"
+    with pytest.raises(ValueError, match=message), weights.model_folder(folder) as partial:
+        weights.write_model(partial, elmo.backbone, softmax=(np.array([np.nan]), np.zeros(1)))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == old
 
 

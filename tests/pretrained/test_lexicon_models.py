@@ -17,7 +17,7 @@ from keras_elmo import (
     Embedder,
     LexiconEncoder,
     TrainingSettings,
-    convert,
+    export_hdf5,
     load_language_model,
     train,
 )
@@ -214,7 +214,7 @@ NOT_TRAINED = "with a lexicon, such as an ELMoForManyLangs model, cannot be trai
 
 def test_no_language_model(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_elmo.pretrained.locate.download", lambda _: pytest.fail("read"))
-    convert(MODEL, tmp_path / "hdf5")
+    export_hdf5(MODEL, tmp_path / "hdf5")
     config = ElmoLayer(MODEL).config
     with pytest.raises(ValueError, match=NOT_TRAINED):
         BidirectionalLanguageModel(config, 100)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helpers import TINY
-from keras_elmo import ElmoConfig, ElmoLayer, convert, register_model
+from keras_elmo import ElmoConfig, ElmoLayer, export_hdf5, register_model
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.model_card import model_card
 from many_languages import MANY_LANGUAGES
@@ -45,7 +45,7 @@ def test_a_card_is_replaced_unless_it_was_edited(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
     register_model("tiny", TINY, language="no")
     card = tmp_path / "model" / "README.md"
-    convert("tiny", card.parent)
+    export_hdf5("tiny", card.parent)
     assert parts(card.read_text())[0]["language"] == "no"
     ElmoLayer(TINY).export_hdf5(card.parent)
     written = card.read_text()
@@ -55,8 +55,8 @@ def test_a_card_is_replaced_unless_it_was_edited(tmp_path, monkeypatch):
         card.write_text(text)
         elmo.export_hdf5(card.parent)
         assert card.read_text() == text
-    convert("tiny", card.parent, overwrite=True)
+    export_hdf5("tiny", card.parent, overwrite=True)
     assert card.read_text() == text
     card.write_text(written)
-    convert("tiny", card.parent, overwrite=True)
+    export_hdf5("tiny", card.parent, overwrite=True)
     assert parts(card.read_text())[0]["language"] == "no"

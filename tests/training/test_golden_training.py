@@ -10,15 +10,21 @@ import pytest
 from keras import ops
 
 from helpers import tensorflow_only, to_numpy
-from keras_elmo import BidirectionalLanguageModel, ElmoLayer, Vocabulary, encode_sentences
-from keras_elmo.pretrained.tf1_checkpoint import read_tf1_checkpoint
+from keras_elmo import (
+    BidirectionalLanguageModel,
+    ElmoConfig,
+    ElmoLayer,
+    encode_sentences,
+    export_hdf5,
+    load_language_model,
+)
 from keras_elmo.pretrained.weight_table import weight_table
 from keras_elmo.pretrained.weights import variable_at
 from keras_elmo.training import evaluation
-from keras_elmo.training.loading import load_tf1_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "training"
 CHECKPOINT = GOLDEN / "train_tiny_ckpt" / "model.ckpt-30"
+VOCABULARY = GOLDEN / "train_tiny_data" / "vocab.txt"
 TOLERANCE = 1e-5
 PARTS = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
 
@@ -223,10 +229,7 @@ def test_first_gradients(run):
 def test_a_checkpoint_of_bilm_tf_gives_its_perplexities(monkeypatch):
     # Compiled once for each batch size.
     monkeypatch.setattr(evaluation, "Scorer", functools.cache(evaluation.Scorer))
-    options = json.loads((CHECKPOINT.parent / "options.json").read_text())
-    model = BidirectionalLanguageModel(options, 127, batch_size=4, unroll_steps=8)
-    assert load_tf1_checkpoint(model, CHECKPOINT) == 30
-    vocabulary = Vocabulary.from_file(GOLDEN / "train_tiny_data" / "vocab.txt")
+    model, vocabulary = load_language_model(CHECKPOINT, VOCABULARY)
     recorded = json.loads((GOLDEN / "train_tiny_perplexity.json").read_text())
     assert len(recorded) == 6
     for key, expected in recorded.items():
@@ -242,42 +245,23 @@ def test_a_checkpoint_of_bilm_tf_gives_its_perplexities(monkeypatch):
 
 
 @tensorflow_only
-def test_a_checkpoint_of_bilm_tf_goes_on_with_its_accumulators():
-    model, golden = model_of("")
-    model.compile()
-    load_tf1_checkpoint(model, CHECKPOINT.parent)
-    check_end(model, golden)
-    assert int(model.optimizer.iterations) == 30
-
-
-@tensorflow_only
-def test_a_checkpoint_of_another_model_is_refused(tmp_path):
-    model, _ = model_of("_words")
-    with pytest.raises(ValueError, match="does not match the architecture in the options: missing"):
-        load_tf1_checkpoint(model, CHECKPOINT)
-    with pytest.raises(FileNotFoundError, match="TensorFlow 1 checkpoint .* does not exist"):
-        load_tf1_checkpoint(model, tmp_path)
-    options = json.loads((CHECKPOINT.parent / "options.json").read_text())
-    other = BidirectionalLanguageModel(options, 100, batch_size=4)
-    with pytest.raises(ValueError, match="predicts 127 words, this model 100"):
-        load_tf1_checkpoint(other, CHECKPOINT)
+def test_a_checkpoint_of_bilm_tf_has_the_weights_at_the_end_of_its_training():
+    _, golden = model_of("")
+    model, _ = load_language_model(CHECKPOINT.parent, VOCABULARY)
+    assert_variables(model, golden, "final", lambda v: to_numpy(v.value))
 
 
 @tensorflow_only
 def test_export_of_a_checkpoint_is_bilm_tfs_own_dump(tmp_path):
     import h5py
 
-    options = json.loads((CHECKPOINT.parent / "options.json").read_text())
-    model = BidirectionalLanguageModel(options, 127, batch_size=4)
-    load_tf1_checkpoint(model, CHECKPOINT)
-    model.export_hdf5(tmp_path)
+    tmp_path /= "exported"
+    assert set(export_hdf5(CHECKPOINT, tmp_path, vocabulary=VOCABULARY).values()) == {0}
     with h5py.File(GOLDEN / "train_tiny_weights.hdf5") as expected:
-        values, _, _ = read_tf1_checkpoint(model.config, CHECKPOINT)
+        table = weight_table(ElmoConfig.from_json(tmp_path / "options.json"))
         with h5py.File(tmp_path / "weights.hdf5") as found:
-            for name in values:
-                if name.startswith("softmax"):
-                    continue
-                np.testing.assert_array_equal(found[name][()], expected[name][()])
+            for entry in table:
+                np.testing.assert_array_equal(found[entry.name][()], expected[entry.name][()])
     ids = encode_sentences([["The", "lamp"], ["café"]], 20)
     mine = ElmoLayer(tmp_path, output="layers")(ids)
     theirs = ElmoLayer(

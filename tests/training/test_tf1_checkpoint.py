@@ -1,6 +1,7 @@
 """Training checkpoints of bilm-tf, of every kind of model."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -8,9 +9,8 @@ import pytest
 pytest.importorskip("tensorflow")
 
 from helpers import to_numpy
-from keras_elmo import BidirectionalLanguageModel
-from keras_elmo.training.loading import load_tf1_checkpoint
-from training_models import BATCH, CONFIG, WORDS, tiny_model, write_tf1_checkpoint
+from keras_elmo import load_language_model
+from training_models import CONFIG, WORDS, tiny_model, vocabulary, write_tf1_checkpoint
 
 
 @pytest.mark.parametrize(  # each pair of values
@@ -24,33 +24,53 @@ from training_models import BATCH, CONFIG, WORDS, tiny_model, write_tf1_checkpoi
         (WORDS, True, False, 1),
     ],
 )
-def test_weights_accumulators_and_steps(
-    tmp_path, config, shares_softmax, bidirectional, num_layers
-):
+def test_weights_and_softmax(tmp_path, config, shares_softmax, bidirectional, num_layers):
     config = dataclasses.replace(config, bidirectional=bidirectional, num_layers=num_layers)
     saved = tiny_model(config, share_embedding_softmax=shares_softmax)
-    write_tf1_checkpoint(saved, tmp_path / "model.ckpt-7", steps=7)
-    model = tiny_model(config, seed=1, share_embedding_softmax=shares_softmax)
-    model.compile()
-    assert load_tf1_checkpoint(model, tmp_path) == 7
-    variables = model.trainable_variables
-    accumulators = model.optimizer.variables[-len(variables) :]
-    for variable, accumulator, expected in zip(variables, accumulators, saved.trainable_variables):
-        expected = to_numpy(expected)
-        np.testing.assert_array_equal(to_numpy(variable), expected)
-        scale = model.unroll_steps**2  # of the gradients of bilm-tf, squared
-        np.testing.assert_allclose(to_numpy(accumulator) * scale, np.abs(expected) + 1, rtol=1e-6)
-    assert int(model.optimizer.iterations) == 7
+    write_tf1_model(saved, tmp_path)
+    model, words = load_language_model(tmp_path)
+    assert words == vocabulary() and model.share_embedding_softmax == shares_softmax
+    expected = saved.trainable_variables
+    for variable, value in zip(model.trainable_variables, expected, strict=True):
+        np.testing.assert_array_equal(to_numpy(variable), to_numpy(value))
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_options_of_other_directions_are_refused(tmp_path, bidirectional):
-    config = dataclasses.replace(WORDS, bidirectional=bidirectional)
-    write_tf1_checkpoint(tiny_model(config), tmp_path / "model.ckpt-7", steps=7)
-    other = dataclasses.replace(WORDS, bidirectional=not bidirectional)
-    model = BidirectionalLanguageModel(other, 127, **BATCH)
-    missing = "lm/rnn/" if bidirectional else "lm/RNN_0/rnn/"
-    with pytest.raises(
-        ValueError, match=f"does not match the architecture in the options: missing {missing}"
-    ):
-        load_tf1_checkpoint(model, tmp_path)
+    saved = tiny_model(dataclasses.replace(WORDS, bidirectional=bidirectional))
+    write_tf1_model(saved, tmp_path)
+    dataclasses.replace(saved.config, bidirectional=not bidirectional).to_json(
+        tmp_path / "options.json"
+    )
+    what = "unknown RNN_1/RNN" if bidirectional else "missing RNN_1/RNN"
+    message = f"model.ckpt-7 do not match the architecture in the options:\n  {what}"
+    with pytest.raises(ValueError, match=message):
+        load_language_model(tmp_path)
+
+
+def test_a_model_of_another_size_is_refused(tmp_path):
+    write_tf1_model(tiny_model(), tmp_path)
+    (tmp_path / "words.txt").write_text("<S>\n</S>\n<UNK>\na\n")
+    (tmp_path / "vocabulary.txt").unlink()
+    with pytest.raises(ValueError, match="has 4 words, the model predicts 127"):
+        load_language_model(tmp_path, tmp_path / "words.txt")
+
+
+@pytest.mark.parametrize("name", ["model.ckpt-7.index", "model.ckpt-7.data-00000-of-00001"])
+@pytest.mark.parametrize("share", [0.3, 0])
+def test_a_truncated_checkpoint_is_named(tmp_path, name, share):
+    write_tf1_model(tiny_model(WORDS), tmp_path)
+    path = tmp_path / name
+    os.truncate(path, int(path.stat().st_size * share))
+    with pytest.raises(ValueError, match=r"model\.ckpt-7 is damaged, truncated or incomplete"):
+        load_language_model(tmp_path)
+    path.unlink()
+    with pytest.raises((ValueError, FileNotFoundError), match="incomplete|must hold options"):
+        load_language_model(tmp_path)
+
+
+def write_tf1_model(model, folder):
+    """Writes what a user of bilm-tf has: a checkpoint, its options and its vocabulary."""
+    write_tf1_checkpoint(model, folder / "model.ckpt-7", steps=7)
+    model.config.to_json(folder / "options.json")
+    vocabulary().write(folder / "vocabulary.txt")

@@ -21,6 +21,7 @@ from keras_elmo import (
     ElmoLayer,
     TrainingSettings,
     Vocabulary,
+    export_hdf5,
     load_language_model,
     perplexity,
     register_model,
@@ -28,7 +29,7 @@ from keras_elmo import (
 )
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.folder import latest_checkpoint
-from keras_elmo.training.loading import config_of, copy_weights, export_language_model, start_from
+from keras_elmo.training.loading import config_of, copy_weights, start_from
 from training_models import (
     BATCH,
     CONFIG,
@@ -177,11 +178,11 @@ def test_model_cards(once, run, tmp_path):
     assert f"| Training | 7 {steps}593 passes over the text |\n" in card
     assert f"| Held-out perplexity | {last:.2f} |\n| Settings | devices=1, steps=7, " in card
     assert "| Softmax | 127 words |" in card
-    export_language_model(run / "checkpoints" / "step-00000006.ckpt", tmp_path / "six")
+    export_hdf5(run / "checkpoints" / "step-00000006.ckpt", tmp_path / "six")
     six = (tmp_path / "six" / "README.md").read_text()
     assert f"| Training | 6 {steps}222 passes over the text |\n" in six
     (run / "log.csv").unlink()
-    export_language_model(run, tmp_path / "seven")
+    export_hdf5(run, tmp_path / "seven")
     seven = (tmp_path / "seven" / "README.md").read_text()
     assert "| Training | 7 steps of 4 x 8 words |\n| Settings |" in seven
 
@@ -394,12 +395,11 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
     config = dataclasses.replace(WORDS, vocabulary_size=len(lines))
     model = BidirectionalLanguageModel(config, len(lines), **BATCH)
     folders = tf1, hdf5 = [tmp_path / name for name in ("tf1", "hdf5")]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "vocabulary.txt").write_text("\n".join(lines) + "\n")
+    tf1.mkdir()
+    (tf1 / "vocabulary.txt").write_text("\n".join(lines) + "\n")
     write_tf1_checkpoint(model, tf1 / "model.ckpt-7", steps=7)
     config.to_json(tf1 / "options.json")
-    export_language_model(tf1, hdf5, overwrite=True)
+    export_hdf5(tf1, hdf5)
     for folder in folders:
         found, its_words = load_language_model(folder)
         assert its_words.words == lines and found.vocabulary_size == 130
@@ -414,7 +414,7 @@ def test_lines_that_no_text_uses_are_kept_where_a_model_has_them(tmp_path):
 
 
 def test_an_exported_model_keeps_the_options_of_its_training(run, tmp_path):
-    export_language_model(run / "model", tmp_path / "copy")
+    export_hdf5(run / "model", tmp_path / "copy")
     for name in ("options.json", "vocabulary.txt"):
         assert (tmp_path / "copy" / name).read_text() == (run / "model" / name).read_text()
     settings(run, options=None, start_from=run / "model").check_files()

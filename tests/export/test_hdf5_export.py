@@ -1,4 +1,4 @@
-"""Models from one format to another: verified on every backend, whole or not at all."""
+"""Models of every source as hdf5: verified on every backend, complete or not at all."""
 
 import os
 
@@ -7,30 +7,30 @@ import pytest
 
 from export_checks import TINY
 from helpers import to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer, convert
+from keras_elmo import ElmoConfig, ElmoLayer, export_hdf5
 from keras_elmo.export import checks
 from keras_elmo.pretrained import hdf5, weights
 from many_languages import MANY_LANGUAGES, WORD_CHAR_FIRST, golden, small_lexicon
 
 
 def test_hdf5_on_every_backend(elmo, tmp_path):
-    differences = convert(elmo, tmp_path / "a" / "b")
+    differences = export_hdf5(elmo, tmp_path / "a" / "b")
     assert differences == dict.fromkeys(["word_emb", "lstm_outputs1", "lstm_outputs2"], 0)
     names = ["README.md", "options.json", "weights.hdf5"]
     assert sorted(os.listdir(tmp_path / "a" / "b")) == names
     # A mix is no part of the files.
-    assert convert(ElmoLayer(TINY, output="layers"), tmp_path / "layers") == differences
+    assert export_hdf5(ElmoLayer(TINY, output="layers"), tmp_path / "layers") == differences
 
 
 def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("keras_elmo.export.convert._TOLERANCES", {"float32": -1.0})
+        patched.setattr("keras_elmo.export.hdf5._TOLERANCES", {"float32": -1.0})
         with pytest.raises(ValueError, match=r"nothing was written: word_emb by 0\.0e\+00, lstm"):
-            convert(elmo, tmp_path / "a" / "b")
+            export_hdf5(elmo, tmp_path / "a" / "b")
     assert os.listdir(tmp_path / "a") == []
     monkeypatch.setattr(checks, "_difference", lambda *_: np.nan)
     with pytest.raises(ValueError, match="word_emb by nan"):
-        convert(elmo, tmp_path / "a" / "b")
+        export_hdf5(elmo, tmp_path / "a" / "b")
 
 
 # --- models with a lexicon ---------------------------------------------------
@@ -52,20 +52,20 @@ def size_of(folder):
 def test_hdf5_of_models_with_a_lexicon(variant, tmp_path):
     expected = layers_of(MANY_LANGUAGES / variant)
     full, half, packed = tmp_path / "full", tmp_path / "half", tmp_path / "full.zip"
-    assert max(convert(MANY_LANGUAGES / variant, full).values()) == 0
+    assert max(export_hdf5(MANY_LANGUAGES / variant, full).values()) == 0
     np.testing.assert_array_equal(layers_of(full), expected)
-    differences = convert(full, half, dtype="float16")
+    differences = export_hdf5(full, half, dtype="float16")
     assert 0 < max(differences.values()) <= 0.05
     assert size_of(half) == size_of(full) / 2
     assert 0 < np.abs(layers_of(half) - expected).max() <= 0.05
-    convert(full, packed)
+    export_hdf5(full, packed)
     assert packed.is_file()
     np.testing.assert_array_equal(layers_of(packed), expected)
     assert sorted(os.listdir(tmp_path)) == ["full", "full.zip", "half"]
 
 
 def test_float16_of_a_model_of_bilm_tf(elmo, tmp_path):
-    differences = convert(elmo, tmp_path / "half", dtype="float16")
+    differences = export_hdf5(elmo, tmp_path / "half", dtype="float16")
     assert 0 < max(differences.values()) <= 0.05
     assert size_of(tmp_path / "half") == size_of(TINY) / 2
     assert ElmoLayer(tmp_path / "half").config == elmo.config
@@ -78,20 +78,20 @@ def test_a_weight_beyond_float16(tmp_path):
     message = r"word_embed has a weight of 7e\+04, beyond the range of float16, 65,504"
     for name in ("half", "half.zip"):
         with pytest.raises(ValueError, match=message):
-            convert(elmo, tmp_path / name, dtype="float16")
+            export_hdf5(elmo, tmp_path / name, dtype="float16")
         assert os.listdir(tmp_path) == []
-    convert(elmo, tmp_path / name)
+    export_hdf5(elmo, tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["a", "a.zip"])
 def test_an_existing_output_is_replaced_only_when_told_and_never_the_model(name, tmp_path):
     model, output = MANY_LANGUAGES / "word_only", tmp_path / name
-    convert(model, output)
+    export_hdf5(model, output)
     with pytest.raises(FileExistsError, match="exists already: choose a different name"):
-        convert(model, output)
-    convert(MANY_LANGUAGES / "word_char", output, overwrite=True)
+        export_hdf5(model, output)
+    export_hdf5(MANY_LANGUAGES / "word_char", output, overwrite=True)
     with pytest.raises(ValueError, match="input.* would be overwritten: choose another output"):
-        convert(output, output, dtype="float16", overwrite=True)
+        export_hdf5(output, output, dtype="float16", overwrite=True)
     assert ElmoLayer(output).lexicon.characters is not None
     assert os.listdir(tmp_path) == [name]
 
@@ -100,7 +100,7 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").touch()
     with pytest.raises(FileExistsError, match=r"holds more than an export: thesis\.tex"):
-        convert(MANY_LANGUAGES / "word_only", tmp_path / "a", overwrite=True)
+        export_hdf5(MANY_LANGUAGES / "word_only", tmp_path / "a", overwrite=True)
     assert os.listdir(tmp_path / "a") == ["thesis.tex"]
 
 
@@ -112,12 +112,12 @@ def test_an_interruption_leaves_what_was_there(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     for name in ("a", "a.zip"):
-        convert(MANY_LANGUAGES / "word_only", tmp_path / name)
+        export_hdf5(MANY_LANGUAGES / "word_only", tmp_path / name)
     before = tree()
     monkeypatch.setattr(weights, "array_of", interrupted)
     for name, overwrite in (("b", False), ("b.zip", False), ("a", True), ("a.zip", True)):
         with pytest.raises(KeyboardInterrupt):
-            convert(MANY_LANGUAGES / "word_only", tmp_path / name, overwrite=overwrite)
+            export_hdf5(MANY_LANGUAGES / "word_only", tmp_path / name, overwrite=overwrite)
     assert tree() == before
 
 
@@ -134,11 +134,11 @@ def test_words_and_characters_are_projected_whatever_the_sizes(tmp_path):
         word_dim=5,
     )
     layer = ElmoLayer(None, config=config, lexicon=lexicon)
-    assert max(convert(layer, tmp_path / "a").values()) == 0
+    assert max(export_hdf5(layer, tmp_path / "a").values()) == 0
 
 
 def test_bad_arguments(elmo, tmp_path):
     with pytest.raises(ValueError, match="dtype must be one of float32, float16; got 'int8'"):
-        convert(elmo, tmp_path / "a", dtype="int8")
+        export_hdf5(elmo, tmp_path / "a", dtype="int8")
     with pytest.raises(FileNotFoundError, match="does not exist: create it before writing a.zip"):
-        convert(elmo, tmp_path / "none" / "a.zip")
+        export_hdf5(elmo, tmp_path / "none" / "a.zip")
