@@ -102,6 +102,8 @@ class ElmoLayer(keras.layers.Layer):
     Attributes:
         config: The `ElmoConfig`.
         lexicon: The `Lexicon` of a model of ELMoForManyLangs, else `None`.
+        mix_weights: The current share of each layer in the mix, after training the learned one.
+        gamma: The current factor of the mix, likewise.
         vocabulary: For a model that reads whole words, the words in the order of its table, if
             vocabulary.txt was next to its weights, else `None`.
         language: ISO 639 code of the language of a known model, else `None`.
@@ -177,10 +179,10 @@ class ElmoLayer(keras.layers.Layer):
         self.layer_norm = check_boolean("layer_norm", layer_norm)
         self.l2 = l2
         self.dropout = dropout
-        self.mix_weights = mix_weights
+        self._initial_mix_weights = mix_weights
         if mix_weights is not None:
-            self.mix_weights = tuple(check_number("mix_weights", x) for x in mix_weights)
-        self.gamma = check_number("gamma", gamma)
+            self._initial_mix_weights = tuple(check_number("mix_weights", x) for x in mix_weights)
+        self._initial_gamma = check_number("gamma", gamma)
         self.stateful = check_boolean("stateful", stateful)
         self.max_batch_size = check_integer("max_batch_size", max_batch_size, 1, _MAX_COUNT)
         self.supports_masking = True
@@ -254,9 +256,9 @@ class ElmoLayer(keras.layers.Layer):
         self.backbone.build()
         for mix in self.mixes:
             mix.build((None, config.num_layers + 1, None, config.output_dim))
-            if self.mix_weights is not None:
-                mix.set_normalized_weights(self.mix_weights)
-            mix.gamma.assign([self.gamma])
+            if self._initial_mix_weights is not None:
+                mix.set_normalized_weights(self._initial_mix_weights)
+            mix.gamma.assign([self._initial_gamma])
         self.state = None
         if self.stateful:
             self.state = CarriedState(self, self.backbone, self.max_batch_size)
@@ -270,6 +272,20 @@ class ElmoLayer(keras.layers.Layer):
     def bilm(self) -> BiLMStack:
         """The LSTMs over token vectors."""
         return self.backbone.bilm
+
+    @property
+    def mix_weights(self) -> np.ndarray | list[np.ndarray]:
+        """The current share of each layer in the mix, after training the learned one.
+
+        A float32 array `(L + 1,)` with the sum 1, from the token vectors to the top layer, as the
+        argument; a list of them unless there is exactly one mix.
+        """
+        return _single([mix.normalized_weights for mix in self.mixes])
+
+    @property
+    def gamma(self) -> float | list[float]:
+        """The current factor of the mix, after training the learned one; a list as above."""
+        return _single([float(ops.convert_to_numpy(mix.gamma)[0]) for mix in self.mixes])
 
     @property
     def trainable_mix(self) -> bool:
@@ -518,8 +534,8 @@ class ElmoLayer(keras.layers.Layer):
             "layer_norm": self.layer_norm,
             "l2": self.l2,
             "dropout": self.dropout,
-            "mix_weights": self.mix_weights,
-            "gamma": self.gamma,
+            "mix_weights": self._initial_mix_weights,
+            "gamma": self._initial_gamma,
             "trainable_mix": self.trainable_mix,
             "trainable_bilm": self.trainable_bilm,
             "stateful": self.stateful,
@@ -545,6 +561,10 @@ class ElmoLayer(keras.layers.Layer):
             for name in ("model_paths", "language", "vocabulary"):
                 setattr(layer, name, getattr(source, name))
         return layer
+
+
+def _single(values):
+    return values[0] if len(values) == 1 else values
 
 
 def _char_encoder(config, lexicon):

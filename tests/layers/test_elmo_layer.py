@@ -262,16 +262,33 @@ def test_mixes_of_given_weights(tmp_path, trainable_mix):
         assert_close(to_numpy(vectors), 2 * expected)
     model = compiled(on_ids(elmo), keras.optimizers.Adam(0.1), "mse", run_eagerly=True)
     model.fit(IDS, [expected] * 2, epochs=2, verbose=0)
-    gammas = [to_numpy(mix.gamma)[0] for mix in elmo.mixes]
+    gammas = elmo.gamma
     assert [gamma != 2 for gamma in gammas] == [trainable_mix] * 2
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
     cloned = keras.models.clone_model(model).layers[-1]
     for one in (elmo, loaded, cloned, pickle.loads(pickle.dumps(elmo))):
-        assert (one.mix_weights, one.trainable_mix) == ((0, 1, 0), trainable_mix)
+        config = one.get_config()
+        assert (config["mix_weights"], config["gamma"]) == ((0, 1, 0), 2)
+        assert one.trainable_mix == trainable_mix
         assert len(one.trainable_weights) == (4 if trainable_mix else 35)
-        for mix, gamma in zip(one.mixes, [2, 2] if one is cloned else gammas):
-            assert mix.normalized_weights.tolist() == [0, 1, 0] and to_numpy(mix.gamma) == gamma
+        assert np.array(one.mix_weights).tolist() == [[0, 1, 0]] * 2
+        assert one.gamma == ([2, 2] if one is cloned else gammas)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "bfloat16"])
+def test_the_learned_mix_can_be_read_and_passed_on(dtype):
+    elmo = ElmoLayer(TINY, dtype=dtype)
+    assert_close(elmo.mix_weights, np.full(3, 1 / 3), 5e-3)
+    elmo.mixes[0].layer_weights.assign([0.0, 2.0, -1.0])
+    elmo.mixes[0].gamma.assign([1.5])
+    assert_close(elmo.mix_weights, np.exp([0, 2, -1]) / np.exp([0, 2, -1]).sum(), 5e-3)
+    assert elmo.gamma == 1.5
+    other = ElmoLayer(TINY, dtype=dtype, mix_weights=elmo.mix_weights, gamma=elmo.gamma)
+    assert_close(to_numpy(other(IDS)), to_numpy(elmo(IDS)), 5e-6 if dtype == "float32" else 0.05)
+    layers = ElmoLayer(TINY, output="layers")
+    assert layers.mix_weights == [] and layers.gamma == []
+    assert ElmoLayer(TINY, use_top_only=True).mix_weights.tolist() == [0, 0, 1]
 
 
 def test_a_preset_is_the_model_of_the_constructor():
