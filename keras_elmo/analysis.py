@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_elmo.arguments import check_mix_weights
 from keras_elmo.text.tokens import check_batch, tokens_of
 
 Sentence = str | bytes | Sequence[str | bytes]
@@ -92,29 +93,6 @@ def mixed(
     """
     shares = check_mix_weights("weights", weights, len(layers))
     return np.asarray(gamma * np.tensordot(shares, layers, 1), np.float32)
-
-
-def check_mix_weights(
-    name: str, weights: Sequence[float] | np.ndarray, num_layers: int
-) -> np.ndarray:
-    """The share of each layer in a mix, float64 `(num_layers,)`.
-
-    Args:
-        name: The name of the argument, for the error message.
-        weights: The shares, the weights after the softmax.
-        num_layers: How many layers are mixed, the token vectors included.
-
-    Raises:
-        ValueError: unless there is a share of at least 0 for each layer and their sum is 1.
-    """
-    shares = np.array(weights, np.float64)
-    is_valid = shares.shape == (num_layers,) and (shares >= 0).all()
-    if not is_valid or abs(shares.sum() - 1) > 1e-5:
-        raise ValueError(
-            f"{name} must be {num_layers} numbers of at least 0 with the sum 1, the weights after "
-            f"the softmax; got {weights!r}."
-        )
-    return shares
 
 
 def layer_cosines(

@@ -43,3 +43,15 @@ def check_boolean(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False; got {value!r:.200}.")
     return bool(value)
+
+
+def check_mix_weights(name: str, value: Any, num_layers: int) -> np.ndarray:
+    """The shares of the layers in a mix, after the softmax, float64 `(num_layers,)`."""
+    shares = np.array(value, np.float64)
+    is_valid = shares.shape == (num_layers,) and (shares >= 0).all()
+    if not is_valid or abs(shares.sum() - 1) > 1e-5:
+        raise ValueError(
+            f"{name} must be {num_layers} numbers of at least 0 with the sum 1, the weights after "
+            f"the softmax; got {value!r:.200}."
+        )
+    return shares

@@ -7,8 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.analysis import check_mix_weights
-from keras_elmo.arguments import check_boolean, check_number
+from keras_elmo.arguments import check_boolean, check_mix_weights, check_number
 from keras_elmo.layers.configured import Configured
 
 # bilm-tf's epsilon, far below half precision: the normalization runs in float32.
