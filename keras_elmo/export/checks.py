@@ -62,11 +62,13 @@ def check_stateless(layer: ElmoLayer) -> None:
 
 
 def check_served(layer: ElmoLayer, what: str) -> None:
-    """Raises ValueError unless the layer reads characters and mixes, is not stateful, and the
-    backend is TensorFlow."""
+    """Raises ValueError unless the layer reads characters and mixes, is not stateful and drops the
+    boundaries, and the backend is TensorFlow."""
     check_stateless(layer)
     if not layer.config.reads_text:
         raise ValueError(f"This model reads token ids; {what} needs one that reads strings.")
+    if layer.boundaries:
+        raise ValueError(f"{what} returns tokens: make the ElmoLayer without boundaries=True.")
     if not layer.mixes:
         raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
     if keras.backend.backend() != "tensorflow":

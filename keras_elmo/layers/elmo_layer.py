@@ -69,6 +69,8 @@ class ElmoLayer(keras.layers.Layer):
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
         dropout: Fraction of a mix's output to drop in training.
+        boundaries: Whether to keep the vectors of the sentence boundaries before and after the
+            tokens, as `Embedder.embed` does. `layer_norm` then includes them, as in AllenNLP.
         mix_weights: The share of each layer in the mixes, from the token vectors to the top layer:
             `L + 1` numbers of at least 0 with the sum 1, such as `(0, 1, 0)`; `None` for equal
             ones. They are the weights after the softmax, from which training starts; one of 0
@@ -111,8 +113,9 @@ class ElmoLayer(keras.layers.Layer):
 
     Output shape:
         Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
-        `(B, L + 1, T, 2 * P)` for `output="layers"`. Masked positions are exactly 0. The next layer
-        receives the mask `(B, T)`, for all layers `(B, L + 1, T)`.
+        `(B, L + 1, T, 2 * P)` for `output="layers"`. With `boundaries`, T is 2 larger. Masked
+        positions are exactly 0. The next layer receives the mask `(B, T)`, for all layers
+        `(B, L + 1, T)`.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -151,6 +154,7 @@ class ElmoLayer(keras.layers.Layer):
         layer_norm: bool = False,
         l2: float | None = None,
         dropout: float = 0.0,
+        boundaries: bool = False,
         mix_weights: Sequence[float] | None = None,
         gamma: float = 1.0,
         trainable_mix: bool = True,
@@ -179,6 +183,7 @@ class ElmoLayer(keras.layers.Layer):
         self.layer_norm = check_boolean("layer_norm", layer_norm)
         self.l2 = l2
         self.dropout = dropout
+        self.boundaries = check_boolean("boundaries", boundaries)
         self._initial_mix_weights = mix_weights
         if mix_weights is not None:
             self._initial_mix_weights = tuple(check_number("mix_weights", x) for x in mix_weights)
@@ -435,6 +440,8 @@ class ElmoLayer(keras.layers.Layer):
         layers = self._run_bilm(tokens, mask, training)
         if not any(variable.trainable for variable in self.backbone.variables):
             layers = ops.stop_gradient(layers)  # TensorFlow would trace a gradient nobody uses
+        if self.boundaries:
+            return layers, mask
         layers, mask = layers[:, :, 1:-1], mask_of_tokens(mask)
         return masked(layers, mask[:, None, :, None]), mask
 
@@ -497,7 +504,7 @@ class ElmoLayer(keras.layers.Layer):
             )
 
     def compute_mask(self, inputs, mask=None):
-        mask = TokenMask()(inputs)
+        mask = TokenMask(self.boundaries)(inputs)
         if self.output_kind == "layers":
             return mask_of_layers(mask, self.config.num_layers + 1)
         return mask if self.num_mixes == 1 else [mask] * self.num_mixes
@@ -506,8 +513,8 @@ class ElmoLayer(keras.layers.Layer):
         config = self.config
         num_tokens = input_shape[1] if len(input_shape) > 1 else None
         is_string = config.reads_text and len(input_shape) < 3
-        if num_tokens is not None and not is_string:
-            num_tokens -= 2
+        if num_tokens is not None:
+            num_tokens += 2 * (self.boundaries - (not is_string))  # ids have them already
         if self.output_kind == "layers":
             return (input_shape[0], config.num_layers + 1, num_tokens, config.output_dim)
         shape = (input_shape[0], num_tokens, config.output_dim)
@@ -534,6 +541,7 @@ class ElmoLayer(keras.layers.Layer):
             "layer_norm": self.layer_norm,
             "l2": self.l2,
             "dropout": self.dropout,
+            "boundaries": self.boundaries,
             "mix_weights": self._initial_mix_weights,
             "gamma": self._initial_gamma,
             "trainable_mix": self.trainable_mix,

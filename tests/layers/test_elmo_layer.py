@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers import GOLDEN, ONE_LAYER, TINY, assert_close, compiled, tensorflow_only, to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
+from keras_elmo import ElmoConfig, ElmoLayer, Embedder, encode_sentences
 from keras_elmo.layers import projected_lstm
 from keras_elmo.ops import lstm
 from layer_checks import check_layer
@@ -147,6 +147,21 @@ def test_several_mixes_in_one_pass():
         assert_close(to_numpy(output), to_numpy(single(IDS)))
     assert not np.allclose(to_numpy(outputs[0]), to_numpy(outputs[2]), atol=1e-3)
     assert [output.shape for output in on_ids(elmo)(IDS)] == [(4, 24, 24)] * 3
+
+
+@pytest.mark.parametrize("output", ["layers", "mix"])
+def test_boundaries(output):
+    elmo = ElmoLayer(TINY, output=output, boundaries=True)
+    expected = Embedder(elmo, progress=False).embed(SENTENCES[:4], output=output, boundaries=True)
+    for inputs in (SENTENCES[:4], IDS):
+        vectors = elmo(inputs)
+        for array, row, sentence in zip(expected, to_numpy(vectors), SENTENCES, strict=False):
+            assert_close(row[..., : len(sentence) + 2, :], array, 1e-5)
+        mask = IDS.any(-1) if output == "mix" else np.repeat(IDS.any(-1)[:, None], 3, axis=1)
+        np.testing.assert_array_equal(to_numpy(vectors._keras_mask), mask)
+        assert not to_numpy(vectors)[~mask].any()
+    copy_of_it = on_ids(ElmoLayer.from_config(elmo.get_config()))
+    assert_close(copy_of_it.predict(IDS, verbose=0), to_numpy(elmo(IDS)), 1e-5)
 
 
 def test_forward_language_model_alone():
@@ -386,6 +401,9 @@ def test_the_global_policy_is_the_default():
         ({}, (4, 7), (4, 7, 24)),
         ({"output": "layers"}, (4, 9, 50), (4, 3, 7, 24)),
         ({"num_mixes": 2}, (4, 9, 50), [(4, 7, 24)] * 2),
+        ({"boundaries": True}, (4, 9, 50), (4, 9, 24)),
+        ({"boundaries": True}, (4, 7), (4, 9, 24)),
+        ({"boundaries": True, "output": "layers"}, (4,), (4, 3, None, 24)),
     ],
 )
 def test_output_shape(arguments, shape, expected):
