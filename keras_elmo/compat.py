@@ -11,14 +11,16 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding import embedder
 from keras_elmo.files import atomic_write
 from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.inputs import check_ids
 from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.lstm import masked
-from keras_elmo.pretrained.locate import ModelSource
+from keras_elmo.pretrained.locate import ModelSource, find_model_files
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.characters import BEGIN_SENTENCE, END_SENTENCE, boundary_row, encode_sentences
 from keras_elmo.text.tokens import check_batch, checked_tokens
@@ -63,31 +65,40 @@ def batch_to_ids(batch: Tokens) -> np.ndarray:
     return ids[:, 1:-1]
 
 
-def add_sentence_boundaries(ids: np.ndarray) -> np.ndarray:
-    """Converts the ids of `batch_to_ids` to those of `encode_sentences`, int32 `(B, T + 2, C)`.
+def add_sentence_boundaries(ids: Any) -> np.ndarray:
+    """Converts the ids of `batch_to_ids` to those of `encode_sentences`.
 
-    Raises ValueError if the ids already have boundaries.
+    Args:
+        ids: Integers `(B, T, C)`.
+
+    Returns:
+        int32 array `(B, T + 2, C)`.
+
+    Raises:
+        ValueError: if the ids already have boundaries, or are not such ids.
 
     Example:
 
     >>> ElmoLayer()(add_sentence_boundaries(batch_to_ids([["Hi", "there"]]))).shape
     TensorShape([1, 2, 512])
     """
-    ids = np.asarray(ids)
-    _check_has_no_boundaries(ids)
-    return ops.convert_to_numpy(_with_boundaries(ids))
-
-
-def _check_has_no_boundaries(ids):
+    ids = ops.convert_to_numpy(ids)
+    if ids.ndim != 3:
+        raise ValueError(
+            f"Expected character ids (B, T, C) of batch_to_ids, got shape {ids.shape}."
+        )
     if ids[:, :1].size and (ids[:, :1] == boundary_row(BEGIN_SENTENCE, ids.shape[2])).all():
         raise ValueError(
             "Expected ids without sentence boundaries, of batch_to_ids, got ids that have them: "
             "pass those to an ElmoLayer unchanged."
         )
+    ids = ops.convert_to_numpy(_with_boundaries(ids))
+    check_ids(ids, ElmoConfig(max_characters_per_token=ids.shape[2]))
+    return ids.astype("int32")
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class Elmo(ElmoLayer):
+class Elmo(keras.layers.Layer):
     """AllenNLP's module: one or more trained mixes of a biLM's layers, for character ids.
 
     In new code use `ElmoLayer((options_file, weight_file), num_mixes=..., dropout=...)`. Unlike in
@@ -99,14 +110,16 @@ class Elmo(ElmoLayer):
             addresses of them.
         num_output_representations: Number of mixes, each with its own weights.
         requires_grad: Whether to train the biLM as well.
-        do_layer_norm: Whether mixes normalize the layers first, over the batch and the sentence
-            boundaries, which `ElmoLayer` excludes.
+        do_layer_norm: Whether mixes normalize the layers first, over the batch, sentence boundaries
+            included.
         dropout: Fraction of a mix's output to drop in training.
         vocab_to_cache: Must be `None`.
         keep_sentence_boundaries: Whether the output has vectors for the boundaries of sentences.
         scalar_mix_parameters: L + 1 layer weights of each mix, before the softmax, that are not
             trained; `None` for trained ones.
-        **kwargs: `name` and `dtype`, as for `ElmoLayer`.
+        layer: The `ElmoLayer` of a saved module, in place of the two files and what is made of
+            them; made with `boundaries=True`.
+        **kwargs: `name`, `trainable` and `dtype`, as for any Keras layer.
 
     Call arguments:
         inputs: Character ids of `batch_to_ids`.
@@ -119,10 +132,14 @@ class Elmo(ElmoLayer):
         A dict: `elmo_representations`, a list of floats `(B, T, 2 * P)`, zeros after a sentence;
         and `mask`, booleans `(B, T)`. With `keep_sentence_boundaries`, T is 2 larger.
 
+    Attributes:
+        layer: The `ElmoLayer` that computes the vectors; `layer.mixes` are the mixes.
+
     Raises:
         FileNotFoundError: if a file is missing.
         ConnectionError: if a download failed.
-        ValueError: if an argument is invalid, or the model does not read bilm-tf's character ids.
+        ValueError: if an argument or input is invalid, or the model does not read bilm-tf's
+            character ids.
 
     Example:
 
@@ -145,55 +162,59 @@ class Elmo(ElmoLayer):
         vocab_to_cache: Sequence[str] | None = None,
         keep_sentence_boundaries: bool = False,
         scalar_mix_parameters: Sequence[float] | None = None,
+        *,
+        layer: ElmoLayer | None = None,
         **kwargs: Any,
     ):
+        super().__init__(autocast=False, **kwargs)
         if vocab_to_cache is not None:
             raise ValueError(
                 "vocab_to_cache must be None: an ElmoLayer(..., token_embeddings=...) reads the "
                 "ids of words."
             )
-        files: Any = (options_file, weight_file)
-        super().__init__(
-            None if "config" in kwargs else files,  # a saved layer has a config and no files
-            num_mixes=num_output_representations,
-            layer_norm=do_layer_norm,
-            dropout=dropout,
-            trainable_mix=scalar_mix_parameters is None,
-            trainable_bilm=requires_grad,
-            **kwargs,
-        )
-        if self.lexicon is not None or not self.config.reads_text:
+        self.num_output_representations = num_output_representations
+        self.keep_sentence_boundaries = keep_sentence_boundaries
+        self.scalar_mix_parameters = None
+        if scalar_mix_parameters is not None:
+            self.scalar_mix_parameters = [float(x) for x in scalar_mix_parameters]
+        if layer is None:
+            files: Any = (options_file, weight_file)
+            files = find_model_files(files)
+            layer = ElmoLayer(
+                files,
+                num_mixes=num_output_representations,
+                layer_norm=do_layer_norm,
+                dropout=dropout,
+                boundaries=True,
+                mix_weights=_shares(self.scalar_mix_parameters, files.config),
+                trainable_mix=scalar_mix_parameters is None,
+                trainable_bilm=requires_grad,
+                dtype=self.dtype_policy,
+            )
+        if layer.config.has_lexicon or not layer.config.reads_text:
             raise ValueError(
                 "Elmo reads bilm-tf's character ids, which this model does not: use an ElmoLayer."
             )
-        num_layers = self.config.num_layers + 1
-        if scalar_mix_parameters is not None and len(scalar_mix_parameters) != num_layers:
-            raise ValueError(
-                f"scalar_mix_parameters must be the weights of {num_layers} layers, got "
-                f"{len(scalar_mix_parameters)}."
-            )
-        self.keep_sentence_boundaries = keep_sentence_boundaries
-        self.scalar_mix_parameters = scalar_mix_parameters
-        for mix in self.mixes if scalar_mix_parameters is not None else ():
-            mix.layer_weights.assign(scalar_mix_parameters)
+        self.layer = layer
+        self.built = True
+        self.supports_masking = True
 
     def __call__(self, inputs, *args, **kwargs):
-        # Not ElmoLayer's, which would check ids that have boundaries.
-        shape = tuple(getattr(inputs, "shape", ()))
-        if len(shape) != 3:
+        shape, width = tuple(getattr(inputs, "shape", ())), self.layer.config.row_width
+        if len(shape) != 3 or shape[2] != width:
             raise ValueError(
-                "Elmo expects character ids (B, T, C) of batch_to_ids, got "
+                f"Elmo expects character ids (B, T, {width}) of batch_to_ids, got "
                 f"{type(inputs).__name__} of shape {shape}."
             )
         if isinstance(inputs, np.ndarray):
-            _check_has_no_boundaries(inputs)
-        return keras.layers.Layer.__call__(self, inputs, *args, **kwargs)
+            add_sentence_boundaries(inputs)  # raises ValueError for values that are no such ids
+        return super().__call__(inputs, *args, **kwargs)
 
-    def call(self, inputs, words=None, training=None):
+    def call(self, inputs, training=None):
         ids = _with_boundaries(inputs)
+        vectors = self.layer(ids, training=training)
+        vectors = vectors if isinstance(vectors, list) else [vectors]
         mask = TokenMask(boundaries=True)(ids)
-        layers = self.backbone(ids, mask=mask, training=training)
-        vectors = [mix(layers, mask=mask, training=training) for mix in self.mixes]
         if not self.keep_sentence_boundaries:
             mask = mask_of_tokens(mask)
             vectors = [masked(x[:, 1:-1], mask[..., None]) for x in vectors]
@@ -203,42 +224,56 @@ class Elmo(ElmoLayer):
         mask = TokenMask(boundaries=True)(inputs)  # which these ids lack
         if self.keep_sentence_boundaries:
             mask = ops.pad(mask, ((0, 0), (2, 0)), constant_values=True)
-        return {"elmo_representations": [mask] * self.num_mixes, "mask": None}
+        return {"elmo_representations": [mask] * self.num_output_representations, "mask": None}
 
     def compute_output_shape(self, input_shape: tuple) -> dict[str, Any]:
         batch_size, num_tokens = input_shape[:2]
         if num_tokens is not None and self.keep_sentence_boundaries:
             num_tokens += 2
         shape = (batch_size, num_tokens, self.get_output_dim())
-        return {"elmo_representations": [shape] * self.num_mixes, "mask": shape[:2]}
+        shapes = [shape] * self.num_output_representations
+        return {"elmo_representations": shapes, "mask": shape[:2]}
 
-    def compute_output_spec(self, inputs, words=None, training=None):
+    def compute_output_spec(self, inputs, training=None):
         shapes = self.compute_output_shape(inputs.shape)
-        dtype = self.bilm_dtype_policy.compute_dtype
+        dtype = self.compute_dtype
         vectors = [keras.KerasTensor(shape, dtype) for shape in shapes["elmo_representations"]]
         return {"elmo_representations": vectors, "mask": keras.KerasTensor(shapes["mask"], "bool")}
 
     def get_output_dim(self) -> int:
         """Size of a token's vector, 2 * P."""
-        return self.config.output_dim
+        return self.layer.config.output_dim
 
     def get_config(self):
-        inherited = super().get_config()
-        names = ("name", "trainable", "config", "weights_of", "dropout", "dtype")
         return {
-            **{name: inherited[name] for name in names},
-            "num_output_representations": self.num_mixes,
-            "requires_grad": self.trainable_bilm,
-            "do_layer_norm": self.layer_norm,
+            **super().get_config(),
+            "num_output_representations": self.num_output_representations,
             "keep_sentence_boundaries": self.keep_sentence_boundaries,
             "scalar_mix_parameters": self.scalar_mix_parameters,
+            "layer": self.layer.get_config(),
         }
 
     @classmethod
     def from_config(cls, config):
-        # A saved model may be untrusted: it must not name a file to open or download.
+        # A saved model may be untrusted: it must not name a file to open or download, which the
+        # layer checks for itself.
         config = {**config, "options_file": None, "weight_file": None}
-        return super().from_config({"config": None, **config})
+        return cls(
+            **{**config, "layer": ElmoLayer.from_config(config.get("layer", {"model": None}))}
+        )
+
+
+def _shares(parameters, config):
+    """The softmax of the parameters of AllenNLP's mix, or `None`."""
+    if parameters is None:
+        return None
+    if len(parameters) != config.num_layers + 1:
+        raise ValueError(
+            f"scalar_mix_parameters must be the weights of {config.num_layers + 1} layers, got "
+            f"{len(parameters)}."
+        )
+    powers = np.exp(np.array(parameters) - max(parameters))
+    return powers / powers.sum()
 
 
 class ElmoEmbedder:
@@ -462,7 +497,7 @@ class BidirectionalLanguageModel:
         max_batch_size: Maximum number of sentences in a batch.
 
     Attributes:
-        layer: The `ElmoLayer`.
+        layer: The `ElmoLayer`, with `boundaries`.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -493,6 +528,7 @@ class BidirectionalLanguageModel:
         self.layer = ElmoLayer(
             (options_file, weight_file),
             output="layers",
+            boundaries=True,
             stateful=True,
             max_batch_size=max_batch_size,
             token_embeddings=None if use_character_inputs else embedding_weight_file,
@@ -513,15 +549,14 @@ class BidirectionalLanguageModel:
         Raises:
             ValueError: if the ids have another shape, or more than `max_batch_size` rows.
         """
-        embeddings = self.layer(ids)
-        ids = ops.cast(ids, "int32")
-        mask = TokenMask(boundaries=True)(ids)
-        tokens = mask_of_tokens(mask)
+        layers = self.layer(ids)
+        mask = TokenMask()(ops.cast(ids, "int32"))
         return {
-            "lm_embeddings": embeddings,
-            "lengths": ops.sum(ops.cast(tokens, "int32"), axis=1),
-            "token_embeddings": masked(self.layer.token_encoder(ids), mask[..., None]),
-            "mask": tokens,
+            "lm_embeddings": masked(layers[:, :, 1:-1], mask[:, None, :, None]),
+            "lengths": ops.sum(ops.cast(mask, "int32"), axis=1),
+            # The lowest layer is the token vector, once for each direction.
+            "token_embeddings": layers[:, 0, :, : self.layer.config.projection_dim],
+            "mask": mask,
         }
 
 
@@ -671,8 +706,9 @@ def _character_ids(sentences, width, marks):
 
 def _with_boundaries(ids):
     """Ids `(B, T, C)`, an array or tensor, with rows of boundaries: a tensor `(B, T + 2, C)`."""
-    ids = ops.cast(ids, "int32")
-    begin, end = (boundary_row(mark, ids.shape[2]) for mark in (BEGIN_SENTENCE, END_SENTENCE))
+    ids = ops.convert_to_tensor(ids)
+    rows = (boundary_row(mark, ids.shape[2]) for mark in (BEGIN_SENTENCE, END_SENTENCE))
+    begin, end = (ops.cast(row, ids.dtype) for row in rows)
     lengths = ops.sum(ops.cast(ops.any(ids != 0, axis=2), "int32"), axis=1)
     ids = ops.pad(ids, ((0, 0), (1, 1), (0, 0)))
     positions = ops.arange(ops.shape(ids)[1])[None, :, None]

@@ -214,10 +214,10 @@ def tiny_elmo(num_mixes=1, **arguments):
 def test_elmo():
     ids = batch_to_ids([*SENTENCES[:4], []])
     elmo, layer = tiny_elmo(2), ElmoLayer(TINY, num_mixes=2)
-    for ours, theirs in zip(elmo.mixes, layer.mixes):
+    for ours, theirs in zip(elmo.layer.mixes, layer.mixes):
         for mix in (ours, theirs):
             mix.gamma.assign([1.5])
-    for mix in (elmo.mixes[1], layer.mixes[1]):
+    for mix in (elmo.layer.mixes[1], layer.mixes[1]):
         mix.layer_weights.assign([0.5, -1.0, 2.0])
     output = elmo(ids)
     assert list(output) == ["elmo_representations", "mask"]
@@ -304,19 +304,19 @@ def test_elmo_is_trained_and_saved_in_a_model(tmp_path):
     ids = batch_to_ids(SENTENCES[:4])
     zeros = np.zeros((*ids.shape[:2], 24), "float32")
     model.fit(ids, [zeros, ids.any(axis=2)], verbose=0)
-    assert to_numpy(elmo.mixes[0].gamma) != 1
-    assert to_numpy(elmo.mixes[0].layer_weights).any()
+    assert to_numpy(elmo.layer.mixes[0].gamma) != 1
+    assert to_numpy(elmo.layer.mixes[0].layer_weights).any()
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     loaded.run_eagerly = False
     for before, after in zip(model.predict(ids, verbose=0), loaded.predict(ids, verbose=0)):
-        np.testing.assert_allclose(after, before, atol=1e-6)
+        assert_close(after, before)
     assert len(loaded.trainable_weights) == len(model.trainable_weights) == 4
 
 
 def test_a_saved_or_cloned_elmo_has_its_weights(tmp_path):
     inputs, ids = keras.Input((None, 50), dtype="int32"), batch_to_ids(SENTENCES[:2])
-    elmo = tiny_elmo(scalar_mix_parameters=[0, 1, 0])
+    elmo = tiny_elmo(scalar_mix_parameters=np.array([0, 1, 0]))
     expected = to_numpy(elmo(ids)["elmo_representations"][0])
     model = keras.Model(inputs, elmo(inputs)["elmo_representations"][0])
     model.save(tmp_path / "model.keras")
@@ -325,7 +325,8 @@ def test_a_saved_or_cloned_elmo_has_its_weights(tmp_path):
         keras.models.clone_model(model),
     ):
         assert not copy.trainable_weights
-        assert to_numpy(copy.layers[-1].mixes[0].layer_weights).tolist() == [0, 1, 0]
+        shares = copy.layers[-1].layer.mixes[0].normalized_weights
+        np.testing.assert_allclose(shares, np.exp([0, 1, 0]) / np.exp([0, 1, 0]).sum(), rtol=1e-6)
         assert_close(to_numpy(copy(ids)), expected)
 
 
@@ -345,8 +346,8 @@ def test_a_saved_elmo_names_no_file():
     config = tiny_elmo().get_config()
     assert str(TINY) not in str(config)
     config = {**config, "options_file": "/etc/passwd", "weight_file": "/etc/passwd"}
-    assert len(Elmo.from_config(config).mixes) == 1
-    del config["config"]
+    assert len(Elmo.from_config(config).layer.mixes) == 1
+    del config["layer"]
     with pytest.raises(ValueError, match="needs a config"):
         Elmo.from_config(config)
 
@@ -356,18 +357,45 @@ def test_what_elmo_cannot_do():
         tiny_elmo(vocab_to_cache=["a"])
     with pytest.raises(ValueError, match="must be the weights of 3 layers, got 2"):
         tiny_elmo(scalar_mix_parameters=[1, 2])
-    with pytest.raises(ValueError, match="character ids, which this model does not"):
-        tiny_elmo(token_embeddings=np.zeros((5, 12)))
+    with pytest.raises(ValueError, match="Unrecognized keyword arguments .*use_top_only"):
+        tiny_elmo(use_top_only=True)
     folder = MANY_LANGUAGES / "word_char"
     with pytest.raises(ValueError, match="character ids, which this model does not"):
         Elmo(folder / "config.json", folder / "encoder.pkl", 1)
     ids = batch_to_ids(SENTENCES)
     elmo = tiny_elmo()
-    for wrong in (ids[None], ids[:, 0], ids.tolist(), ["a b"]):
-        with pytest.raises(ValueError, match=r"expects character ids \(B, T, C\) of batch_to_ids"):
+    for wrong in (ids[None], ids[:, 0], ids[..., :49], ids.tolist(), ["a b"]):
+        with pytest.raises(ValueError, match=r"expects character ids \(B, T, 50\) of batch_to_ids"):
             elmo(wrong)
-    with pytest.raises(ValueError, match="without sentence boundaries"):
-        elmo(encode_sentences(SENTENCES))
+
+
+UNREADABLE = {
+    "float32": "got .* of dtype float32",
+    "uint8": "uint8 cannot hold",
+    "bounded": "without sentence boundaries",
+    "left-padded": "only at the right",
+    "too large": "ids from 0 to 261; got 0 to 262",
+    "negative": "ids from 0 to 261; got -1",
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_ids_that_elmo_refuses(kind):
+    ids = batch_to_ids(SENTENCES[:3]).astype(kind if kind[-1] in "28" else "int32")
+    if kind == "bounded":
+        ids = encode_sentences(SENTENCES[:3])
+    elif kind == "left-padded":
+        ids = np.roll(ids, 1, axis=1)
+    elif kind in ("too large", "negative"):
+        ids[0, 0, 1] = 262 if kind == "too large" else -1
+    elmo = tiny_elmo()
+    with pytest.raises(ValueError, match=UNREADABLE[kind]):
+        elmo(ids)
+    with pytest.raises(ValueError, match=UNREADABLE[kind]):
+        add_sentence_boundaries(ids)
+    if kind[-1] in "28":  # a dtype, which tensors have as well
+        with pytest.raises(ValueError, match=UNREADABLE[kind]):
+            elmo(keras.ops.convert_to_tensor(ids))
 
 
 ADDRESSES = {

@@ -2,7 +2,6 @@
 
 import os
 import uuid
-import warnings
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +12,10 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.arguments import check_boolean, check_integer, check_number
-from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
+from keras_elmo.layers.inputs import check_ids
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
@@ -343,7 +343,7 @@ class ElmoLayer(keras.layers.Layer):
                 if is_string_tensor(inputs):
                     return self._ids_of_string_tensor(inputs)
         inputs = np.asarray(inputs) if isinstance(inputs, (list, tuple)) else as_ids(inputs)
-        self._check_ids(inputs)
+        check_ids(inputs, self.config)
         return inputs, None
 
     def _ids_of_strings(self, strings):
@@ -360,58 +360,6 @@ class ElmoLayer(keras.layers.Layer):
             return strings, None
         words, places = self.char_encoder.encode_distinct(strings, self.config.widest_filter)
         return places, words
-
-    def _check_ids(self, inputs):
-        """Raises ValueError unless the layer can read ids, and warns of missing boundaries."""
-        config = self.config
-        row = (config.row_width,) if config.reads_text else ()
-        shape, dtype = tuple(getattr(inputs, "shape", ())), getattr(inputs, "dtype", None)
-        dtype = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
-        is_ids = "int" in dtype and len(shape) == 2 + len(row) and shape[2:] == row
-        if not is_ids or shape[1] in (0, 1):
-            raise ValueError(
-                f"ElmoLayer expects {self._expected()}; got {type(inputs).__name__} of dtype "
-                f"{dtype} and shape {shape}."
-            )
-        if not isinstance(inputs, np.ndarray):
-            return  # its values may not be known yet
-        is_bytes = config.reads_text and not config.has_lexicon
-        sizes = config.num_characters or 0, config.vocabulary_size or 0
-        most = NUM_CHARACTERS if is_bytes else max(sizes)
-        if inputs.min(initial=0) < 0 or inputs.max(initial=0) > most:
-            raise ValueError(
-                f"ElmoLayer expects ids from 0 to {most:,}; got {inputs.min():,} to "
-                f"{inputs.max():,}."
-            )
-        used = inputs.any(axis=-1) if row else inputs != 0
-        if (used[:, 1:] & ~used[:, :-1]).any():
-            raise ValueError(
-                "ElmoLayer expects padding, ids 0, only at the right: use "
-                "keras.utils.pad_sequences(..., padding='post')."
-            )
-        if is_bytes:
-            begin = self.char_encoder.rules.special_rows()[1]
-            if not (inputs[:, 0] == begin).all(axis=-1).any() and inputs.any():
-                warnings.warn(
-                    "These character ids have no rows for the boundaries of sentences, and the "
-                    "first and last token of each sentence are taken for them. Add them to "
-                    "AllenNLP's ids with keras_elmo.compat.add_sentence_boundaries.",
-                    stacklevel=4,
-                )
-
-    def _expected(self):
-        if not self.config.reads_text:
-            return (
-                "integer token ids (B, T + 2), from keras_elmo.encode_token_ids, in a Sequential "
-                "model after keras.Input((None,), dtype='int32')"
-            )
-        encoder = "keras_elmo" if self.lexicon is None else "its lexicon"
-        shape = f"(None, {self.config.row_width})"
-        return (
-            "strings (B,) or (B, T), in fit and predict by tf.constant; or integer character ids "
-            f"(B, T + 2, {self.config.row_width}) from {encoder}.encode_sentences, in a "
-            f"Sequential model after keras.Input({shape}, dtype='int32')"
-        )
 
     def call(self, inputs, words=None, training=None):
         layers, mask = self._every_layer(inputs, words, training)

@@ -532,6 +532,7 @@ def test_threads_share_a_layer():
     [
         (np.zeros((2, 5, 40), "int32"), r"ids \(B, T \+ 2, 50\).*int32 and shape \(2, 5, 40\)"),
         (np.zeros((2, 5, 50)), r"expects strings .* of dtype float64 and shape \(2, 5, 50\)"),
+        (np.zeros((2, 5, 50), "uint8"), "uint8 cannot hold"),
         (np.zeros((2, 50), "int32"), r"of dtype int32 and shape \(2, 50\)"),
         (np.zeros((2, 1, 50), "int32"), r"of dtype int32 and shape \(2, 1, 50\)"),
         ([1, 2], r"of dtype int64 and shape \(2,\)"),
