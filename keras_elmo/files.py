@@ -58,6 +58,10 @@ def atomic_write(
         check_replaceable(path, overwrite)  # something may have appeared
         os.replace(partial, path)
         sync_to_disk(os.path.dirname(path))
+    except OSError as error:
+        if error.filename in (None, partial):  # a full disk has no name; the partial file is hidden
+            error.filename = path
+        raise
     finally:
         remove(partial)
 
@@ -135,6 +139,12 @@ def remove(path: str) -> None:
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def remove_partials(folder: str | os.PathLike) -> None:
+    """Removes incomplete files and folders, which killed processes have left in a folder."""
+    for partial in Path(folder).glob(f"{PARTIAL}*"):
+        remove(os.fspath(partial))
 
 
 def sync_to_disk(path: str) -> None:

@@ -1,5 +1,6 @@
 """Files and folders that appear whole or not at all."""
 
+import errno
 import os
 import re
 
@@ -197,3 +198,11 @@ def test_what_a_kill_leaves_of_a_replaced_folder_is_removed_by_the_next(tmp_path
     assert sorted(os.listdir(tmp_path)) == [".a.replaced", "a"]
     replace_folder("1")
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path):
+    path = tmp_path / "log.csv"
+    message = "No space left on device: .*log.csv"
+    with pytest.raises(OSError, match=message) as error, atomic_write(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert error.value.filename == str(path)

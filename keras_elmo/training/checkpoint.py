@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.format import read_array, write_array
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import atomic_write
+from keras_elmo.files import atomic_write, remove_partials
 from keras_elmo.pretrained.folder import checkpoints, latest_checkpoint
 from keras_elmo.training.devices import assert_same_on_all_processes, is_first_process
 from keras_elmo.training.settings import checked
@@ -88,8 +88,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         if is_first_process():
-            for partial in self.folder.glob(".partial-*"):  # of a killed process
-                partial.unlink(missing_ok=True)
+            remove_partials(self.folder)
         # Before anything is loaded, which all processes do together.
         assert_same_on_all_processes(
             latest_checkpoint(self.folder)[0],

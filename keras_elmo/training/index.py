@@ -16,7 +16,7 @@ from pathlib import Path
 import filelock
 import numpy as np
 
-from keras_elmo.files import PARTIAL, atomic_folder, atomic_write
+from keras_elmo.files import atomic_folder, atomic_write, remove_partials
 from keras_elmo.text.characters import ByteRules
 from keras_elmo.text.reader import Files, TextStats, find_files, pluralize, read_blocks
 from keras_elmo.text.tokenize import Tokenize, tokenizer_name
@@ -29,7 +29,7 @@ _FORMAT = 3
 _WORD_END = b"\xff"  # in no UTF-8, while a list of tokens may contain any white space
 _WORDS_ENCODED_TOGETHER = 1 << 16
 _new_hash = functools.partial(hashlib.blake2b, digest_size=16)
-_BUILD = re.compile(rf"index-[0-9a-f]{{16}}|{re.escape(PARTIAL)}.*")  # folders of builds
+_BUILD = re.compile(r"index-[0-9a-f]{16}")
 
 
 class CorpusIndex:
@@ -103,6 +103,8 @@ class CorpusIndex:
         # Each text has its own folder in it, since an index that is open keeps its files.
         index._folder = root / f"index-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
         with filelock.FileLock(root / "lock"):
+            remove_partials(root)
+            remove_partials(index._folder)
             if not index._folder.exists():
                 with atomic_folder(index._folder) as partial:
                     _write_index(Path(partial), paths, **options)

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import atomic_write
+from keras_elmo.files import atomic_write, remove_partials
 from keras_elmo.locks import locked
 from keras_elmo.pretrained.folder import EXPORTED, last_state
 from keras_elmo.pretrained.language_models import check_no_lexicon
@@ -121,6 +121,8 @@ def train(
         if is_first_process():
             lock = locked(folder / ".lock", f"Another training is running in {folder}")
             stack.enter_context(lock)
+            remove_partials(folder)
+            remove_partials(folder / "model")
         index = CorpusIndex.build(
             settings.files,
             folder / "index",

@@ -162,12 +162,15 @@ def test_one_process_at_a_time_trains_in_a_folder(run):
 
 def test_a_training_that_has_ended_stays(once, run, caplog):
     caplog.set_level(logging.INFO, "keras_elmo")
-    (run / "checkpoints" / ".partial-3.ckpt").write_bytes(b"cut off")  # left by a kill
+    index = next((run / "index").glob("index-*"))
+    for folder in (run, run / "checkpoints", run / "model", run / "index", index):
+        (folder / ".partial-3.x").write_bytes(b"cut off")  # left by a kill
+    (run / "index" / ".partial-4").mkdir()
     (run / "log.csv").unlink()
     again = train(settings(run, dtype="float32", **SAME))
     assert again.history == once.result.history and again.report == once.result.report
     assert "already ended after step 7" in caplog.text
-    assert not list((run / "checkpoints").glob(".partial-*"))
+    assert not list(run.rglob(".partial-*"))
     assert (run / "log.csv").read_text().count("\n") == 4
 
 
@@ -262,6 +265,29 @@ def test_early_stopping_takes_the_best_weights_of_one_run(tmp_path):
     again = train(settings(copy, steps=7), [watch])
     assert (copy / "model" / "weights.hdf5").read_bytes() == exported
     assert again.report == first.report
+
+
+def test_before_its_first_checkpoint_a_run_takes_other_settings(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(BidirectionalLanguageModel, "fit", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(settings(tmp_path))
+    assert json.loads((tmp_path / "training.json").read_text())["dropout"] == 0.1
+    result = train(settings(tmp_path, dropout=0.3, steps=1, held_out=None))
+    assert result.model.dropout == 0.3
+    assert json.loads((tmp_path / "training.json").read_text())["dropout"] == 0.3
+
+
+def test_a_function_tokenizes_the_text_again_when_a_run_is_resumed(tmp_path):
+    def upper(text):
+        return [text.upper().split()]
+
+    changes = {"vocabulary": None, "held_out": None, "options": WORDS.to_dict(), "steps": 2}
+    first = train(settings(tmp_path, tokenize=upper, **changes))
+    assert "THE" in first.vocabulary and "the" not in first.vocabulary
+    assert train(settings(tmp_path, tokenize=upper, **changes)).history == first.history
+    with pytest.raises(ValueError, match=r"tokenized by .*upper\(\): pass it as tokenize"):
+        train(settings(tmp_path, **changes))
 
 
 def test_a_text_that_changed_is_told(run, tmp_path, caplog):
