@@ -77,6 +77,9 @@ def log_to_console(options: Mapping[str, str], *, complete: bool) -> Iterator[No
             with tqdm.external_write_mode():  # above progress bars
                 super().emit(record)
 
+        def handleError(self, record):
+            raise  # logging would only print a traceback
+
         def format(self, record):
             return to_cli_names(super().format(record), options)
 

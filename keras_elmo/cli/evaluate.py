@@ -66,10 +66,13 @@ def _check(arguments, parser):
 def _evaluate(arguments):
     from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
     from keras_elmo.training.index import CorpusIndex
-    from keras_elmo.training.loading import load_language_model
+    from keras_elmo.training.loading import load_language_model, saved_model
+    from keras_elmo.training.settings import recorded_tokenizer
 
-    text = CorpusIndex.build(arguments.files, tokenize=arguments.tokenize)
-    model, vocabulary = load_language_model(arguments.model, arguments.vocab)
+    saved = saved_model(arguments.model, needs_softmax=True)
+    tokenize = arguments.tokenize or recorded_tokenizer(saved.record)
+    text = CorpusIndex.build(arguments.files, tokenize=tokenize)
+    model, vocabulary = load_language_model(saved, arguments.vocab)
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256
         value, steps = bilm_tf_perplexity(model, text, vocabulary, batch_size=batch_size)

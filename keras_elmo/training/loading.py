@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -82,6 +83,7 @@ class SavedModel:
         vocabulary_size: The number of words that it predicts, if known.
         vocabulary_digest: The `digest` of its `Vocabulary`, if known.
         files: Its `ModelFiles`, if it is no checkpoint.
+        record: The training.json of the run that it is a state of, empty for other models.
     """
 
     config: ElmoConfig
@@ -91,6 +93,7 @@ class SavedModel:
     vocabulary_size: int | None = None
     vocabulary_digest: str | None = None
     files: ModelFiles | None = None
+    record: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def saved_model(model: ModelSource | SavedModel, *, needs_softmax: bool = False) -> SavedModel:
@@ -116,6 +119,7 @@ def _of_files(files):
         model_facts(files),
         vocabulary_size=files.config.vocabulary_size,
         files=files,
+        record=_record(_run_of(files)),
     )
 
 
@@ -142,6 +146,7 @@ def _of_checkpoint(path):
         training_summary(run, state.get("step")),
         vocabulary_size=state["model"]["vocabulary_size"],
         vocabulary_digest=(state.get("corpus") or {}).get("vocabulary"),
+        record=_record(run),
     )
 
 
@@ -166,10 +171,21 @@ def _set_softmax(language_model, kernel, bias):
 
 def model_facts(files: ModelFiles) -> Mapping[str, str | None]:
     """Facts for the card of a model: its training run, or its language."""
-    folder = files.weights.parent
-    if folder.name == "model" and (folder.parent / EXPORTED).is_file():
-        return training_summary(folder.parent)
+    if (run := _run_of(files)) is not None:
+        return training_summary(run)
     return {"language": files.language}
+
+
+def _run_of(files):
+    """The folder of the training run that has ended with this model, or `None`."""
+    folder = files.weights.parent
+    is_of_run = folder.name == "model" and (folder.parent / EXPORTED).is_file()
+    return folder.parent if is_of_run else None
+
+
+def _record(run):
+    path = None if run is None else run / TRAINING
+    return read_json(path) if path is not None and path.is_file() else {}
 
 
 def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
@@ -177,10 +193,10 @@ def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
 
     `None` is its last step.
     """
-    path, log = folder / TRAINING, folder / "log.csv"
-    if not path.is_file():
+    if not (record := _record(folder)):
         return {}
-    settings = {name: x for name, x in read_json(path).items() if x is not None and x is not False}
+    settings = {name: x for name, x in record.items() if x is not None and x is not False}
+    log = folder / "log.csv"
     del settings["config"]
     if "start_from" in settings:  # not a path: the card is for others
         settings["start_from"] = Path(settings["start_from"]).name

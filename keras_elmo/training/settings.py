@@ -428,7 +428,7 @@ def write_record(folder: str | os.PathLike, settings: TrainingSettings, config: 
         Path(partial).write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
-def recorded_tokenizer(record: Mapping[str, Any]) -> Tokenize:
+def recorded_tokenizer(record: Mapping[str, Any]) -> str | None:
     """How the text of a run was tokenized. Raises ValueError if a function did so."""
     name = record.get("tokenize")
     if name and name.endswith("()"):

@@ -2,7 +2,10 @@
 
 import csv
 import dataclasses
+import errno
+import io
 import json
+import logging
 import shutil
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 from helpers import tensorflow_only
 from keras_elmo import Vocabulary, load_language_model
+from keras_elmo.cli.common import log_to_console
 from many_languages import MANY_LANGUAGES
 from training_models import DATA, ONE_LAYER, WORDS, tiny_model, write_tf1_checkpoint
 
@@ -100,14 +104,26 @@ def test_raw_text(run, options, tmp_path):
     code, out, err = run(*train, "--tokenize")
     assert code == 0 and "27 sentences, 135 tokens" in out, err
     perplexity = next(line for line in out.splitlines() if line.startswith("Perplexity:"))
-    code, out, _ = run("evaluate", folder, text, "--tokenize")
-    assert code == 0 and perplexity in out and "0.00% of them not in the vocabulary" in out
+    checkpoint = folder / "checkpoints" / "step-00000002.ckpt"
+    for model in (folder, folder / "model", checkpoint):  # which know how the text was tokenized
+        code, out, _ = run("evaluate", model, text)
+        assert code == 0 and perplexity in out and "0.00% of them not in the vocabulary" in out
     code, _, err = run(*train, "--language", "de")
     assert code == 1 and "tokenize was 'en', now 'de'" in err
     code, out, _ = run(*train)
     assert code == 0 and perplexity in out
     code, _, err = run("evaluate", folder, text, "--language", "qq")
     assert code == 1 and "qq" in err
+
+
+def test_a_log_that_cannot_be_printed_stops_the_command(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    with log_to_console({}, complete=True), pytest.raises(OSError, match="No space left"):
+        logging.getLogger("keras_elmo").info("step 1")
 
 
 def assert_same_models(one, other):
