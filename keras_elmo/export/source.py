@@ -58,7 +58,7 @@ def find_source(
         with_training_options(language_model.get_config()),
         (language_model.softmax_kernel, language_model.softmax.bias),
         words.words,
-        saved.facts,
+        saved.facts(),
         (checkpoint, vocabulary or saved.vocabulary),
     )
 

@@ -79,7 +79,7 @@ class SavedModel:
         config: Its architecture, with settings of its training as bilm-tf's options.
         vocabulary: Its vocabulary file, which may not exist, or `None`.
         load: Loads it.
-        facts: Facts for its model card.
+        facts: Returns facts for its model card.
         vocabulary_size: The number of words that it predicts, if known.
         vocabulary_digest: The `digest` of its `Vocabulary`, if known.
         files: Its `ModelFiles`, if it is no checkpoint.
@@ -89,7 +89,7 @@ class SavedModel:
     config: ElmoConfig
     vocabulary: Path | None
     load: Callable[[], BidirectionalLanguageModel]
-    facts: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    facts: Callable[[], Mapping[str, str | None]] = dict
     vocabulary_size: int | None = None
     vocabulary_digest: str | None = None
     files: ModelFiles | None = None
@@ -116,7 +116,7 @@ def _of_files(files):
         files.config,
         files.vocabulary,
         functools.partial(_load_files, files),
-        model_facts(files),
+        functools.partial(model_facts, files),
         vocabulary_size=files.config.vocabulary_size,
         files=files,
         record=_record(_run_of(files)),
@@ -143,7 +143,7 @@ def _of_checkpoint(path):
         with_training_options(state["model"]),
         run / VOCABULARY,
         load,
-        training_summary(run, state.get("step")),
+        functools.partial(training_summary, run, state.get("step")),
         vocabulary_size=state["model"]["vocabulary_size"],
         vocabulary_digest=(state.get("corpus") or {}).get("vocabulary"),
         record=_record(run),
