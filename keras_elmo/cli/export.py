@@ -1,6 +1,8 @@
 """The command `keras-elmo export`."""
 
 from keras_elmo.cli.common import A_MODEL, add_overwrite
+from keras_elmo.pretrained.language_models import find_checkpoint
+from keras_elmo.pretrained.locate import find_model_files
 
 
 def add_command(commands, common):
@@ -50,6 +52,8 @@ def add_command(commands, common):
 def _check(arguments, parser):
     if arguments.format != "hdf5" and (arguments.dtype or arguments.vocab):
         parser.error("--dtype and --vocab need --format hdf5")
+    # Before Keras is loaded.
+    arguments.found = find_checkpoint(arguments.model) or find_model_files(arguments.model)
 
 
 def _export(arguments):
@@ -57,11 +61,11 @@ def _export(arguments):
     from keras_elmo.export.onnx import export_onnx
     from keras_elmo.export.saved_model import export_saved_model
 
-    model, output, options = arguments.model, arguments.output, {"overwrite": arguments.overwrite}
+    output, options = arguments.output, {"overwrite": arguments.overwrite}
     if arguments.format == "hdf5":
         options |= {"dtype": arguments.dtype or "float32", "vocabulary": arguments.vocab}
     exports = {"hdf5": export_hdf5, "saved-model": export_saved_model, "onnx": export_onnx}
-    differences = exports[arguments.format](model, output, **options)
-    print(f"Wrote {output}. Read back, its largest differences from {model} are")
+    differences = exports[arguments.format](arguments.found, output, **options)
+    print(f"Wrote {output}. Read back, its largest differences from {arguments.model} are")
     for name, difference in differences.items():
         print(f"  {name:<15}{difference:.1e}")
