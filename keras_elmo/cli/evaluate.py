@@ -126,5 +126,5 @@ def print_report(report):
         f"Text: {pluralize(report.sentences, 'sentence')}, {pluralize(report.tokens, 'token')}, "
         f"{report.unknown_rate:.2%} of them not in the vocabulary"
     )
-    for oddity in report.text.warnings():
-        print(f"      {oddity}")
+    for warning in report.text.warnings():
+        print(f"      {warning}")

@@ -87,9 +87,9 @@ class TextBatches(abc.ABC):
         """The arguments that determine the shape of a batch, as a model needs them."""
 
     def batch(self, forward: np.ndarray, backward: np.ndarray) -> Batch:
-        """The batch of the inputs at these places of the index, integers `(B, T)`.
+        """The batch of the inputs at these positions in the index, integers `(B, T)`.
 
-        The target of a forward place is the next id; the target of a backward place, the previous.
+        The target of a forward input is the next id; the target of a backward input, the previous.
         """
         ids, config = self.index.ids, cast(ElmoConfig, self.config)
         windows = [ids[forward], ids[forward + 1]]
@@ -111,9 +111,9 @@ class TextBatches(abc.ABC):
         is_used = np.zeros(len(self._vocabulary_ids), bool)
         is_used[inputs.ravel()] = True
         words = np.flatnonzero(is_used)
-        places = np.empty(len(is_used), np.int32)
-        places[words] = np.arange(len(words))
-        index = places[inputs]
+        row_of = np.empty(len(is_used), np.int32)
+        row_of[words] = np.arange(len(words))
+        index = row_of[inputs]
         rows = self._character_ids[words].astype(np.int32)
         if not self.distinct_words:
             return {f"tokens_characters{end}": rows[one] for end, one in zip(SUFFIXES, index)}
@@ -149,23 +149,24 @@ class TextBatches(abc.ABC):
         return signature
 
 
-def packed(
+def pack_sentences(
     starts: np.ndarray, order: Iterable[np.ndarray], batch_size: int, unroll_steps: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Packs sentences into windows as bilm-tf does: a row that has run out takes the next sentence.
+    """Packs sentences into windows as bilm-tf does: an exhausted row takes the next sentence.
 
     Args:
         starts: `CorpusIndex.starts`.
-        order: Arrays of the numbers of sentences, in the order in which they are taken.
+        order: Arrays of sentence indices, in the order in which they are read.
         batch_size: Rows.
         unroll_steps: Words of a window.
 
     Yields:
-        For each batch the pieces of sentences that fill its windows, row after row: where each
-        begins in the index, forward and backward, and its length. See `places`.
+        For each batch the pieces of sentences that fill its windows, row after row: the position in
+        the index at which each starts, forward and backward, and its length. `token_positions`
+        takes them.
     """
     sentences = itertools.chain.from_iterable(map(functools.partial(_bounds, starts), order))
-    rows = [(0, 0, 0)] * batch_size  # the next place, forward and backward, and what is left
+    rows = [(0, 0, 0)] * batch_size  # next position, forward and backward; tokens left
     while True:
         forwards, backwards, counts = [], [], []
         for row, (forward, backward, left) in enumerate(rows):
@@ -190,15 +191,15 @@ def packed(
 
 
 def _bounds(starts, sentences):
-    """Pairs of the places of the boundaries of each sentence."""
+    """Pairs of the positions of the boundaries of each sentence."""
     for part in np.split(sentences, range(_SENTENCES_AT_ONCE, len(sentences), _SENTENCES_AT_ONCE)):
         yield from zip(starts[part].tolist(), (starts[part + 1] - 1).tolist())
 
 
-def places(
+def token_positions(
     forwards: np.ndarray, backwards: np.ndarray, counts: np.ndarray, batch_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The places in the index of each input of a batch, forward and backward, int64 `(B, T)`."""
+    """The position in the index of each input of a batch, forward and backward, int64 `(B, T)`."""
     ends = np.cumsum(counts)
     within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
     forward = np.repeat(forwards, counts) + within

@@ -12,29 +12,35 @@ from keras_elmo.arguments import check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.text.reader import Files
 from keras_elmo.text.vocabulary import Vocabulary
-from keras_elmo.training.batches import Batch, TextBatches, packed, places, prefetched
+from keras_elmo.training.batches import (
+    Batch,
+    TextBatches,
+    pack_sentences,
+    prefetched,
+    token_positions,
+)
 from keras_elmo.training.index import CorpusIndex
 
-_SHUFFLED_TOGETHER = 1 << 22  # sentences; bounds the memory, and what is read from all over a disk
+_SHUFFLE_BUFFER = 1 << 22  # sentences; bounds memory and random access to the disk
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class LanguageModelCorpus(TextBatches):
     """A corpus as an endless stream of batches of word windows, for training.
 
-    A batch has `batch_size` independent rows. A row that ran out takes the next sentence, with its
+    A batch has `batch_size` independent rows. A row takes one sentence after another, with their
     boundaries; windows of `unroll_steps` words are filled across sentences and passes over the
     text, and nothing is padded. The backward stream holds the same sentences in reverse.
 
-    The stream is a function of the text, the arguments and the seed: it can be read from any batch
-    on, see `batches`. To read a text once, for evaluation, use an `EvaluationCorpus`.
+    The stream is a function of the text, the arguments and the seed: `batches` can start it at any
+    batch. To read a text once, for evaluation, use an `EvaluationCorpus`.
 
     Args:
         files: Text of one tokenized sentence per line: a path, a glob pattern or a list of these;
             plain, .gz or .xz. It is indexed first, in a temporary folder; or pass a `CorpusIndex`.
         vocabulary: The `Vocabulary`.
-        config: The model's architecture, an `ElmoConfig` or a dict of bilm-tf's options: whether it
-            reads characters, and the backward stream.
+        config: The model's architecture, an `ElmoConfig` or a dict of bilm-tf's options. It decides
+            whether batches have characters and a backward stream.
         batch_size: Rows B.
         unroll_steps: Words T of a window.
         distinct_words: Whether a batch contains the characters of each distinct word once, without
@@ -78,7 +84,9 @@ class LanguageModelCorpus(TextBatches):
             expected = "(index, count) with 0 <= index < count"
             raise ValueError(f"shard must be {expected}, got {self.shard!r}.")
         if len(self.index) < count:
-            raise ValueError(f"A text of {len(self.index)} sentences has no {count} shards.")
+            raise ValueError(
+                f"A text of {len(self.index)} sentences cannot be split into {count} shards."
+            )
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
         self.seed = check_integer("seed", self.seed, 0)
@@ -98,15 +106,15 @@ class LanguageModelCorpus(TextBatches):
         words take about a second.
         """
         size = self.batch_size, self.unroll_steps
-        windows = packed(self.index.starts, self._order(), *size)
+        windows = pack_sentences(self.index.starts, self._order(), *size)
         for pieces in itertools.islice(windows, first, None):
-            yield self.batch(*places(*pieces, self.batch_size))
+            yield self.batch(*token_positions(*pieces, self.batch_size))
 
     def dataset(self, first: int = 0, repeat: bool = False) -> Any:
         """The batches as a prefetched `tf.data.Dataset`.
 
         Args:
-            first: The number of the batch to begin with.
+            first: The index of the first batch.
             repeat: Whether the dataset is endless; otherwise each iteration is the next epoch.
         """
         if repeat:
@@ -139,9 +147,9 @@ class LanguageModelCorpus(TextBatches):
         return {"batch_size": batch_size, "unroll_steps": model.unroll_steps}
 
     def _order(self):
-        """The numbers of the sentences of this shard, pass after pass, in parts."""
+        """The indices of the sentences of this shard, pass after pass, in parts."""
         index, count = self.shard
-        edges = [*range(index, len(self.index), _SHUFFLED_TOGETHER * count), len(self.index)]
+        edges = [*range(index, len(self.index), _SHUFFLE_BUFFER * count), len(self.index)]
         parts = list(itertools.pairwise(edges))
         for epoch in itertools.count():
             random = np.random.default_rng([self.seed, epoch])

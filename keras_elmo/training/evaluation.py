@@ -196,7 +196,7 @@ class Scorer:
         function = self._compiled(signature)
         # All of a batch is on each device.
         with distributed(None):
-            for numbers, batch in corpus.numbered():
+            for numbers, batch in corpus.with_sentence_ids():
                 losses, *state = function(*map(batch.get, signature), *state)
                 yield numbers, batch["weights"], ops.convert_to_numpy(losses)
 

@@ -9,7 +9,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_elmo.training.batches import Batch, TextBatches, packed, places, prefetched
+from keras_elmo.training.batches import (
+    Batch,
+    TextBatches,
+    pack_sentences,
+    prefetched,
+    token_positions,
+)
 from keras_elmo.training.devices import num_processes
 from keras_elmo.training.index import BEGIN_ID
 
@@ -52,10 +58,10 @@ class EvaluationCorpus(TextBatches):
     carry_state: bool = False
 
     def __iter__(self) -> Iterator[Batch]:
-        return (batch for _, batch in self.numbered())
+        return (batch for _, batch in self.with_sentence_ids())
 
-    def numbered(self) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Pairs of the number of the sentence that each row holds, int64 `(B,)`, and the batch."""
+    def with_sentence_ids(self) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Pairs of the index of the sentence in each row, int64 `(B,)`, and the batch."""
         is_first = True
         for forward, backward in self._carried_windows() if self.carry_state else self._windows():
             weights = (forward != _PADDING).astype(np.float32)
@@ -87,10 +93,10 @@ class EvaluationCorpus(TextBatches):
         return {"batch_size": model.batch_size // num_processes()}
 
     def _windows(self):
-        """The places of inputs in the index, int64 `(B, T)`, forward and backward."""
+        """The positions of inputs in the index, int64 `(B, T)`, forward and backward."""
         starts, shape = self.index.starts, (self.batch_size, self.unroll_steps)
         bounds = zip(starts[:-1].tolist(), (starts[1:] - 1).tolist())
-        rows = [(0, 0, 0)] * self.batch_size  # the next place, each way, and what is left
+        rows = [(0, 0, 0)] * self.batch_size  # next position, each way; tokens left
         while True:
             windows = np.full((2, *shape), _PADDING)
             for i, (forward, backward, left) in enumerate(rows):
@@ -108,11 +114,11 @@ class EvaluationCorpus(TextBatches):
     def _carried_windows(self):
         # bilm-tf moves by one word at a time, which decides which row takes which sentence.
         order = [np.arange(len(self.index))]
-        steps = packed(self.index.starts, order, self.batch_size, 1)
+        steps = pack_sentences(self.index.starts, order, self.batch_size, 1)
         while columns := list(itertools.islice(steps, self.unroll_steps)):
             windows = np.full((2, self.batch_size, self.unroll_steps), _PADDING)
             for step, pieces in enumerate(columns):
-                windows[:, :, step : step + 1] = places(*pieces, self.batch_size)
+                windows[:, :, step : step + 1] = token_positions(*pieces, self.batch_size)
             yield windows
 
     @property

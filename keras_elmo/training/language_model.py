@@ -46,8 +46,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         unroll_steps: Words T of a window (default: 20).
         dropout: Fraction of the units to drop in training, from the input of every LSTM and from
             the top layer (default: 0.1).
-        num_negative_samples: Words drawn for the sampled softmax in training, for each direction
-            (default: 8192). 0, or a number not below the vocabulary's size, is the full softmax,
+        num_negative_samples: Words sampled in each training step, for each direction (default:
+            8192). 0, or a number not below the vocabulary's size, is the full softmax,
             which evaluation always uses.
         share_embedding_softmax: Whether the softmax's table is the token encoder's (models that
             read whole words; default: no).
@@ -267,7 +267,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         """Trains on a `LanguageModelCorpus`, or on a dataset of its batches.
 
         With a corpus an epoch is `corpus.batches_per_epoch` batches of its endless stream, unless
-        `steps_per_epoch` says otherwise; the first one begins with the batch of the number
+        `steps_per_epoch` says otherwise; the first one starts with the batch of the number
         `initial_epoch * steps_per_epoch`, or after the `step` of a `TrainingCheckpoint` among the
         callbacks.
 

@@ -1,5 +1,7 @@
-"""The settings of a training run, and what decides each. Imports no Keras: the command line lists
-them."""
+"""The settings of a training run and their defaults.
+
+Imports no Keras, because the command line lists them.
+"""
 
 import dataclasses
 import functools
@@ -181,7 +183,7 @@ class TrainingSettings:
         "Fraction of the units to drop.", check=_fraction, option="dropout"
     )
     negatives: int | None = _setting(
-        "Words drawn for the sampled softmax, 0 for the full softmax.",
+        "Words sampled per step for the softmax, 0 for the full softmax.",
         check=_count,
         option="n_negative_samples_batch",
     )

@@ -299,12 +299,12 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     bilm = count_parameters(model.config)
     softmax = model.softmax.count_params()
     compared = settings.negatives if model.is_sampled else model.vocabulary_size
-    drawn = f"{compared:,} of {model.vocabulary_size:,} words sampled per step"
+    sampled = f"{compared:,} of {model.vocabulary_size:,} words sampled per step"
     size = f"{settings.batch_size} x {settings.unroll_steps} words"
     epochs = f"{num_steps / steps_per_pass:.2f} epochs, each {pluralize(steps_per_pass, 'step')}"
     _log.info(f"backend:    {keras.backend.backend()}")
     _log.info(f"parameters: {bilm:,} in the biLM, {softmax:,} in the softmax")
-    _log.info(f"softmax:    {drawn if model.is_sampled else f'all {compared:,} words'}")
+    _log.info(f"softmax:    {sampled if model.is_sampled else f'all {compared:,} words'}")
     _log.info(f"optimizer:  {settings.optimizer}, learning rate {settings.learning_rate:g}")
     _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
 

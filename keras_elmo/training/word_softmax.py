@@ -12,8 +12,8 @@ from keras_elmo.layers.configured import Configured
 from keras_elmo.ops.custom_gradient import call_with_gradient
 from keras_elmo.ops.gather import gather
 
-_NEVER = -1e30
-"""Logit of a word that must not count."""
+_EXCLUDED_LOGIT = -1e30
+"""Logit of a word that is excluded."""
 
 _LOGITS_AT_ONCE = 1 << 25
 
@@ -30,7 +30,7 @@ class WordSoftmax(Configured, keras.layers.Layer):
     Call arguments:
         inputs: Contexts, the top layer of the biLM.
         targets: Ids of the target words.
-        sampled: Whether to compare each target with one set of drawn words, the same for all
+        sampled: Whether to compare each target with one set of sampled words, the same for all
             contexts. A target among them does not count; logits are corrected by expected counts.
         kernel: The table `(V, P)` where it belongs to the token encoder (tied weights).
 
@@ -68,8 +68,8 @@ class WordSoftmax(Configured, keras.layers.Layer):
         dim = input_shape[-1]
         self.kernel = None
         if self.has_kernel:
-            drawn = keras.initializers.RandomNormal(stddev=dim**-0.5)
-            self.kernel = self.add_weight((self.vocabulary_size, dim), drawn, name="kernel")
+            initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
+            self.kernel = self.add_weight((self.vocabulary_size, dim), initializer, name="kernel")
         # A logit of -11 in half precision would be off by up to 0.03.
         shape = (self.vocabulary_size,)
         self.bias = self.add_weight(shape, "zeros", name="bias", autocast=False)
@@ -121,8 +121,8 @@ class WordSoftmax(Configured, keras.layers.Layer):
         distinct ones would give.
 
         Returns:
-            Drawn ids int32 `(num_negative_samples,)`, and the expected counts, float32, of the
-            targets `(N,)` and of the drawn ids.
+            Sampled ids int32 `(num_negative_samples,)`, and the expected counts, float32, of the
+            targets `(N,)` and of the sampled ids.
         """
         ranks = np.arange(self.vocabulary_size, dtype="float64")
         rates = np.log1p(1 / (ranks + 1)) / np.log1p(self.vocabulary_size)
@@ -144,10 +144,10 @@ class WordSoftmax(Configured, keras.layers.Layer):
 
 
 def _columns(targets, candidates, vocabulary_size):
-    """The place of each target among the candidates, -1 where it is not there; int32 `(N,)`."""
-    places = ops.arange(ops.shape(candidates)[0], dtype="int32")
+    """The index of each target among the candidates, -1 if it is not one of them; int32 `(N,)`."""
+    columns = ops.arange(ops.shape(candidates)[0], dtype="int32")
     table = ops.full((vocabulary_size,), -1, dtype="int32")
-    table = ops.scatter_update(table, ops.expand_dims(candidates, 1), places)
+    table = ops.scatter_update(table, ops.expand_dims(candidates, 1), columns)
     return ops.take(table, targets)
 
 
@@ -156,13 +156,13 @@ def _columns(targets, candidates, vocabulary_size):
 def _sampled_losses(compute_dtype, inputs, rows, biases, positive, columns):
     """Negative log-likelihoods float32 `(N,)` of targets with logits `positive` `(N,)`.
 
-    The drawn words have `rows` `(S, P)` and `biases` `(S,)`; the target's `columns` are ignored.
+    The sampled words have `rows` `(S, P)` and `biases` `(S,)`; the target's `columns` are ignored.
     """
     logits = ops.cast(ops.matmul(inputs, ops.transpose(rows)), "float32") + biases
     numbers = ops.arange(ops.shape(logits)[0], dtype="int32")
-    places = ops.stack([numbers, ops.maximum(columns, 0)], axis=1)
-    kept = ops.take_along_axis(logits, places[:, 1:], axis=1)[:, 0]
-    logits = ops.scatter_update(logits, places, ops.where(columns < 0, kept, _NEVER))
+    targets = ops.stack([numbers, ops.maximum(columns, 0)], axis=1)
+    kept = ops.take_along_axis(logits, targets[:, 1:], axis=1)[:, 0]
+    logits = ops.scatter_update(logits, targets, ops.where(columns < 0, kept, _EXCLUDED_LOGIT))
     largest = ops.maximum(ops.max(logits, axis=1), positive)
     odds = ops.exp(logits - ops.expand_dims(largest, 1))
     own = ops.exp(positive - largest)

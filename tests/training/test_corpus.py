@@ -135,7 +135,7 @@ def sentences_of(batches, vocabulary, suffix=""):
 def test_every_sentence_once_a_pass_in_another_order(
     vocabulary, shards, shuffled_together, monkeypatch
 ):
-    monkeypatch.setattr(corpus_module, "_SHUFFLED_TOGETHER", shuffled_together)
+    monkeypatch.setattr(corpus_module, "_SHUFFLE_BUFFER", shuffled_together)
     settings = {"batch_size": 1, "unroll_steps": 5}
     in_order = make(shards, vocabulary, shuffle=False, **settings)
     passes = in_order.stats.predictions // 5
@@ -235,7 +235,7 @@ def test_workers_share_the_text(vocabulary, shards, count):
 def test_evaluation_predicts_each_word_once(vocabulary, shards, batch_size, unroll_steps):
     corpus = read_once(shards, vocabulary, batch_size=batch_size, unroll_steps=unroll_steps)
     rows: dict = {}
-    for numbers, batch in corpus.numbered():
+    for numbers, batch in corpus.with_sentence_ids():
         assert batch["weights"].shape == (batch_size, unroll_steps)
         for row, number in enumerate(numbers):
             count = int(batch["weights"][row].sum())
@@ -293,7 +293,7 @@ def test_bad_arguments_are_named(vocabulary, shards, tmp_path):
         ({"seed": 1.5}, "seed must be an integer of at least 0; got 1.5"),
         ({"unroll_steps": 2.5}, "unroll_steps must be an integer of at least 1"),
         ({"shard": (2, 2)}, r"shard must be \(index, count\)"),
-        ({"shard": (2, 1000)}, "A text of 67 sentences has no 1000 shards"),
+        ({"shard": (2, 1000)}, "A text of 67 sentences cannot be split into 1000 shards"),
     ):
         with pytest.raises(ValueError, match=message):
             make(shards, vocabulary, **arguments)
