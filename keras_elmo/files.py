@@ -198,7 +198,7 @@ def check_output(
 
     Args:
         path: The file to write; or a folder, if `own_names` are given.
-        inputs: What is read for it, of which only paths count.
+        inputs: The inputs that it is computed from; only paths are checked.
         overwrite: Whether an existing file or folder may be replaced.
         own_names: Matches the names of files in such a folder. With others it is somebody's.
 
@@ -217,7 +217,7 @@ def check_output(
 def check_replaceable(
     path: str | os.PathLike, overwrite: bool, own_names: re.Pattern[str] | None = None
 ) -> None:
-    """Raises FileExistsError unless an output may take the place of what exists now.
+    """Raises FileExistsError unless an output may replace the existing file or folder.
 
     That is refused without `overwrite`, and always for a folder or a device in the place of a file;
     and for a file, a link, or a folder with other files in the place of a folder.

@@ -8,12 +8,12 @@ from filelock import FileLock, Timeout
 
 
 @contextlib.contextmanager
-def locked(path: str | os.PathLike, busy: str) -> Iterator[None]:
+def locked(path: str | os.PathLike, message: str) -> Iterator[None]:
     """Keeps other processes out of the block, by a lock file that is removed at the end.
 
     Args:
         path: The lock file, in an existing folder.
-        busy: What another process does meanwhile, for the error message.
+        message: What another process is doing, for the error message.
 
     Raises:
         BlockingIOError: if another process, or another thread, is in the block.
@@ -22,8 +22,8 @@ def locked(path: str | os.PathLike, busy: str) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        message = f"{busy}: wait for its end, or choose a different output."
-        raise BlockingIOError(message) from None
+        advice = "wait for its end, or choose a different output."
+        raise BlockingIOError(f"{message}: {advice}") from None
     try:
         yield
     finally:

@@ -76,7 +76,7 @@ def export_hdf5(
             vocabulary=source.vocabulary,
             dtype=dtype,
             config=source.config,
-            facts=source.facts,
+            details=source.details,
         )
         if partial != folder:
             _pack(folder, partial)

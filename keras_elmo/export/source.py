@@ -1,4 +1,4 @@
-"""What exports write: the layer of any source, with the other parts of its model."""
+"""The parts of any kind of model, for exports."""
 
 import dataclasses
 import os
@@ -14,7 +14,7 @@ from keras_elmo.text.vocabulary import read_words
 from keras_elmo.training.language_model import with_training_options
 from keras_elmo.training.loading import (
     load_language_model,
-    model_facts,
+    model_details,
     read_vocabulary,
     saved_model,
 )
@@ -29,7 +29,7 @@ class Source:
         config: Its architecture, with the settings of its training as bilm-tf's options.
         softmax: Kernel and bias of its softmax, if it has one.
         vocabulary: The words of its softmax or word table, if they are known.
-        facts: Facts for its model card.
+        details: Facts for its model card.
         paths: The files that no output may replace.
     """
 
@@ -37,17 +37,17 @@ class Source:
     config: ElmoConfig
     softmax: tuple[Any, Any] | None = None
     vocabulary: Sequence[str] | None = None
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     paths: tuple[Any, ...] = ()
 
 
 def find_source(
     model: ModelSource | ElmoLayer, vocabulary: str | os.PathLike | None = None
 ) -> Source:
-    """Loads the parts of a model; the arguments are those of `export_hdf5`."""
+    """Loads the parts of a model. The arguments are as for `export_hdf5`."""
     if isinstance(model, ElmoLayer):
-        facts, paths = {"language": model.language}, model.model_paths
-        return Source(model, model.config, None, model.vocabulary, facts, paths)
+        details, paths = {"language": model.language}, model.model_paths
+        return Source(model, model.config, None, model.vocabulary, details, paths)
     checkpoint = find_checkpoint(model)
     if checkpoint is None:
         return _of_files(find_model_files(model), vocabulary)
@@ -58,7 +58,7 @@ def find_source(
         with_training_options(language_model.get_config()),
         (language_model.softmax_kernel, language_model.softmax.bias),
         words.words,
-        saved.facts(),
+        saved.details(),
         (checkpoint, vocabulary or saved.vocabulary),
     )
 
@@ -86,8 +86,8 @@ def _of_files(files, vocabulary):
         words = read_words(vocabulary) if vocabulary else layer.vocabulary
     elif vocabulary:
         raise ValueError(f"{files.place} has no softmax.hdf5, so that it needs no vocabulary.")
-    facts, paths = model_facts(files), (*files.paths, vocabulary)
-    return Source(layer, files.config, softmax, words, facts, paths)
+    details, paths = model_details(files), (*files.paths, vocabulary)
+    return Source(layer, files.config, softmax, words, details, paths)
 
 
 def _layer(language_model):

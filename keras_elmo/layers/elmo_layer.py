@@ -448,7 +448,7 @@ class ElmoLayer(keras.layers.Layer):
                 lexicon=self.lexicon,
                 vocabulary=self.vocabulary,
                 dtype=dtype,
-                facts={"language": self.language},
+                details={"language": self.language},
             )
 
     def compute_mask(self, inputs, mask=None):

@@ -19,7 +19,7 @@ from keras_elmo.progress import progress_bar
 MIRROR_VARIABLE = "KERAS_ELMO_MIRROR"  # environment variable: a base URL to try first
 TIMEOUT_SECONDS = 30  # how long a server may send nothing
 
-# Of the network, and of what a server has sent; not of a full disk, which is full for all servers.
+# Errors of the network or of the content that a server sent: another server may do better.
 _SERVER_ERRORS = (
     *(urllib.error.URLError, http.client.HTTPException, ssl.SSLError),
     *(ConnectionError, TimeoutError, FileNotFoundError, ValueError),

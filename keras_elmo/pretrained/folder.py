@@ -53,20 +53,20 @@ def find_model(folder: Path) -> list[Path]:
     Raises FileNotFoundError if a file of the model is missing, or the training run has not ended,
     and ValueError if there are several candidates.
     """
-    unfinished = FileNotFoundError(
+    state = last_state(folder)
+    if state is None or state.is_dir():
+        top = state or folder
+        paths = [path.relative_to(top) for pattern in ("*", "*/*") for path in top.glob(pattern)]
+        paths = [path for path in paths if not _is_hidden(path) and (top / path).is_file()]
+        try:
+            return [top / path for path in choose_files(sorted(paths), top)]
+        except FileNotFoundError:
+            if not (folder / TRAINING).is_file():
+                raise
+    raise FileNotFoundError(
         f"{folder} holds an unfinished training run: finish it, or export its last checkpoint with "
         f"`keras-elmo export {folder} --output FOLDER` and pass that folder."
     )
-    state = last_state(folder)
-    if state is not None and state.is_file():
-        raise unfinished
-    folder = state or folder
-    paths = [path.relative_to(folder) for pattern in ("*", "*/*") for path in folder.glob(pattern)]
-    paths = [path for path in paths if not _is_hidden(path) and (folder / path).is_file()]
-    try:
-        return [folder / path for path in choose_files(sorted(paths), folder)]
-    except FileNotFoundError as error:
-        raise (unfinished if (folder / TRAINING).is_file() else error) from None
 
 
 def choose_files(paths: Sequence[AnyPath], place: object) -> list[AnyPath]:
@@ -95,7 +95,7 @@ def choose_files(paths: Sequence[AnyPath], place: object) -> list[AnyPath]:
 
 
 def archived_files(names: Iterable[str], archive: object) -> list[str]:
-    """The names, among those of an archive's members, of the files of its model."""
+    """The names of the members of an archive that are the files of its model."""
     paths = {PurePosixPath(name.lstrip("/")): name for name in names}
     paths = {path: name for path, name in paths.items() if not _is_hidden(path)}
     folders = [path.parent.as_posix() for path in paths]

@@ -40,18 +40,18 @@ lines ---, `language` and `license`. -->
 _MARK = "<!-- An export replaces this file unless it has been edited since: "
 
 
-def model_card(config: ElmoConfig, facts: Mapping[str, Any]) -> str:
+def model_card(config: ElmoConfig, details: Mapping[str, Any]) -> str:
     """The text of a card.
 
     Args:
         config: The architecture.
-        facts: Rows for its table, by name; `language`, an ISO 639 code, and `license` become
+        details: Rows for its table, by name; `language`, an ISO 639 code, and `license` become
             metadata.
     """
     metadata: dict[str, Any] = {"library_name": "keras_elmo", "pipeline_tag": "feature-extraction"}
-    metadata |= {"tags": _TAGS, **{name: facts[name] for name in _METADATA if facts.get(name)}}
+    metadata |= {"tags": _TAGS, **{name: details[name] for name in _METADATA if details.get(name)}}
     rows = {name[0].upper() + name[1:]: value for name, value in describe(config)}
-    rows |= {name: value for name, value in facts.items() if name not in _METADATA}
+    rows |= {name: value for name, value in details.items() if name not in _METADATA}
     return _marked(
         _TEXT.format(
             # JSON is YAML too. The language "no" would be a boolean without quotation marks.

@@ -146,7 +146,7 @@ def write_model(
     vocabulary: Iterable[str] | None = None,
     dtype: str = "float32",
     config: ElmoConfig | None = None,
-    facts: Mapping[str, Any] | None = None,
+    details: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes options.json and weights.hdf5, which bilm-tf and AllenNLP read, and a model card.
 
@@ -160,11 +160,11 @@ def write_model(
         vocabulary: The words of the softmax or the word table, written to vocabulary.txt.
         dtype: `"float32"` or `"float16"`, of the stored weights.
         config: What options.json says in place of the backbone's config.
-        facts: See `model_card`.
+        details: See `model_card`.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}.")
-    folder, facts = Path(folder), dict(facts or {})
+    folder, details = Path(folder), dict(details or {})
     (config or backbone.config).to_json(folder / OPTIONS)
     table = weight_table(backbone.config)
     arrays = ((entry.name, array_of(backbone, entry)) for entry in table)
@@ -175,15 +175,15 @@ def write_model(
     if softmax is not None:
         arrays = zip(SOFTMAX_NAMES, map(_to_float32, softmax))
         write_arrays(folder / SOFTMAX, _stored(arrays, dtype))
-        facts = {"Softmax": f"{softmax[1].shape[0]:,} words", **facts}
+        details = {"Softmax": f"{softmax[1].shape[0]:,} words", **details}
     if vocabulary is not None:
         lines = "".join(f"{word}\n" for word in vocabulary)
         (folder / VOCABULARY).write_bytes(lines.encode())
-    (folder / CARD).write_text(model_card(backbone.config, facts), encoding="utf-8")
+    (folder / CARD).write_text(model_card(backbone.config, details), encoding="utf-8")
 
 
 def _stored(arrays, dtype):
-    """The arrays as they are written, checked."""
+    """The arrays in the dtype of the file. Raises ValueError if they do not fit."""
     most = np.finfo(dtype).max
     for name, array in arrays:
         check_finite(array, f"The array {name} of this model")

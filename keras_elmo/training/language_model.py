@@ -327,7 +327,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         self,
         folder: str | os.PathLike,
         vocabulary: Vocabulary | None = None,
-        facts: Mapping[str, Any] | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, the softmax, and a card.
 
@@ -336,7 +336,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 weights.hdf5 and softmax.hdf5 (`softmax/W` (V, P), `softmax/b` (V,)) are replaced.
             vocabulary: The model's `Vocabulary`, for a vocabulary.txt next to them, which
                 `load_language_model` and `keras-elmo evaluate` read.
-            facts: Rows for the table of the model card, README.md, by name, such as
+            details: Rows for the table of the model card, README.md, by name, such as
                 `{"Text": "books"}`; `language`, an ISO 639 code, and `license` become metadata of
                 the Hugging Face Hub. A README.md that you wrote or edited is kept.
 
@@ -361,7 +361,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
                 softmax=softmax,
                 vocabulary=words,
                 config=config,
-                facts=facts,
+                details=details,
             )
 
     def check_vocabulary(self, vocabulary: Vocabulary | None) -> None:

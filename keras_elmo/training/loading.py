@@ -79,17 +79,17 @@ class SavedModel:
         config: Its architecture, with settings of its training as bilm-tf's options.
         vocabulary: Its vocabulary file, which may not exist, or `None`.
         load: Loads it.
-        facts: Returns facts for its model card.
+        details: Returns details for its model card.
         vocabulary_size: The number of words that it predicts, if known.
         vocabulary_digest: The `digest` of its `Vocabulary`, if known.
-        files: Its `ModelFiles`, if it is no checkpoint.
+        files: Its `ModelFiles`; `None` for a checkpoint.
         record: The training.json of the run that it is a state of, empty for other models.
     """
 
     config: ElmoConfig
     vocabulary: Path | None
     load: Callable[[], BidirectionalLanguageModel]
-    facts: Callable[[], Mapping[str, str | None]] = dict
+    details: Callable[[], Mapping[str, str | None]] = dict
     vocabulary_size: int | None = None
     vocabulary_digest: str | None = None
     files: ModelFiles | None = None
@@ -116,7 +116,7 @@ def _of_files(files):
         files.config,
         files.vocabulary,
         functools.partial(_load_files, files),
-        functools.partial(model_facts, files),
+        functools.partial(model_details, files),
         vocabulary_size=files.config.vocabulary_size,
         files=files,
         record=_record(_run_of(files)),
@@ -154,7 +154,7 @@ def _load_tf1(prefix, config):
     arrays = read_tf1_checkpoint(prefix)
     kernel, bias = (arrays.pop(name, None) for name in SOFTMAX_NAMES)
     if bias is None:
-        raise ValueError(f"{prefix} has no softmax: it is no training checkpoint of bilm-tf.")
+        raise ValueError(f"{prefix} has no softmax: expected a training checkpoint of bilm-tf.")
     language_model = BidirectionalLanguageModel(
         config, len(bias), share_embedding_softmax=kernel is None, carry_state=False
     )
@@ -169,7 +169,7 @@ def _set_softmax(language_model, kernel, bias):
     language_model.softmax.bias.assign(bias)
 
 
-def model_facts(files: ModelFiles) -> Mapping[str, str | None]:
+def model_details(files: ModelFiles) -> Mapping[str, str | None]:
     """Facts for the card of a model: its training run, or its language."""
     if (run := _run_of(files)) is not None:
         return training_summary(run)
@@ -206,12 +206,12 @@ def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
         step = max(*rows, latest_checkpoint(folder / "checkpoints")[0], 0)
     row = rows.get(step, {})
     words = f"{settings['batch_size']} x {settings['unroll_steps']} words"
-    facts = {"Training": f"{pluralize(step, 'step')} of {words}"}
+    details = {"Training": f"{pluralize(step, 'step')} of {words}"}
     if row:
-        facts["Training"] += f", {float(row['epoch']):.4g} passes over the text"
+        details["Training"] += f", {float(row['epoch']):.4g} passes over the text"
     if row.get("val_perplexity"):
-        facts["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
-    return {**facts, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}
+        details["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
+    return {**details, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}
 
 
 def config_of(model: ModelSource) -> ElmoConfig:

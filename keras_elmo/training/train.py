@@ -214,15 +214,15 @@ def _train(folder, settings, config, index, shard, callbacks, show_progress):
             )
     if is_exported:  # a callback may have restored the weights of an earlier step
         copy_weights(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
-    scores, facts = None, training_summary(folder, run.step)
+    scores, details = None, training_summary(folder, run.step)
     if settings.held_out:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
             scores = perplexity(
                 model, held_out_index, vocabulary, on_sentence=lambda _: bar.update()
             )
-        facts["Held-out perplexity"] = f"{scores.perplexity:.2f}"
+        details["Held-out perplexity"] = f"{scores.perplexity:.2f}"
     if is_first_process() and not is_exported:
-        model.export_hdf5(folder / "model", vocabulary, facts)
+        model.export_hdf5(folder / "model", vocabulary, details)
         (folder / EXPORTED).touch()
     return TrainingResult(model, vocabulary, folder / "model", run.history, scores)
 

@@ -369,6 +369,11 @@ def test_words(tmp_path, monkeypatch, embedder):
         embedder.dump_words(words, tmp_path / "words.h5")
     with pytest.raises(ValueError, match="is an input and would be overwritten"):
         embedder.dump_words(tmp_path / "words.txt", tmp_path / "words.txt", overwrite=True)
+    late = tmp_path / "late.h5"
+    with monkeypatch.context() as patch, pytest.raises(FileExistsError, match="late.h5 exists"):
+        patch.setattr(embedder._words, "keys", lambda words: late.touch() or words)
+        embedder.dump_words(words, late)
+    assert late.read_bytes() == b""  # of another process
     # bilm-tf's way of use: the file in the place of the character encoder.
     elmo = ElmoLayer(TINY, token_embeddings=tmp_path / "words.h5")
     table = Embedder(elmo, vocabulary=words)

@@ -14,6 +14,7 @@ import pytest
 
 from helpers import TINY
 from keras_elmo import ElmoConfig, ElmoLayer, Embedder
+from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.pretrained.locate import find_model_files
 from many_languages import MANY_LANGUAGES, VARIANTS
 
@@ -129,6 +130,13 @@ def test_only_the_files_of_a_model_are_unpacked(kind, tmp_path):
     folder = found.weights.parent
     assert folder.name.startswith(path.name)  # for messages that name files in it
     assert sorted(os.listdir(folder)) == sorted(MODEL)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_messages_name_the_archive(kind, tmp_path):
+    path = packed(kind, tmp_path / "model", MODEL)
+    with pytest.raises(FileNotFoundError, match=rf"^{path} has no softmax\.hdf5"):
+        find_language_model(path, needs_softmax=True)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])

@@ -22,8 +22,8 @@ def parts(card):
 @pytest.mark.parametrize("language", ["no", "de", None])
 def test_the_architecture_and_what_else_is_known(language):
     license = 'other: "mine"\n- x #'
-    facts = {"language": language, "license": license, "Te|xt": "two\n| lines"}
-    metadata, rows = parts(model_card(ElmoConfig(), facts))
+    details = {"language": language, "license": license, "Te|xt": "two\n| lines"}
+    metadata, rows = parts(model_card(ElmoConfig(), details))
     assert metadata.pop("language", None) == language
     assert metadata.pop("license") == license
     assert metadata == {
