@@ -59,7 +59,8 @@ def atomic_write(
         os.replace(partial, path)
         sync_to_disk(os.path.dirname(path))
     except OSError as error:
-        if error.filename in (None, partial):  # a full disk has no name; the partial file is hidden
+        # The system's error on a full disk has no name, and the name of the partial file is hidden.
+        if error.errno is not None and error.filename in (None, partial):
             error.filename = path
         raise
     finally:
