@@ -34,12 +34,32 @@ DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = get_model("original").files
 
 _BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
 _EMPTY_WORD = "\ud800"  # a lone surrogate: it has no UTF-8
-_TOKENS_OF_A_SENTENCE = 32
+_TOKENS_PER_SENTENCE = 32
 _OUTPUTS = {"all": "layers", "top": "top", "average": "average"}
+_TORCH_NAMES = {"to", "cuda", "cpu", "detach", "train", "eval", "parameters", "state_dict"}
 _mixes: weakref.WeakValueDictionary[str, WeightedLayerSum] = weakref.WeakValueDictionary()
 
 
-def batch_to_ids(batch: Tokens) -> np.ndarray:
+class _TorchHint:
+    """Explains why PyTorch's attributes are missing on another backend."""
+
+    def __getattr__(self, name: str) -> Any:
+        if (inherited := getattr(super(), "__getattr__", None)) is not None:
+            return inherited(name)
+        hint = ""
+        if name in _TORCH_NAMES:
+            hint = (
+                f", which is PyTorch's, because Keras runs on {keras.backend.backend()}: set "
+                "KERAS_BACKEND=torch before Python starts"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}.")
+
+
+class _Ids(_TorchHint, np.ndarray):
+    """Ids that explain themselves to scripts that expect AllenNLP's tensor."""
+
+
+def batch_to_ids(batch: Tokens) -> Any:
     """AllenNLP's character ids, without rows for the boundaries of sentences.
 
     A token `"<S>"` or `"</S>"` has a boundary's row. In new code use `encode_sentences`.
@@ -48,7 +68,8 @@ def batch_to_ids(batch: Tokens) -> np.ndarray:
         batch: Sentences: lists of tokens, or strings, whose characters are the tokens.
 
     Returns:
-        int64 array `(B, T, 50)`, 0 after a sentence: `torch.from_numpy` makes AllenNLP's tensor.
+        int64 `(B, T, 50)`, 0 after a sentence: with `KERAS_BACKEND=torch` a PyTorch tensor on the
+        CPU, as in AllenNLP, else a NumPy array.
 
     Raises:
         ValueError: if a sentence is neither a string nor a list of strings.
@@ -62,7 +83,12 @@ def batch_to_ids(batch: Tokens) -> np.ndarray:
     """
     ids = _character_ids(batch, 50, _BOUNDARY_MARKS)
     ids[np.arange(len(ids)), ids.any(axis=2).sum(axis=1) - 1] = 0  # the rows of ends of sentences
-    return ids[:, 1:-1]
+    ids = np.ascontiguousarray(ids[:, 1:-1])
+    if keras.backend.backend() == "torch":
+        import torch
+
+        return torch.from_numpy(ids)
+    return ids.view(_Ids)
 
 
 def add_sentence_boundaries(ids: Any) -> np.ndarray:
@@ -98,12 +124,14 @@ def add_sentence_boundaries(ids: Any) -> np.ndarray:
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class Elmo(keras.layers.Layer):
+class Elmo(_TorchHint, keras.layers.Layer):
     """AllenNLP's module: one or more trained mixes of a biLM's layers, for character ids.
 
     In new code use `ElmoLayer((options_file, weight_file), num_mixes=..., dropout=...)`. Unlike in
-    AllenNLP, every sentence starts from a zero state, and dropout is applied only in training. A
-    saved model contains the weights and no path.
+    AllenNLP, every sentence starts from a zero state. A saved model has the weights and no path.
+
+    With `KERAS_BACKEND=torch` the layer is a `torch.nn.Module`: called without `training`, it drops
+    unless `eval()` was called, as in AllenNLP. On other backends it then drops nothing.
 
     Args:
         options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
@@ -123,7 +151,8 @@ class Elmo(keras.layers.Layer):
 
     Call arguments:
         inputs: Character ids of `batch_to_ids`.
-        training: Whether to apply the dropout.
+        training: Whether to apply the dropout. By default `False`, in `fit` `True`; with
+            `KERAS_BACKEND=torch`, outside Keras models, whether the module is in training mode.
 
     Input shape:
         Integers `(B, T, C)`, with C the model's characters per token, 50.
@@ -206,11 +235,15 @@ class Elmo(keras.layers.Layer):
                 f"Elmo expects character ids (B, T, {width}) of batch_to_ids, got "
                 f"{type(inputs).__name__} of shape {shape}."
             )
-        if isinstance(inputs, np.ndarray):
+        if isinstance(inputs, keras.KerasTensor) and keras.backend.backend() == "torch":
+            self.eval()  # a Keras model passes `training` where it trains
+        if _is_known(inputs):
             add_sentence_boundaries(inputs)  # raises ValueError for values that are no such ids
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None):
+        if training is None and keras.backend.backend() == "torch":
+            training = self.training  # the module's, of train() and eval()
         ids = _with_boundaries(inputs)
         vectors = self.layer(ids, training=training)
         vectors = vectors if isinstance(vectors, list) else [vectors]
@@ -320,6 +353,20 @@ class ElmoEmbedder:
         """All layers of each sentence of a batch, as of `embed_sentence`."""
         return self.embedder.embed(_token_lists(batch), output="layers")
 
+    def batch_to_embeddings(self, batch: Tokens) -> tuple[Any, Any]:
+        """All layers of a batch as one tensor, and its mask.
+
+        Args:
+            batch: Sentences, as for `batch_to_ids`.
+
+        Returns:
+            Tensors of the Keras backend: floats `(B, L + 1, T, 2 * P)`, zeros after a sentence, and
+            booleans `(B, T)`.
+        """
+        lists = _token_lists(batch)
+        vectors, mask = self.embedder.embed(lists, output="layers", pad_to="longest")
+        return ops.convert_to_tensor(vectors), ops.convert_to_tensor(mask)
+
     def embed_sentences(self, sentences: Tokens, batch_size: int = 64) -> Iterator[np.ndarray]:
         """Yields all layers of each sentence. `batch_size` is not used: batches are of tokens."""
         return self.embedder.stream(_token_lists(sentences), output="layers")
@@ -347,7 +394,8 @@ class ElmoEmbedder:
             use_sentence_keys: Whether datasets are named by their sentences instead.
 
         Raises:
-            ValueError: if the format is unknown, a line is empty, or two datasets had one name.
+            ValueError: if the format is unknown, a line is empty, or a line cannot be the name of a
+                dataset, since it repeats an earlier one, is "." or contains "/".
         """
         if output_format not in _OUTPUTS:
             raise ValueError(
@@ -355,8 +403,7 @@ class ElmoEmbedder:
             )
         sentences = [line.strip() for line in input_file]
         names = sentences if use_sentence_keys else list(map(str, range(len(sentences))))
-        if "" in sentences or len(set(names)) < len(names):
-            raise ValueError("Remove lines that are empty, or that repeat the name of a dataset.")
+        _check_lines(sentences, use_sentence_keys)
         rows = zip(names, self.embedder.stream(map(str.split, sentences), _OUTPUTS[output_format]))
         if not forget_sentences and not use_sentence_keys:
             index = np.array([json.dumps(dict(zip(sentences, names)))], dtype=object)
@@ -391,7 +438,7 @@ class Embedder:
     """
 
     def __init__(self, model_dir: ModelSource, batch_size: int = 64):
-        tokens = batch_size * _TOKENS_OF_A_SENTENCE
+        tokens = batch_size * _TOKENS_PER_SENTENCE
         self.embedder = embedder.Embedder(model_dir, batch_tokens=tokens, progress=False)
 
     def sents2elmo(self, sents: Tokens, output_layer: int = -1) -> list[np.ndarray]:
@@ -693,6 +740,23 @@ def weight_layers(
     return {"weighted_op": mixed, "regularization_op": sum(layer.losses), "layer": layer}
 
 
+def _check_lines(sentences, are_names):
+    """Raises ValueError for a line that is empty, or that cannot be the name of a dataset."""
+    first: dict[str, int] = {}
+    for number, sentence in enumerate(sentences, 1):
+        problem = None
+        if not sentence:
+            problem = "is empty: remove it"
+        elif are_names and (sentence == "." or "/" in sentence or "\0" in sentence):
+            problem = "cannot be the name of a dataset, since it is '.' or contains '/' or NUL"
+        elif are_names and sentence in first:
+            problem = f"repeats line {first[sentence]}, which names a dataset already"
+        if problem is not None:
+            hint = " Leave out use_sentence_keys to name datasets by numbers." * (sentence != "")
+            raise ValueError(f"Line {number} of the input, {sentence!r:.60}, {problem}.{hint}")
+        first[sentence] = number
+
+
 def _character_ids(sentences, width, marks):
     """The ids of `encode_sentences`, int64; tokens among the marks have the rows of boundaries."""
     sentences = list(_token_lists(sentences))
@@ -702,6 +766,13 @@ def _character_ids(sentences, width, marks):
             if token in marks:
                 row[position] = boundary_row(marks[token], width)
     return ids
+
+
+def _is_known(ids):
+    """Whether the values of ids are at hand: an array, or a tensor of PyTorch on the CPU."""
+    if keras.backend.backend() == "torch" and type(ids).__name__ == "Tensor":
+        return ids.device.type == "cpu"
+    return isinstance(ids, np.ndarray)
 
 
 def _with_boundaries(ids):
@@ -719,8 +790,8 @@ def _with_boundaries(ids):
 def _token_lists(sentences):
     """Yields the tokens of each sentence, as the originals read them.
 
-    They iterate over a sentence, be it a string; and a token `""` is a word to them, but padding to
-    the library where it is last.
+    The originals read a string as its characters and `""` as a word; this library treats trailing
+    `""` as padding.
     """
     check_batch(sentences)
     for sentence in sentences:

@@ -39,6 +39,7 @@ SENTENCES, CARRY = (
 )
 OUTPUTS = np.load(TINY / "outputs.npz")
 EDGE = json.loads((GOLDEN / "char_ids_edge.json").read_text())
+IS_TORCH = keras.backend.backend() == "torch"
 EAGERLY = keras.backend.backend() == "tensorflow"  # faster there: it compiles slowly
 BEGIN, END = [[259, mark, 260] + [261] * 47 for mark in (257, 258)]
 
@@ -51,7 +52,7 @@ def write_words(path, words):
 # --- Sentences of all of them ------------------------------------------------------------------
 
 ENCODERS = {
-    "batch_to_ids": batch_to_ids,
+    "batch_to_ids": lambda x: ids_of(x),
     "Batcher": lambda x: Batcher(GOLDEN / "vocab.txt", 50).batch_sentences(x),
     "TokenBatcher": lambda x: TokenBatcher(GOLDEN / "vocab.txt").batch_sentences(x),
     "embed_batch": lambda x: elmo_embedder().embed_batch(x),
@@ -74,12 +75,17 @@ def test_a_string_is_its_characters(name):
                 encode(sentences)
 
 
+def ids_of(sentences):
+    """AllenNLP's ids as an array on every backend."""
+    return np.asarray(batch_to_ids(sentences))
+
+
 EMPTY_WORDS = [["a", ""], ["", "b", "", ""], [""], [b"a", b""], ["a", "b"]]
 
 
 def test_an_empty_word_is_no_padding_in_ids():
     empty = [259, 260] + [261] * 48
-    ids = batch_to_ids(EMPTY_WORDS)
+    ids = ids_of(EMPTY_WORDS)
     assert ids.any(axis=2).sum(axis=1).tolist() == [2, 4, 1, 2, 2]
     is_empty = (ids == empty).all(axis=2)
     assert is_empty.nonzero()[1].tolist() == [1, 0, 2, 3, 0, 1]
@@ -127,7 +133,7 @@ def many_languages_embedder():
 
 
 def test_batch_to_ids_has_no_boundaries():
-    ids = batch_to_ids([["a", "\u00e9"], [], ["b"]])
+    ids = ids_of([["a", "\u00e9"], [], ["b"]])
     assert (ids.shape, ids.dtype) == ((3, 2, 50), np.int64)
     assert ids[0, 1].tolist() == [259, 0xC3 + 1, 0xA9 + 1, 260] + [261] * 46
     assert not ids[1].any()
@@ -152,7 +158,7 @@ def test_ids_with_boundaries_are_those_of_encode_sentences():
         add_sentence_boundaries(ids)
     elmo = ElmoLayer(TINY)
     with pytest.warns(UserWarning, match="no rows for the boundaries .*add_sentence_boundaries"):
-        elmo(batch_to_ids(sentences))
+        elmo(ids_of(sentences))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         elmo(ids)
@@ -171,6 +177,18 @@ def test_embed_batch_gives_every_layer():
     np.testing.assert_allclose(embedder.embed_sentence(SENTENCES[0]), arrays[0], atol=1e-6)
     assert embedder.embed_batch([]) == []
     assert embedder.embed_sentence([]).shape == (3, 0, 24)
+
+
+def test_batch_to_embeddings():
+    vectors, mask = elmo_embedder().batch_to_embeddings(SENTENCES[:3])
+    lengths = list(map(len, SENTENCES[:3]))
+    assert to_numpy(mask).sum(axis=1).tolist() == lengths
+    for array, row, length in zip(
+        elmo_embedder().embed_batch(SENTENCES[:3]), to_numpy(vectors), lengths, strict=True
+    ):
+        assert_close(row[:, :length], array)
+        assert not row[:, length:].any()
+    assert mask.shape[0] == 3 and mask.shape[1] == vectors.shape[2] == max(lengths)
 
 
 def test_embed_file(tmp_path):
@@ -199,8 +217,13 @@ def test_embed_file_of_bad_lines(tmp_path):
     embedder = elmo_embedder()
     with pytest.raises(ValueError, match="one of all, top, average; got 'mix'"):
         embedder.embed_file([], tmp_path / "v.h5", "mix")
-    for lines, by_sentence in ((["a", " "], False), (["a", "a"], True)):
-        with pytest.raises(ValueError, match="Remove lines that are empty, or that repeat"):
+    for lines, by_sentence, message in (
+        (["a", " "], False, "Line 2 of the input, '', is empty: remove it"),
+        (["a", "b", "a"], True, "Line 3 of the input, 'a', repeats line 1"),
+        (["a", "km / h"], True, "Line 2 of the input, 'km / h', cannot be the name of a dataset"),
+        (["."], True, r"Line 1 of the input, '\.', cannot be .*Leave out use_sentence_keys"),
+    ):
+        with pytest.raises(ValueError, match=message):
             embedder.embed_file(lines, tmp_path / "v.h5", use_sentence_keys=by_sentence)
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="both options_file and weight_file"):
@@ -208,11 +231,16 @@ def test_embed_file_of_bad_lines(tmp_path):
 
 
 def tiny_elmo(num_mixes=1, **arguments):
-    return Elmo(TINY / "options.json", TINY / "weights.hdf5", num_mixes, **arguments)
+    return evaluated(Elmo(TINY / "options.json", TINY / "weights.hdf5", num_mixes, **arguments))
+
+
+def evaluated(module):
+    """The module; PyTorch's drop unless they are told not to."""
+    return module.eval() if IS_TORCH else module
 
 
 def test_elmo():
-    ids = batch_to_ids([*SENTENCES[:4], []])
+    ids = ids_of([*SENTENCES[:4], []])
     elmo, layer = tiny_elmo(2), ElmoLayer(TINY, num_mixes=2)
     for ours, theirs in zip(elmo.layer.mixes, layer.mixes):
         for mix in (ours, theirs):
@@ -236,7 +264,7 @@ def test_elmo():
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_elmo_with_sentence_boundaries(layer_norm):
     sentences = SENTENCES[:3]
-    ids = batch_to_ids(sentences)
+    ids = ids_of(sentences)
     rows = add_sentence_boundaries(ids)
     module = ElmoLayer(TINY)
     mask = rows.any(axis=2)
@@ -263,7 +291,7 @@ def test_elmo_in_a_functional_model_reads_no_padding(boundaries):
     embedded = keras.layers.Embedding(9, 4, mask_zero=True)(numbers)
     merged = keras.layers.Concatenate()([vectors, embedded])
     model = keras.Model([ids, numbers], keras.layers.GlobalAveragePooling1D()(merged))
-    short = batch_to_ids([["a", "b", "c"], ["d"]]).astype("int32")
+    short = ids_of([["a", "b", "c"], ["d"]]).astype("int32")
     places = np.array([[3, 4, 5], [6, 0, 0]])
     if boundaries:
         places = np.array([[1, 3, 4, 5, 2], [1, 6, 2, 0, 0]])
@@ -274,10 +302,34 @@ def test_elmo_in_a_functional_model_reads_no_padding(boundaries):
 
 
 def test_elmo_drops_in_training():
-    ids = batch_to_ids(SENTENCES[:2])
+    ids = ids_of(SENTENCES[:2])
     (vectors,) = tiny_elmo()(ids, training=True)["elmo_representations"]
     vectors = to_numpy(vectors)[ids.any(axis=2)]
     assert 0.3 < (vectors == 0).mean() < 0.7  # half of them
+
+
+@pytest.mark.skipif(not IS_TORCH, reason="PyTorch's modules")
+def test_a_torch_module_drops_in_train():
+    import torch
+
+    ids = batch_to_ids(SENTENCES[:2])
+    assert ids.dtype == torch.int64
+    module = torch.nn.Sequential(tiny_elmo())
+    dropped = {}
+    for name in ("train", "eval"):
+        getattr(module, name)()
+        (vectors,) = module(ids.to("cpu"))["elmo_representations"]
+        dropped[name] = (vectors[ids.any(axis=2)] == 0).float().mean().item()
+    assert 0.3 < dropped["train"] < 0.7 and dropped["eval"] == 0
+
+
+@pytest.mark.skipif(IS_TORCH, reason="other backends")
+def test_what_is_torch_on_other_backends():
+    for value, name in ((batch_to_ids([["a"]]), "to"), (tiny_elmo(), "cuda")):
+        with pytest.raises(AttributeError, match="set KERAS_BACKEND=torch before Python starts"):
+            getattr(value, name)
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'.$"):
+            value.nothing  # noqa: B018
 
 
 def test_what_of_elmo_is_trained():
@@ -301,7 +353,7 @@ def test_elmo_is_trained_and_saved_in_a_model(tmp_path):
     first, second = output["elmo_representations"]
     model = keras.Model(inputs, [first + second, output["mask"]])
     compiled(model, keras.optimizers.SGD(0.1), ["mse", None], run_eagerly=EAGERLY)
-    ids = batch_to_ids(SENTENCES[:4])
+    ids = ids_of(SENTENCES[:4])
     zeros = np.zeros((*ids.shape[:2], 24), "float32")
     model.fit(ids, [zeros, ids.any(axis=2)], verbose=0)
     assert to_numpy(elmo.layer.mixes[0].gamma) != 1
@@ -315,7 +367,7 @@ def test_elmo_is_trained_and_saved_in_a_model(tmp_path):
 
 
 def test_a_saved_or_cloned_elmo_has_its_weights(tmp_path):
-    inputs, ids = keras.Input((None, 50), dtype="int32"), batch_to_ids(SENTENCES[:2])
+    inputs, ids = keras.Input((None, 50), dtype="int32"), ids_of(SENTENCES[:2])
     elmo = tiny_elmo(scalar_mix_parameters=np.array([0, 1, 0]))
     expected = to_numpy(elmo(ids)["elmo_representations"][0])
     model = keras.Model(inputs, elmo(inputs)["elmo_representations"][0])
@@ -362,7 +414,7 @@ def test_what_elmo_cannot_do():
     folder = MANY_LANGUAGES / "word_char"
     with pytest.raises(ValueError, match="character ids, which this model does not"):
         Elmo(folder / "config.json", folder / "encoder.pkl", 1)
-    ids = batch_to_ids(SENTENCES)
+    ids = ids_of(SENTENCES)
     elmo = tiny_elmo()
     for wrong in (ids[None], ids[:, 0], ids[..., :49], ids.tolist(), ["a b"]):
         with pytest.raises(ValueError, match=r"expects character ids \(B, T, 50\) of batch_to_ids"):
@@ -381,7 +433,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_ids_that_elmo_refuses(kind):
-    ids = batch_to_ids(SENTENCES[:3]).astype(kind if kind[-1] in "28" else "int32")
+    ids = ids_of(SENTENCES[:3]).astype(kind if kind[-1] in "28" else "int32")
     if kind == "bounded":
         ids = encode_sentences(SENTENCES[:3])
     elif kind == "left-padded":

@@ -167,6 +167,11 @@ class ElmoLayer(keras.layers.Layer):
         **kwargs: Any,
     ):
         check_process()
+        if getattr(dtype, "name", dtype) == "string":
+            raise ValueError(
+                "dtype is that of the computation, such as 'float32'; an ElmoLayer reads strings "
+                "without it: leave out dtype and input_shape."
+            )
         # A Sequential model takes its input's dtype from here; the parts have their own.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)

@@ -87,10 +87,21 @@ def choose_files(paths: Sequence[AnyPath], place: object) -> list[AnyPath]:
             if all(found):
                 options, weights = (_single(matching, place) for matching in found)
                 return _with_neighbors(options, weights, paths)
+    if any(path.name == "saved_model.pb" for path in paths):
+        raise FileNotFoundError(saved_model_error(place))
     raise FileNotFoundError(
         f"{place} must hold {OPTIONS} and {WEIGHTS}, or files whose names end in these, or .hdf5 "
         f"or .h5; or {PICKLED_OPTIONS} and {PICKLED_ENCODER} of ELMoForManyLangs. Found "
         f"{_listing(paths)}. Pass the pair (options, weights) of their paths instead."
+    )
+
+
+def saved_model_error(place: object) -> str:
+    """The message for a SavedModel in place of a model."""
+    return (
+        f"{place} is a SavedModel of TensorFlow, which cannot be read. In place of TF-Hub's ELMo "
+        "pass 'original', the paper's model, trained on the same text; of your own model pass the "
+        "folder with options.json and weights.hdf5."
     )
 
 

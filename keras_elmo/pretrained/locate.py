@@ -19,6 +19,7 @@ from keras_elmo.pretrained.folder import (
     VOCABULARY,
     find_model,
     is_elmo_for_many_langs,
+    saved_model_error,
 )
 from keras_elmo.pretrained.registry import hint_at_models, known_model
 from keras_elmo.pretrained.weight_table import check_declared_bytes, count_parameters
@@ -178,6 +179,8 @@ def _checked_pair(pair):
 
 
 def _checked_path(place):
+    if re.match(r"https?://(www\.)?(tfhub\.dev|kaggle\.com|tfhub-modules)|gs://tfhub", str(place)):
+        raise FileNotFoundError(saved_model_error(place))
     if "://" in str(place):
         raise FileNotFoundError(
             f"{place} is a URL: pass a published model by its name, a repository of the Hugging "

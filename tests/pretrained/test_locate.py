@@ -196,6 +196,14 @@ def test_places_without_a_model_are_named(tmp_path):
         "nowhere/at/all",
         r"^nowhere/at/all is neither a known model nor an existing folder or archive\. Known",
     )
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub" / "saved_model.pb").touch()
+    for hub in (
+        tmp_path / "hub",
+        "https://tfhub.dev/google/elmo/3",
+        "https://www.kaggle.com/models/google/elmo/TensorFlow1/elmo/3",
+    ):
+        refused(hub, "is a SavedModel of TensorFlow, which cannot be read.* pass 'original'")
     os.mkfifo(tmp_path / "fifo")
     for path in (TINY / "weights.hdf5", tmp_path / "fifo", "/dev/zero"):
         refused(str(path), "is neither a folder nor a complete zip or tar.gz file")
