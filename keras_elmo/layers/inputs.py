@@ -40,7 +40,7 @@ def check_ids(ids: Any, config: ElmoConfig) -> None:
         raise ValueError(
             f"ElmoLayer expects ids from 0 to {max_id:,}; got {ids.min():,} to {ids.max():,}."
         )
-    used = ids.any(axis=-1) if row else ids != 0
+    used: Any = ids.any(axis=-1) if row else ids != 0
     if (used[:, 1:] & ~used[:, :-1]).any():
         raise ValueError(
             "ElmoLayer expects padding, ids 0, only at the right: use "
