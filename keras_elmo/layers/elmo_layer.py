@@ -27,7 +27,7 @@ from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.hdf5 import read_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, find_model_files
-from keras_elmo.pretrained.weights import load_weights, model_folder, write_model
+from keras_elmo.pretrained.weights import copy_arrays, load_weights, model_folder, write_model
 from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.lexicon import Lexicon
 from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch
@@ -518,7 +518,7 @@ class ElmoLayer(keras.layers.Layer):
         # Not by Keras' own: the message of an error would have the config in it, a lexicon too.
         layer = cls(**config)
         if source is not None and source.config == layer.config:
-            layer.backbone.set_weights(source.backbone.get_weights())
+            copy_arrays(source.backbone, layer.backbone)
             for name in ("model_paths", "language", "vocabulary"):
                 setattr(layer, name, getattr(source, name))
         return layer

@@ -82,6 +82,13 @@ def load_arrays(backbone: Any, arrays: Mapping[str, np.ndarray], path: object) -
         _assign(backbone, entry, arrays[entry.name], path)
 
 
+def copy_arrays(source: Any, target: Any) -> None:
+    """Copies the arrays of a `Backbone` to one of the same config; those of LoRA are merged in."""
+    for entry in weight_table(source.config):
+        for path in entry.variables:
+            variable_at(target, path).assign(variable_at(source, path))
+
+
 def _assign(backbone, entry, stored, path):
     """Assigns an array of a file to the variables that hold it."""
     array = read_float32(stored, f"The array {entry.name} in {path}")

@@ -345,6 +345,23 @@ def test_a_frozen_bilm_keeps_nothing_for_a_gradient(monkeypatch):
         assert seen == 4 * [trainable]
 
 
+@pytest.mark.parametrize("copied", ["loaded", "cloned"])
+def test_lora_on_parts_of_the_bilm(tmp_path, copied):
+    elmo = ElmoLayer(TINY, trainable_bilm=True)
+    model = on_ids(elmo)
+    layer = elmo.token_encoder.convolutions[0]
+    layer.enable_lora(2)
+    layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
+    model.save(tmp_path / "model.keras")
+    copy_of_it = (
+        keras.models.load_model(tmp_path / "model.keras")
+        if copied == "loaded"
+        else keras.models.clone_model(model)
+    )
+    assert_close(to_numpy(copy_of_it(IDS)), to_numpy(model(IDS)))
+    assert np.abs(to_numpy(model(IDS)) - to_numpy(ElmoLayer(TINY)(IDS))).max() > 0.01
+
+
 def test_keras_quantization_leaves_the_files_alone(tmp_path):
     layer = ElmoLayer(TINY)
     inputs = keras.Input(IDS.shape[1:], dtype="int32")
