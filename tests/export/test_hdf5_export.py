@@ -7,7 +7,7 @@ import pytest
 
 from export_checks import TINY
 from helpers import to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer, export_hdf5
+from keras_elmo import ElmoConfig, ElmoLayer, Embedder, export_hdf5
 from keras_elmo.export import checks
 from keras_elmo.pretrained import hdf5, weights
 from many_languages import MANY_LANGUAGES, WORD_CHAR_FIRST, golden, small_lexicon
@@ -135,6 +135,25 @@ def test_words_and_characters_are_projected_whatever_the_sizes(tmp_path):
     )
     layer = ElmoLayer(None, config=config, lexicon=lexicon)
     assert max(export_hdf5(layer, tmp_path / "a").values()) == 0
+
+
+def test_a_model_of_words_is_verified_and_keeps_its_vocabulary(tmp_path):
+    config = ElmoConfig(None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
+    ElmoLayer(None, config=config).export_hdf5(tmp_path / "words")
+    (tmp_path / "words" / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    differences = export_hdf5(tmp_path / "words", tmp_path / "a.zip")
+    assert differences == dict.fromkeys(["word_emb", "lstm_outputs1", "lstm_outputs2"], 0)
+    assert Embedder(tmp_path / "a.zip").vocabulary == ["<S>", "</S>", "<UNK>", "the"]
+    with pytest.raises(ValueError, match="has no softmax.hdf5, so that it needs no vocabulary"):
+        export_hdf5(TINY, tmp_path / "b", vocabulary=tmp_path / "words" / "vocabulary.txt")
+
+
+def test_a_folder_is_synced_once(elmo, tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(sync(file)))
+    elmo.export_hdf5(tmp_path / "a")
+    # Each of three files and their folder, options.json with its folder before, and the new names.
+    assert len(synced) == 7
 
 
 def test_bad_arguments(elmo, tmp_path):
