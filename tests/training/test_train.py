@@ -466,11 +466,8 @@ def test_start_from_a_registered_model_without_a_softmax(tmp_path, monkeypatch, 
     caplog.set_level(logging.INFO, "keras_elmo")
     elmo = ElmoLayer(None, config=CONFIG)
     elmo.export_hdf5(tmp_path / "elmo")
-    names = {"options_file": "my_options.json", "weights_file": "my_weights.hdf5"}
-    for before, after in zip(("options.json", "weights.hdf5"), names.values()):
-        (tmp_path / "elmo" / before).rename(tmp_path / "elmo" / after)
     monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
-    register_model("mine", tmp_path / "elmo", **names)
+    register_model("mine", tmp_path / "elmo")
     run = {"options": None, "steps": 1, "learning_rate": 1e-9, "held_out": ()}
     result = train(settings(tmp_path / "run", start_from="mine", **run))
     assert "Started from mine, with a new softmax" in caplog.text
