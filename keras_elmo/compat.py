@@ -30,7 +30,7 @@ Tokens = Iterable[Iterable[str]]
 """Sentences, each a list of tokens; the tokens of a string are its characters."""
 
 DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = get_model("original").files
-"""AllenNLP's addresses of the paper's model."""
+"""AllenNLP's URLs of the paper's model."""
 
 _BOUNDARY_MARKS = {BEGIN: BEGIN_SENTENCE, END: END_SENTENCE}  # the character for each
 _EMPTY_WORD = "\ud800"  # a lone surrogate: it has no UTF-8
@@ -41,7 +41,7 @@ _mixes: weakref.WeakValueDictionary[str, WeightedLayerSum] = weakref.WeakValueDi
 
 
 class _TorchHint:
-    """Explains why PyTorch's attributes are missing on another backend."""
+    """Names the backend in the error for an attribute of PyTorch."""
 
     def __getattr__(self, name: str) -> Any:
         if (inherited := getattr(super(), "__getattr__", None)) is not None:
@@ -56,7 +56,7 @@ class _TorchHint:
 
 
 class _Ids(_TorchHint, np.ndarray):
-    """Ids that explain themselves to scripts that expect AllenNLP's tensor."""
+    """Character ids on other backends than PyTorch."""
 
 
 def batch_to_ids(batch: Tokens) -> Any:
@@ -92,13 +92,13 @@ def batch_to_ids(batch: Tokens) -> Any:
 
 
 def add_sentence_boundaries(ids: Any) -> np.ndarray:
-    """Converts the ids of `batch_to_ids` to those of `encode_sentences`.
+    """Adds rows for the sentence boundaries to the ids of `batch_to_ids`.
 
     Args:
         ids: Integers `(B, T, C)`.
 
     Returns:
-        int32 array `(B, T + 2, C)`.
+        int32 array `(B, T + 2, C)`, as from `encode_sentences`.
 
     Raises:
         ValueError: if the ids already have boundaries, or are not such ids.
@@ -134,8 +134,8 @@ class Elmo(_TorchHint, keras.layers.Layer):
     unless `eval()` was called, as in AllenNLP. On other backends it then drops nothing.
 
     Args:
-        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
-            addresses of them.
+        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's URLs
+            of them.
         num_output_representations: Number of mixes, each with its own weights.
         requires_grad: Whether to train the biLM as well.
         do_layer_norm: Whether mixes normalize the layers first, over the batch, sentence boundaries
@@ -145,8 +145,8 @@ class Elmo(_TorchHint, keras.layers.Layer):
         keep_sentence_boundaries: Whether the output has vectors for the boundaries of sentences.
         scalar_mix_parameters: L + 1 layer weights of each mix, before the softmax, that are not
             trained; `None` for trained ones.
-        layer: The `ElmoLayer` of a saved module, in place of the two files and what is made of
-            them; made with `boundaries=True`.
+        layer: The `ElmoLayer` of a saved module, with `boundaries=True`. It replaces the two files
+            and the arguments that create the layer.
         **kwargs: `name`, `trainable` and `dtype`, as for any Keras layer.
 
     Call arguments:
@@ -238,7 +238,7 @@ class Elmo(_TorchHint, keras.layers.Layer):
         if isinstance(inputs, keras.KerasTensor) and keras.backend.backend() == "torch":
             self.eval()  # a Keras model passes `training` where it trains
         if _is_known(inputs):
-            add_sentence_boundaries(inputs)  # raises ValueError for values that are no such ids
+            add_sentence_boundaries(inputs)  # for its checks of the values
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None):
@@ -288,8 +288,8 @@ class Elmo(_TorchHint, keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # A saved model may be untrusted: it must not name a file to open or download, which the
-        # layer checks for itself.
+        # A saved model may be untrusted: it must not name a file to open or download. The config of
+        # the layer is checked by ElmoLayer.
         config = {**config, "options_file": None, "weight_file": None}
         return cls(
             **{**config, "layer": ElmoLayer.from_config(config.get("layer", {"model": None}))}
@@ -316,8 +316,8 @@ class ElmoEmbedder:
     sentence starts from a zero state, and a token `"<S>"` is ordinary text.
 
     Args:
-        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
-            addresses of them. Without both, the paper's model, `"original"`, is downloaded.
+        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's URLs
+            of them. Without both, the paper's model, `"original"`, is downloaded.
         cuda_device: Not used: the Keras backend chooses the device.
 
     Raises:
@@ -394,8 +394,8 @@ class ElmoEmbedder:
             use_sentence_keys: Whether datasets are named by their sentences instead.
 
         Raises:
-            ValueError: if the format is unknown, a line is empty, or a line cannot be the name of a
-                dataset, since it repeats an earlier one, is "." or contains "/".
+            ValueError: if the format is unknown, a line is empty, or, with `use_sentence_keys`, a
+                line cannot name a dataset: it repeats an earlier one, is "." or contains "/".
         """
         if output_format not in _OUTPUTS:
             raise ValueError(
@@ -456,9 +456,9 @@ class Embedder:
         Raises:
             ValueError: if the layer does not exist.
         """
-        most = self.embedder.config.num_layers
-        if output_layer not in range(-2, most + 1):
-            raise ValueError(f"output_layer must be from -2 to {most}; got {output_layer}.")
+        num_layers = self.embedder.config.num_layers
+        if output_layer not in range(-2, num_layers + 1):
+            raise ValueError(f"output_layer must be from -2 to {num_layers}; got {output_layer}.")
         lists = _token_lists(sents)
         if output_layer == -1:
             return self.embedder.embed(lists, output="average")
@@ -537,8 +537,8 @@ class BidirectionalLanguageModel:
     each placeholder: make an object for each input, such as context and question.
 
     Args:
-        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's
-            addresses of them.
+        options_file, weight_file: The model's options.json and weights.hdf5, or AllenNLP's URLs
+            of them.
         use_character_inputs: Whether ids are of characters, else of whole words.
         embedding_weight_file: For whole words, the file of `dump_token_embeddings`.
         max_batch_size: Maximum number of sentences in a batch.
@@ -769,7 +769,7 @@ def _character_ids(sentences, width, marks):
 
 
 def _is_known(ids):
-    """Whether the values of ids are at hand: an array, or a tensor of PyTorch on the CPU."""
+    """Whether the values can be checked: ids in an array, or in a PyTorch tensor on the CPU."""
     if keras.backend.backend() == "torch" and type(ids).__name__ == "Tensor":
         return ids.device.type == "cpu"
     return isinstance(ids, np.ndarray)

@@ -49,7 +49,7 @@ def write_words(path, words):
     return path
 
 
-# --- Sentences of all of them ------------------------------------------------------------------
+# --- Sentences, in every helper -----------------------------------------------------------------
 
 ENCODERS = {
     "batch_to_ids": lambda x: ids_of(x),
@@ -213,7 +213,7 @@ def test_embed_file(tmp_path):
         assert list(file) == ["0"]
 
 
-def test_embed_file_of_bad_lines(tmp_path):
+def test_invalid_lines_of_embed_file(tmp_path):
     embedder = elmo_embedder()
     with pytest.raises(ValueError, match="one of all, top, average; got 'mix'"):
         embedder.embed_file([], tmp_path / "v.h5", "mix")
@@ -324,7 +324,7 @@ def test_a_torch_module_drops_in_train():
 
 
 @pytest.mark.skipif(IS_TORCH, reason="other backends")
-def test_what_is_torch_on_other_backends():
+def test_torch_attributes_on_other_backends():
     for value, name in ((batch_to_ids([["a"]]), "to"), (tiny_elmo(), "cuda")):
         with pytest.raises(AttributeError, match="set KERAS_BACKEND=torch before Python starts"):
             getattr(value, name)
@@ -332,7 +332,7 @@ def test_what_is_torch_on_other_backends():
             value.nothing  # noqa: B018
 
 
-def test_what_of_elmo_is_trained():
+def test_trained_weights_of_elmo():
     def trained(**arguments):
         elmo = tiny_elmo(2, **arguments)
         elmo.trainable = False
@@ -404,7 +404,7 @@ def test_a_saved_elmo_names_no_file():
         Elmo.from_config(config)
 
 
-def test_what_elmo_cannot_do():
+def test_bad_arguments_and_shapes_of_elmo():
     with pytest.raises(ValueError, match="vocab_to_cache must be None: an ElmoLayer"):
         tiny_elmo(vocab_to_cache=["a"])
     with pytest.raises(ValueError, match="must be the weights of 3 layers, got 2"):
@@ -432,7 +432,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_ids_that_elmo_refuses(kind):
+def test_invalid_ids(kind):
     ids = ids_of(SENTENCES[:3]).astype(kind if kind[-1] in "28" else "int32")
     if kind == "bounded":
         ids = encode_sentences(SENTENCES[:3])
@@ -450,7 +450,7 @@ def test_ids_that_elmo_refuses(kind):
             elmo(keras.ops.convert_to_tensor(ids))
 
 
-ADDRESSES = {
+URLS = {
     "small": "2x1024_128_2048cnn_1xhighway/elmo_2x1024_128_2048cnn_1xhighway_{}",
     "medium": "2x2048_256_2048cnn_1xhighway/elmo_2x2048_256_2048cnn_1xhighway_{}",
     "original": "2x4096_512_2048cnn_2xhighway/elmo_2x4096_512_2048cnn_2xhighway_{}",
@@ -464,18 +464,18 @@ BASES = (
 )
 
 
-def test_published_addresses():
-    for name, address in ADDRESSES.items():
+def test_published_urls():
+    for name, url in URLS.items():
         weights = "weights_PubMed_only.hdf5" if name == "pubmed" else "weights.hdf5"
-        ends = [address.format(end) for end in ("options.json", weights)]
+        ends = [url.format(end) for end in ("options.json", weights)]
         for base in BASES:
             assert registry.known_model([f"{base}/{end}" for end in ends]).name == name
     ends = ("options.json", "weights.hdf5")
-    defaults = [f"{BASES[0]}/{ADDRESSES['original']}".format(end) for end in ends]
+    defaults = [f"{BASES[0]}/{URLS['original']}".format(end) for end in ends]
     assert defaults == [DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE]
 
 
-def test_addresses_stand_for_the_name_of_a_model(tmp_path, monkeypatch):
+def test_urls_work_like_the_name_of_a_model(tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     known = registry.get_model("original")
     # As if it had been downloaded, but smaller.
@@ -484,8 +484,8 @@ def test_addresses_stand_for_the_name_of_a_model(tmp_path, monkeypatch):
     pair = (DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE)
     folder = tmp_path / "keras_elmo" / "original"
     folder.mkdir(parents=True)
-    for source, address in zip(("options.json", "weights.hdf5"), pair):
-        shutil.copy(TINY / source, folder / Path(address).name)
+    for source, url in zip(("options.json", "weights.hdf5"), pair):
+        shutil.copy(TINY / source, folder / Path(url).name)
     expected = to_numpy(ElmoLayer(TINY)([["a", "b"]]))
     assert_close(to_numpy(ElmoLayer(pair)([["a", "b"]])), expected)
     assert_close(ElmoEmbedder(*pair).embed_sentence(["a", "b"]).mean(axis=0), expected[0])
@@ -493,7 +493,7 @@ def test_addresses_stand_for_the_name_of_a_model(tmp_path, monkeypatch):
     assert_close(to_numpy(vectors), expected)
 
 
-def test_other_addresses_are_refused():
+def test_other_urls_are_refused():
     options, weights = DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
     for pair in (
         (options, "https://example.org/weights.hdf5"),
@@ -706,7 +706,7 @@ def test_sents2elmo(variant):
     assert sentences.count([]) == 1
 
 
-def test_sents2elmo_of_no_such_layer():
+def test_sents2elmo_of_a_missing_layer():
     embedder = Embedder(MANY_LANGUAGES / "word_only")  # one LSTM layer
     read = []
     for output_layer in (2, -3, 1.5, "top"):
