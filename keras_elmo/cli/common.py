@@ -36,20 +36,25 @@ def add_number(group, name: str, default: int | None, help: str) -> None:
 
 
 def to_cli_names(message: str, options: Mapping[str, str]) -> str:
-    """The library's message with options in the place of its arguments, by the arguments' names.
+    """The library's message with options in place of its arguments.
 
     `overwrite=True` becomes `--overwrite`, `dtype='float16'` becomes `--dtype 'float16'`, and
-    `batch_size` becomes `--batch-size`. A plain word without a value, such as "output", stays.
+    `batch_size` becomes `--batch-size`. A plain word without a value, such as "output", stays, and
+    so does what is quoted or the name of a file: it is the user's.
+
+    Args:
+        message: The message.
+        options: The options by the names of arguments.
     """
 
     def option(match):
-        name, value = match.groups()
+        name, value = match.groups()  # of no name if it is quoted
         if name not in options or not (value or "_" in name):
             return match[0]
         return options[name] + (" " if value == "=" else "")
 
-    # Not in the names of files and folders.
-    return re.sub(r"(?<![\w./\\-])(\w+)\b(?![/\\-]|\.\w)(=True\b|=)?", option, message)
+    quoted = r"(?<!\w)(?:'[^']*'|\"[^\"]*\")"
+    return re.sub(rf"{quoted}|(?<![\w./\\-])(\w+)\b(?![/\\-]|\.\w)(=True\b|=)?", option, message)
 
 
 def print_table(table: "Table | Columns") -> None:
@@ -66,7 +71,7 @@ def print_table(table: "Table | Columns") -> None:
 
 @contextlib.contextmanager
 def log_to_console(options: Mapping[str, str], *, complete: bool) -> Iterator[None]:
-    """Prints the log of the library in the block, with options in the place of arguments.
+    """Prints the log of the library in the block, with options in place of arguments.
 
     The complete log on standard output, or only its warnings on standard error.
     """

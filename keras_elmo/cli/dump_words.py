@@ -1,6 +1,7 @@
 """The command `keras-elmo dump-words`."""
 
 from keras_elmo.cli.common import MODEL_HELP, add_overwrite
+from keras_elmo.files import check_output
 
 
 def add_command(commands, common):
@@ -17,7 +18,11 @@ def add_command(commands, common):
     command.add_argument("--output", required=True, metavar="FILE.h5")
     add_overwrite(command, "FILE.h5 if it exists")
     command.add_argument("--model", default="default", help=MODEL_HELP)
-    command.set_defaults(run=_dump_words)
+    command.set_defaults(run=_dump_words, check=_check)
+
+
+def _check(arguments, parser):
+    check_output(arguments.output, [arguments.vocabulary], arguments.overwrite)
 
 
 def _dump_words(arguments):

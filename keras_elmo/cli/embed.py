@@ -13,14 +13,18 @@ from keras_elmo.cli.common import (
     print_table,
     to_cli_names,
 )
+from keras_elmo.embedding.writers import check_vectors_output
 from keras_elmo.text.formats import FORMATS
-from keras_elmo.text.reader import check_text, pluralize
+from keras_elmo.text.reader import check_text, pluralize, read_records
 
 _MANY_FILES = (
     "many with --ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
 )
 _MAX_SHOWN = 20
+_JOINERS = "\u200c\u200d"  # parts of words, for example in Persian and Hindi
 _PROCESSOR = "/proc/cpuinfo"
+_SLOW_SECONDS = 180  # of which bfloat16 saves a minute or more
+_WRITING = ("compression", "resume", "overwrite")
 _READING = ("field", "format", "max_line_tokens", "tokenize")
 
 
@@ -82,7 +86,7 @@ def add_command(commands, common):
     dtype_help = "dtype of the stored vectors (default: float32)"
     add("--dtype", choices=("float32", "float16"), help=dtype_help)
     add("--compression", choices=("gzip",), help="compress the stored vectors")
-    longest = "longest line to embed; longer ones are reported and get no vectors"
+    longest = "maximum tokens per line; longer ones are reported and get no vectors"
     add_number(group, "--max-line-tokens", 100_000, longest)
     existing = group.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue FILE after a kill")
@@ -111,7 +115,12 @@ def _check(arguments, parser):
     arguments.source = _source(arguments, parser)
     if arguments.ray and not isinstance(arguments.source, str):
         parser.error("--ray needs text files: --input 'shards/*'")
-    if isinstance(arguments.source, str) and not arguments.ray:
+    if arguments.ray:
+        return
+    if arguments.output:
+        writing = {name: getattr(arguments, name) for name in _WRITING}
+        check_vectors_output(arguments.output, [arguments.source], **writing)
+    if isinstance(arguments.source, str):
         check_text(arguments.source, **{name: getattr(arguments, name) for name in _READING})
 
 
@@ -130,13 +139,19 @@ def _source(arguments, parser):
         parser.error(f"--input {source} is not a file: pass one file, or {_MANY_FILES}")
     if files or source not in (None, "-"):
         return source or files[0]
-    if len(sentences) == 1 and re.fullmatch(r"\S+\.\w+", sentences[0]):
+    if len(sentences) == 1 and _is_file_name(sentences[0]):
         parser.error(f"the file {sentences[0]} does not exist. For a sentence, use --input -")
     if sentences:
         return io.BytesIO(b"".join(b" ".join(os.fsencode(x).split()) + b"\n" for x in sentences))
     if sys.stdin is None or (source is None and sys.stdin.isatty()):
         parser.error("no sentence: pass one in quotes, --input FILE, or pipe text in")
     return sys.stdin.buffer
+
+
+def _is_file_name(text):
+    """Whether an argument that is no file seems to be the name of one, unlike "U.S" and "3.14"."""
+    endings = (".txt", ".gz", ".xz", *(x for format in FORMATS.values() for x in format.endings))
+    return text.lower().endswith(endings) or re.fullmatch(r"\S*/\S+\.\w+", text) is not None
 
 
 def _embed(arguments):
@@ -158,27 +173,23 @@ def _embed(arguments):
 
 
 def _embed_to_file(arguments, embedder):
-    if embedder.compute_dtype == "float32" and _computes_in_bfloat16():
+    writing = {name: getattr(arguments, name) for name in ("resume", "overwrite")}
+    report = embedder.embed_file(
+        arguments.source, arguments.output, **writing, **_file_options(arguments)
+    )
+    _print_problems(report, arguments.names)
+    is_slow = report.seconds >= _SLOW_SECONDS and embedder.compute_dtype == "float32"
+    if is_slow and _computes_in_bfloat16():
         print(
-            "keras-elmo: this processor has bfloat16 instructions: --compute-dtype bfloat16 is "
-            "faster, in half the memory, with errors of about 0.5 %",
+            "keras-elmo: this processor has bfloat16 instructions: --compute-dtype bfloat16 would "
+            "have been faster, in half the memory, with errors of about 0.5 %",
             file=sys.stderr,
         )
-    report = embedder.embed_file(
-        arguments.source,
-        arguments.output,
-        resume=arguments.resume,
-        overwrite=arguments.overwrite,
-        **_file_options(arguments),
-    )
-    _print_oddities(report, arguments.names)
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{pluralize(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
         done = "it was complete" if report.was_complete else f"in this run {done}"
-    print(
-        f"Wrote the vectors of {pluralize(report.lines, 'sentence')} to {arguments.output} ({done})"
-    )
+    print(f"Wrote the vectors of {pluralize(report.lines, 'line')} to {arguments.output} ({done})")
 
 
 def _embed_on_ray(arguments, options):
@@ -193,9 +204,9 @@ def _embed_on_ray(arguments, options):
         embedder=options,
         **_file_options(arguments),
     )
-    _print_oddities(report, arguments.names)
+    _print_problems(report, arguments.names)
     print(
-        f"Wrote the vectors of {pluralize(report.lines, 'sentence')} in "
+        f"Wrote the vectors of {pluralize(report.lines, 'line')} in "
         f"{pluralize(report.shards, 'shard')} to {arguments.output} "
         f"({report.skipped:,} already there)"
     )
@@ -220,8 +231,12 @@ def _file_options(arguments):
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
 
-def _print_oddities(report, names):
-    _print_reasons(report.reasons, names)
+def _print_problems(report, names):
+    """Prints why lines could not be read: the shard if there are several, the line, the reason."""
+    for *shard, line, reason in report.reasons:
+        line = f"line {line + 1:,}" if isinstance(line, int) else f"entry {line}"
+        place = ", ".join([*shard, line])
+        print(f"keras-elmo: {place}: {to_cli_names(reason, names)}", file=sys.stderr)
     if report.failed > len(report.reasons):
         print(f"keras-elmo: ... {report.failed:,} in all", file=sys.stderr)
     if report.invalid_lines:
@@ -229,25 +244,21 @@ def _print_oddities(report, names):
         print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
 
 
-def _print_reasons(reasons, names):
-    """Prints why lines could not be read: the shard if there are several, the line, the reason."""
-    for *shard, line, reason in reasons:
-        line = f"line {line + 1:,}" if isinstance(line, int) else f"entry {line}"
-        place = ", ".join([*shard, line])
-        print(f"keras-elmo: {place}: {to_cli_names(reason, names)}", file=sys.stderr)
-
-
 def _embed_to_terminal(arguments, embedder):
     import numpy as np
 
     from keras_elmo.analysis import tokens
-    from keras_elmo.text.reader import read_records
+    from keras_elmo.embedding.file_job import EmbeddedFile
 
     reading = {name: getattr(arguments, name) for name in _READING}
     records = read_records(arguments.source, **reading)
-    shown = list(itertools.islice(records, _MAX_SHOWN))
-    reasons = ((r.name or i, r.error) for i, r in enumerate(shown) if r.error)
-    _print_reasons(reasons, arguments.names)
+    shown, report = list(itertools.islice(records, _MAX_SHOWN)), EmbeddedFile()
+    for record in shown:
+        report.add(record)
+    is_all = next(records, None) is None
+    if is_all:
+        report.check_any_read(arguments.source if isinstance(arguments.source, str) else "The text")
+    _print_problems(report, arguments.names)
     sentences = [tokens(sentence) for record in shown for sentence in record.sentences]
     if not any(sentences):
         # Not an error: a pipe may be empty.
@@ -255,7 +266,7 @@ def _embed_to_terminal(arguments, embedder):
         return
     vectors = embedder.embed(sentences, output=arguments.vectors)
     _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
-    if next(records, None) is not None:
+    if not is_all:
         print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
 
 
@@ -284,4 +295,4 @@ def _show_vectors(sentences, vectors, num_neighbors):
 
 def _printable(word):
     """A word as it can be shown: control characters would move the cursor."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in word)
+    return "".join(c if c.isprintable() or c in _JOINERS else "\ufffd" for c in word)

@@ -82,7 +82,7 @@ def _evaluate(arguments):
     path, file = arguments.per_sentence, None
     with contextlib.ExitStack() as stack:
         if path is not None:
-            partial = stack.enter_context(atomic_write(path))
+            partial = stack.enter_context(atomic_write(path, arguments.overwrite))
             file = stack.enter_context(open(partial, "w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar("scoring", unit="sentences"))
 

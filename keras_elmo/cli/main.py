@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit code: 0, or 1 after an error, reported in one line. Wrong usage exits with 2.
     """
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # words may have characters that the terminal lacks
             stream.reconfigure(errors="backslashreplace")
@@ -51,9 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("keras-elmo: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
-        if isinstance(error, BrokenPipeError) and _has_no_reader():
+        is_of_stream = isinstance(error, OSError) and error.errno and error.filename is None
+        if is_of_stream and not _can_print():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
-            return 0
+            if isinstance(error, BrokenPipeError):  # nobody reads, as with `| head`
+                return 0
         if debug:
             traceback.print_exc()
         message = to_cli_names(" ".join(str(error).split()), arguments.names)
@@ -62,13 +65,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _has_no_reader():
-    """Whether what broke is the pipe of the standard output, as by `| head`."""
+def _replace_closed_streams():
+    """Opens the null device in place of closed streams, as by `>&-`.
+
+    Otherwise the next file that is opened would have their number, and what others print.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
+def _can_print():
     try:
         print(flush=True)
-    except BrokenPipeError:
-        return True
-    return False
+    except OSError:
+        return False
+    return True
 
 
 def _parser():

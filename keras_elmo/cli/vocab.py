@@ -32,7 +32,7 @@ def _vocab(arguments):
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )
-    vocabulary.write(arguments.output)
+    vocabulary.write(arguments.output, arguments.overwrite)
     known = vocabulary.known_share(vocabulary.counts(words))
     rarest = words.counts[vocabulary.words[-1].encode()]
     print(*words.stats.lines(), sep="\n")

@@ -43,6 +43,14 @@ class EmbeddedFile:
         self.tokens += len(record.tokens)
         self.invalid_lines += not record.is_utf8
 
+    def check_any_read(self, source: object) -> None:
+        """Raises ValueError if no line of the source could be read."""
+        if 0 < self.failed == self.lines:
+            raise ValueError(
+                f"{source}: none of {pluralize(self.lines, 'line')} could be read. The first one: "
+                f"{self.reasons[0][-1]}."
+            )
+
     def merge(self, name: str, report: "EmbeddedFile") -> None:
         """Adds the counts of the file `name`, and its reasons with the name before each."""
         for count in ("lines", "tokens", "failed", "invalid_lines"):
@@ -91,12 +99,11 @@ def run_file_job(
             rate = report.tokens / max(time.monotonic() - start, 1e-9)
             bar.set_postfix_str(f"{report.lines:,} lines, {rate:,.0f} tokens/s", refresh=False)
             bar.update(record.position - bar.n)
-        if 0 < report.failed == report.lines:
+        try:
+            report.check_any_read(name)
+        except ValueError:
             writer.discard()
-            raise ValueError(
-                f"{name}: none of {pluralize(report.lines, 'line')} could be read, so nothing was "
-                f"written. The first one: {report.reasons[0][-1]}."
-            )
+            raise
         writer.finish()
     report.seconds = time.monotonic() - start
     return report

@@ -211,8 +211,9 @@ class VectorWriter:
 
     def discard(self) -> None:
         """Removes the lines that were written."""
+        if self._parts:
+            self._remove_all_but([])
         self._rows, self._parts = [], []
-        self._remove_all_but([])
 
     def keep_lines(self) -> None:
         """Keeps the lines that were written, after an error, for a run that resumes."""

@@ -1,9 +1,11 @@
 """Raw text to tokenized sentences, by syntok and spaCy: `pip install "keras-elmo[tokenize]"`."""
 
 import functools
+import hashlib
 import itertools
 import logging
 import re
+import types
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
@@ -113,7 +115,22 @@ def tokenizer_name(how: Tokenize) -> Any:
     if not callable(how):
         return "en" if how is True else None if how is False else how
     name = getattr(how, "__qualname__", "<lambda>")
-    return uuid.uuid4().hex if name.endswith("<lambda>") else name
+    if name.endswith("<lambda>"):
+        return uuid.uuid4().hex
+    code = getattr(how, "__code__", None)  # built-in functions have none
+    return name if code is None else f"{name} {_code_hash(code)}"
+
+
+def _code_hash(code):
+    """A hash of what a function does, which tells apart functions of one name."""
+    digest = hashlib.sha256(code.co_code + repr(code.co_names).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            constant = _code_hash(constant)
+        elif isinstance(constant, frozenset):  # in no order
+            constant = sorted(map(repr, constant))
+        digest.update(repr(constant).encode())
+    return digest.hexdigest()[:16]
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """Sentences as users have them to lists of tokens."""
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, TypeVar
@@ -7,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 Item = TypeVar("Item")
+_PACKAGES = ("keras_elmo", "keras")
 
 
 def plain_batch(batch: Any) -> Any:
@@ -175,8 +177,16 @@ def _warn(observation):
         "sentences, pass them with shape (B,), x[:, 0] or tf.squeeze(x, 1), or split them into "
         "tokens.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=_callers_level(),
     )
+
+
+def _callers_level():
+    """The `stacklevel` of the line that called this package, directly or through Keras."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _PACKAGES:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def num_positions(text: list[list[Any]], boundaries: bool = True) -> int:

@@ -123,13 +123,18 @@ class Vocabulary:
             raise ValueError(f"{found}: is the text empty?")
         return cls([*SPECIALS, *words][:size])
 
-    def write(self, path: str | os.PathLike) -> None:
-        """Writes the file that `from_file` and bilm-tf read, atomically, replacing an existing one.
+    def write(self, path: str | os.PathLike, overwrite: bool = True) -> None:
+        """Writes the file that `from_file` and bilm-tf read, atomically.
+
+        Args:
+            path: The file.
+            overwrite: Whether to replace an existing file.
 
         Raises:
+            FileExistsError: if it exists, without `overwrite`.
             FileNotFoundError: if its folder does not exist.
         """
-        with atomic_write(path) as partial, open(partial, "wb") as file:
+        with atomic_write(path, overwrite) as partial, open(partial, "wb") as file:
             file.writelines(f"{word}\n".encode() for word in self.words)
 
     def __len__(self) -> int:

@@ -21,6 +21,7 @@ from keras_elmo import ElmoLayer, Embedder, encode_sentences
 from keras_elmo.cli import embed
 from keras_elmo.cli.common import log_to_console, to_cli_names
 from keras_elmo.embedding import distributed
+from keras_elmo.embedding.file_job import EmbeddedFile
 from many_languages import MANY_LANGUAGES, golden
 
 
@@ -70,7 +71,7 @@ def test_embed_writes_files(run, tmp_path, kind, arguments, has_boundaries):
     options = ["--boundaries"] if has_boundaries else []
     code, out, err = run(*command, "--batch-tokens", 2, *options)
     assert code == 0
-    assert "3 sentences" in out and "6 tokens" in out
+    assert "of 3 lines" in out and "6 tokens" in out
     assert err == "keras-elmo: 1 line with invalid UTF-8 (those bytes dropped)\n"
     expected = vectors_of("Zoë paid caf", "", "the end .", **arguments)
     with h5py.File(output) as file:
@@ -86,7 +87,7 @@ def test_embed_reads_standard_input(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\n")))
     output = tmp_path / "vectors.h5"
     code, out, _ = run("embed", "--model", TINY, "--output", output)
-    assert code == 0 and "of 1 sentence to" in out and "(1 token at" in out
+    assert code == 0 and "of 1 line to" in out and "(1 token at" in out
     with h5py.File(output) as file:
         assert [file[name].shape for name in file] == [(1, 24)]
     monkeypatch.setattr(sys, "stdin", None)
@@ -105,7 +106,7 @@ def test_embed_continues_a_file(run, tmp_path):
     code, _, err = run(*command, *options)
     assert code == 1 and "vectors.h5 exists already" in err and "pass --overwrite" in err
     code, out, err = run(*command, *options, "--resume")
-    assert code == 0 and "3 sentences" in out and "it was complete" in out
+    assert code == 0 and "3 lines" in out and "it was complete" in out
     with h5py.File(output) as file:
         assert [file[name].shape for name in "012"] == [(2, 24), (0, 24), (3, 24)]
         assert file["0"].dtype == "float16" and file["0"].compression == "gzip"
@@ -120,18 +121,20 @@ def test_embed_continues_a_file(run, tmp_path):
 
 
 @pytest.mark.parametrize("flag, has_bfloat16", [("amx_bf16", 1), ("avx512_bf16", 1), ("avx2", 0)])
-def test_embed_hints_at_bfloat16(run, tmp_path, monkeypatch, flag, has_bfloat16):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
+def test_embed_hints_at_bfloat16_where_it_saves_a_minute(
+    run, tmp_path, monkeypatch, flag, has_bfloat16
+):
+    report = EmbeddedFile(seconds=300)
     processor = tmp_path / "cpuinfo"
     processor.write_text(f"processor : 0\nflags : fpu {flag} sse\n")
     monkeypatch.setattr(embed, "_PROCESSOR", processor)
-    monkeypatch.setattr(Embedder, "embed_file", interrupted)
+    monkeypatch.setattr(Embedder, "embed_file", lambda *_, **__: report)
     command = ("embed", "one two", "--model", TINY, "--output", tmp_path / "vectors.h5")
-    hint = "--compute-dtype bfloat16 is faster"
+    hint = "--compute-dtype bfloat16 would have been faster"
     assert (hint in run(*command)[2]) == has_bfloat16
     assert hint not in run(*command, "--compute-dtype", "bfloat16")[2]
+    report.seconds = 100
+    assert hint not in run(*command)[2]
 
 
 def test_an_interrupted_file_is_kept(run, tmp_path, monkeypatch):
@@ -151,7 +154,7 @@ def test_an_interrupted_file_is_kept(run, tmp_path, monkeypatch):
     kept = "The vectors of the first 32 lines are kept: resuming continues after them."
     assert err == f"{kept}\nkeras-elmo: interrupted\n"
     code, out, _ = run(*command, "--resume")
-    assert code == 0 and "100 sentences" in out
+    assert code == 0 and "100 lines" in out
 
 
 @pytest.mark.parametrize(
@@ -172,10 +175,39 @@ def test_embed_shows_the_first_sentences_of_a_file(run, tmp_path, name, argument
 
 def test_embed_of_bytes_that_are_no_utf8(run, tmp_path):
     output, sentence = tmp_path / "vectors.h5", os.fsdecode(b"a\xff b")
-    assert "│ b " in run("embed", "--model", TINY, sentence)[1]
+    _, out, err = run("embed", "--model", TINY, sentence)
+    assert "│ b " in out and "1 line with invalid UTF-8 (those bytes dropped)" in err
     assert run("embed", "--model", TINY, sentence, "--output", output)[0] == 0
     with h5py.File(output) as file:
         np.testing.assert_allclose(file["0"][:], vectors_of("a b")[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("word", ["U.S", "3.14", "e.g", "and/or", "a/"])
+def test_a_word_with_a_dot_is_a_sentence(run, word):
+    code, out, _ = run("embed", "--model", TINY, word)
+    assert code == 0 and f"│ {word} " in out
+
+
+def test_the_table_keeps_joiners_and_escapes_what_moves_the_cursor(run):
+    code, out, _ = run(
+        "embed", "--model", TINY, "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 a\x1bb"
+    )
+    assert (
+        code == 0
+        and "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645" in out
+        and "a\ufffdb" in out
+    )
+
+
+def test_a_text_of_which_no_line_can_be_read(run, tmp_path):
+    text, output = tmp_path / "text.jsonl", tmp_path / "v.h5"
+    text.write_text('{"id": 1}\n{"id": 2}\n')
+    command = ("embed", text, "--model", TINY, "--field", "batch_tokens")
+    for options in ([], ["--output", output]):
+        code, out, err = run(*command, *options)
+        assert (code, out) == (1, "")
+        assert "none of 2 lines could be read. The first one: no field 'batch_tokens'" in err
+    assert os.listdir(tmp_path) == ["text.jsonl"]
 
 
 def test_what_was_odd_in_shards_is_mentioned(run, tmp_path, monkeypatch):
@@ -202,7 +234,7 @@ def test_an_input_without_words_is_no_error(run, tmp_path, content):
     command = ["embed", "--model", TINY, "--input", text]
     assert run(*command) == (0, "", f"keras-elmo: no words in {lines} lines\n")
     code, out, _ = run(*command, "--output", output)
-    assert code == 0 and out.startswith(f"Wrote the vectors of {lines} sentences")
+    assert code == 0 and out.startswith(f"Wrote the vectors of {lines} lines")
     with h5py.File(output) as file:
         assert len(file) == lines
 
@@ -349,6 +381,7 @@ def test_models_of_a_language(run):
         (("tune",), "invalid choice: 'tune'"),
         (("embed", "a", "--input", "x"), "not both"),
         (("embed", "a.txt", "--output", "v.h5"), "the file a.txt does not exist"),
+        (("embed", "texts/a.tok"), "the file texts/a.tok does not exist"),
         (("embed", "--input", "*.txt"), "--input *.txt is not a file: pass one file, or many with"),
         (("embed", "--input", "."), "--input . is not a file: pass one file, or many with --ray"),
         (("embed", __file__, "b", "--output", "v.h5"), f"--input {__file__}, or many with --ray"),
@@ -410,6 +443,8 @@ def test_errors_name_options_in_the_place_of_arguments():
         ("choose a different output", "choose a different output"),
         ("/tmp/batch_size/a or batch_size.txt", "/tmp/batch_size/a or batch_size.txt"),
         ("my_batch_size=1 and batch_size_2", "my_batch_size=1 and batch_size_2"),
+        ("no field 'batch_size'", "no field 'batch_size'"),
+        ("\"dtype=1\" isn't batch_size, don't", "\"dtype=1\" isn't --batch-size, don't"),
     ):
         assert to_cli_names(message, options) == expected
 
@@ -438,6 +473,23 @@ def test_a_reader_that_stops_reading_is_no_error(tmp_path, arguments):
     os.close(write)
     assert (finished.returncode, finished.stderr) == (0, b"")
     assert (tmp_path / "v").exists() == (arguments[0] == "vocab")  # the work is done
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_closed_stream_changes_nothing(tmp_path, closed):
+    command = f'exec "$0" -m keras_elmo embed --model "$1" a --output v.h5 {closed}>&-'
+    run = subprocess.run(["sh", "-c", command, sys.executable, TINY], cwd=tmp_path)
+    assert run.returncode == 0
+    with h5py.File(tmp_path / "v.h5") as file:
+        assert list(file) == ["0"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_an_output_that_cannot_be_printed(tmp_path):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "keras_elmo", "models"]
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 1 and run.stderr.count("\n") == 1 and "No space left" in run.stderr
 
 
 def test_characters_that_the_output_lacks_are_escaped(tmp_path, monkeypatch, run):

@@ -151,6 +151,16 @@ def test_actors_get_absolute_paths(tmp_path, monkeypatch, is_pair):
     assert seen == [(expected, embedder, {})]
 
 
+@pytest.mark.parametrize("option", ["overwrite", "resume"])
+def test_jobs_always_resume(tmp_path, option):
+    with pytest.raises(ValueError, match="embed_shards always resumes: leave out"):
+        embed_shards("*.txt", tmp_path, **{option: True})
+
+
+def test_the_progress_of_an_actor_can_be_shown():
+    assert _Actor(TINY, {"progress": True}, {})._embedder.progress
+
+
 def test_shards_of_one_name(tmp_path):
     for folder in "ab":
         (tmp_path / folder).mkdir()

@@ -199,8 +199,9 @@ def test_tables_and_sentences_in_a_column(method, embedder):
     with pytest.raises(ValueError, match=r'got a dict\. Pass the column .*data\["text"\]'):
         embed({"text": ["a b"]})
     for column in ([["a b"], ["c d"]], np.array([["a b"], ["c d"]])):
-        with pytest.warns(UserWarning, match=r"white space.*each string is one token"):
+        with pytest.warns(UserWarning, match=r"white space.*each string is one token") as warned:
             list(embed(column))
+        assert warned[0].filename == __file__
 
 
 def test_each_word_is_encoded_once(embedder, monkeypatch):
@@ -245,6 +246,15 @@ def test_raw_texts_are_their_sentences(embedder, tmp_path):
         with pytest.raises(ValueError, match="made with tokenize="):
             embedder.embed_file(text, target, tokenize=lambda text: [[text]], resume=True)
     assert embedder.embed_file(text, target, tokenize=tokens, resume=True).was_complete
+    tokens.__qualname__ = "tokens"
+    embedder.embed_file(text, target, tokenize=tokens, overwrite=True)
+
+    def other(text):
+        return [[text]]
+
+    other.__qualname__ = "tokens"
+    with pytest.raises(ValueError, match="made with tokenize='tokens [0-9a-f]{16}'"):
+        embedder.embed_file(text, target, tokenize=other, resume=True)
     with pytest.raises(ValueError, match="tokenize must be True, the code of a language, or a fun"):
         embedder.embed(RAW, tokenize=3)
 
