@@ -84,7 +84,8 @@ class ElmoConfig:
         cell_clip: Bound on the LSTM cell's values, or `None`.
         proj_clip: Bound on the projected LSTM output, or `None`.
         use_skip_connections: Whether LSTM layers after the first add their input to their output.
-        bidirectional: Whether to include the backward direction.
+        bidirectional: Whether to include the backward direction. `True` where options.json lacks
+            it, as bilm-tf reads a trained model; its training then has only the forward one.
         vocabulary_size: Words in the vocabulary, needed by models that read whole words, or in the
             lexicon.
         training_options: The other fields of options.json, such as bilm-tf's training settings;

@@ -208,9 +208,10 @@ def test_embed_file(tmp_path):
     embedder.embed_file(iter(["a b", "c"]), path, use_sentence_keys=True)
     with h5py.File(path) as file:
         assert sorted(file) == ["a b", "c"]
-    embedder.embed_file(["a b"], path, forget_sentences=True)
+    names = list(map(str, range(12)))
+    embedder.embed_file(names, path, "top", forget_sentences=True)
     with h5py.File(path) as file:
-        assert list(file) == ["0"]
+        assert list(file) == names
 
 
 def test_invalid_lines_of_embed_file(tmp_path):
