@@ -10,7 +10,7 @@ from keras.initializers import RandomNormal, RandomUniform
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.highway import Dense, Highway
-from keras_elmo.layers.placeholders import checked_ids
+from keras_elmo.layers.inputs import as_ids
 from keras_elmo.ops.gather import gather, nan_unless
 
 _ORIGINAL = ElmoConfig()
@@ -124,10 +124,11 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
             self.projection.build((None, num_filters))
 
     def call(self, inputs: Any) -> Any:
-        inputs = checked_ids(
+        inputs = as_ids(
             inputs,
-            "CharCNNEmbedding expects integer character ids (..., C)",
-            "keras_elmo.encode_sentences or UnicodeCharEncoder",
+            self.num_characters,
+            "CharCNNEmbedding expects integer character ids (..., C), from encode_sentences or "
+            "UnicodeCharEncoder of keras_elmo",
         )
         widest = max(width for width, _ in self.filters)
         if len(inputs.shape) < 2 or (inputs.shape[-1] or widest) < widest:
@@ -165,7 +166,8 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         x = ops.conv(x, kernel, data_format="channels_last")
         if self.uses_pool:
             x = ops.max_pool(x, _POOL_SIZE, padding="same", data_format="channels_last")
-        return ops.max(x, axis=1) + bias
+        # The initial value permits a batch without words.
+        return ops.max(x, axis=1, initial=float("-inf")) + bias
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.any(ops.not_equal(inputs, 0), axis=-1) if mask is None else mask

@@ -15,13 +15,12 @@ from keras_elmo.arguments import check_boolean, check_integer, check_number
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
-from keras_elmo.layers.inputs import check_ids
+from keras_elmo.layers.inputs import check_ids, check_strings, read_batch
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
-from keras_elmo.layers.placeholders import as_ids, as_strings
 from keras_elmo.layers.process import check_process
 from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
-from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder, check_string_tensor
+from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
@@ -30,7 +29,7 @@ from keras_elmo.pretrained.locate import ModelSource, find_model_files
 from keras_elmo.pretrained.weights import copy_arrays, load_weights, model_folder, write_model
 from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.lexicon import Lexicon
-from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch
+from keras_elmo.text.tokens import Sentences, as_batch, is_string_tensor
 from keras_elmo.text.vocabulary import read_words
 
 _MAX_COUNT = 10_000  # of mixes, and of sentences with a state
@@ -339,28 +338,25 @@ class ElmoLayer(keras.layers.Layer):
         ValueError if the layer cannot read the inputs.
         """
         check_process()
-        inputs = plain_batch(inputs)
-        if self.config.reads_text:
-            if is_strings(inputs):
-                return self._ids_of_strings(inputs)
-            if len(getattr(inputs, "shape", ())) in (1, 2):
-                inputs = as_strings(inputs)
-                if is_string_tensor(inputs):
-                    return self._ids_of_string_tensor(inputs)
-        inputs = np.asarray(inputs) if isinstance(inputs, (list, tuple)) else as_ids(inputs)
+        if not self.config.reads_text:
+            inputs = as_batch(inputs)
+        elif isinstance(inputs := read_batch(inputs), Sentences):
+            return self._ids_of_sentences(inputs)
+        elif is_string_tensor(inputs):
+            return self._ids_of_string_tensor(inputs)
         check_ids(inputs, self.config)
         return inputs, None
 
-    def _ids_of_strings(self, strings):
+    def _ids_of_sentences(self, sentences):
         rules = self.char_encoder.rules
-        words, places = rules.encode_batch(strings)
+        words, places = rules.encode_batch(sentences)
         # Few different shapes, for backends that compile.
         words = trim_characters(words, self.config.widest_filter, rules.padding)
         words = pad_words(words, places.size)
         return ops.convert_to_tensor(places), ops.convert_to_tensor(words)
 
     def _ids_of_string_tensor(self, strings):
-        check_string_tensor(strings, "ElmoLayer")
+        check_strings(strings, "ElmoLayer")
         if isinstance(strings, keras.KerasTensor):
             return strings, None
         words, places = self.char_encoder.encode_distinct(strings, self.config.widest_filter)
@@ -387,7 +383,7 @@ class ElmoLayer(keras.layers.Layer):
         training = bool(training) and self.bilm.trainable  # a frozen biLM has no gradient
         mask = TokenMask(boundaries=True)(inputs)
         if words is None:
-            tokens = self.token_encoder(ops.cast(inputs, "int32"))
+            tokens = self.token_encoder(inputs)
         else:  # each word is encoded once
             tokens = gather(self.token_encoder(words), inputs)
         layers = self._run_bilm(tokens, mask, training)

@@ -1,44 +1,83 @@
-"""The check of ids."""
+"""The inputs of layers: batches of ids or strings, from a user, in a graph or of a new model."""
 
 import warnings
 from typing import Any
 
+import keras
 import numpy as np
+from keras import ops
 
 from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
 from keras_elmo.text.characters import BEGIN_SENTENCE, boundary_row
+from keras_elmo.text.tokens import as_batch, is_string_tensor, warn_if_column
+
+
+def read_batch(inputs: Any) -> Any:
+    """The result of `as_batch`, with Keras' build placeholders of rank 1 and 2 cast to strings.
+
+    Raises ValueError as `as_batch` does, and for a tensor of a model of Keras 2.
+    """
+    batch = as_batch(inputs)
+    if type(batch).__module__.startswith("tf_keras"):
+        raise ValueError(
+            "This is a tensor of tf_keras, which is Keras 2; the layers of keras_elmo need a "
+            "tensor of Keras 3. Make the model with keras.Input and the layers of `import keras`, "
+            "without TF_USE_LEGACY_KERAS."
+        )
+    is_tensorflow = keras.backend.backend() == "tensorflow"
+    if is_tensorflow and _is_placeholder(batch) and len(batch.shape) < 3:
+        import tensorflow as tf
+
+        return tf.strings.as_string(batch)
+    return batch
+
+
+def check_strings(strings: Any, name: str) -> None:
+    """Raises ValueError unless the layer `name` can read a tensor, as strings of rank 1 or 2."""
+    shape = tuple(getattr(strings, "shape", ()))
+    if not is_string_tensor(strings) or len(shape) not in (1, 2):
+        raise ValueError(
+            f"{name} expects strings of shape (B,), a sentence each, or (B, T), a token each; got "
+            f"{type(strings).__name__} of dtype {getattr(strings, 'dtype', None)} and shape "
+            f"{shape}. A keras.Input of strings needs dtype='string'."
+        )
+    if isinstance(strings, keras.KerasTensor) and keras.backend.backend() != "tensorflow":
+        raise ValueError(
+            f"{name} cannot take strings inside a model on the {keras.backend.backend()} backend. "
+            "Pass character ids, keras.Input((None, 50), dtype='int32'), made with "
+            "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
+        )
+    warn_if_column(shape)
+
+
+def as_ids(ids: Any, max_id: int, expected: str) -> Any:
+    """Ids of any shape as an int32 tensor; Keras' build placeholders are cast.
+
+    Raises ValueError, with the `expected` ids, if the dtype cannot hold ids up to `max_id`.
+    """
+    if not _is_placeholder(ids) and (problem := _wrong_dtype(ids, max_id)):
+        raise ValueError(_message(problem, expected, ids))
+    return ops.cast(ids, "int32")
 
 
 def check_ids(ids: Any, config: ElmoConfig) -> None:
-    """Checks the ids of a batch, an array or tensor; the values only of an array.
+    """Raises ValueError unless a model of this config can read a batch of ids.
 
-    Raises:
-        ValueError: if a model of this config cannot read them.
-
-    Warns:
-        UserWarning: if character ids have no rows for the boundaries of sentences.
+    The values of NumPy arrays are checked, those of tensors are not. Warns if character ids have no
+    boundaries of sentences.
     """
+    if _is_placeholder(ids):
+        return
     row = (config.row_width,) if config.reads_text else ()
-    shape, dtype = tuple(getattr(ids, "shape", ())), getattr(ids, "dtype", None)
-    dtype = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
-    is_ids = "int" in dtype and len(shape) == 2 + len(row) and shape[2:] == row
-    if not is_ids or shape[1] in (0, 1):
-        raise ValueError(
-            f"ElmoLayer expects {_expected(config)}; got {type(ids).__name__} of dtype {dtype} and "
-            f"shape {shape}."
-        )
-    is_bytes = config.reads_text and not config.has_lexicon
-    sizes = config.num_characters or 0, config.vocabulary_size or 0
-    max_id = NUM_CHARACTERS if is_bytes else max(sizes)
-    if np.iinfo(dtype).max < max_id:
-        raise ValueError(
-            f"ElmoLayer expects ids from 0 to {max_id:,}, which {dtype} cannot hold: use int32."
-        )
+    shape, max_ids = tuple(getattr(ids, "shape", ())), _max_ids(config)
+    if problem := _wrong_dtype(ids, max_ids.max()) or _wrong_shape(ids, shape, row):
+        raise ValueError(_message(problem, f"ElmoLayer expects {_expected(config)}", ids))
     if not isinstance(ids, np.ndarray):
         return  # its values may not be known yet
-    if ids.min(initial=0) < 0 or ids.max(initial=0) > max_id:
+    if (ids < 0).any() or (ids > max_ids).any():
         raise ValueError(
-            f"ElmoLayer expects ids from 0 to {max_id:,}; got {ids.min():,} to {ids.max():,}."
+            f"ElmoLayer expects ids from 0 to {max_ids.max():,}; got {ids.min():,} to "
+            f"{ids.max():,}."
         )
     used: Any = ids.any(axis=-1) if row else ids != 0
     if (used[:, 1:] & ~used[:, :-1]).any():
@@ -46,22 +85,83 @@ def check_ids(ids: Any, config: ElmoConfig) -> None:
             "ElmoLayer expects padding, ids 0, only at the right: use "
             "keras.utils.pad_sequences(..., padding='post')."
         )
-    if is_bytes:
+    if config.reads_text and not config.has_lexicon and used.any():
         begin = boundary_row(BEGIN_SENTENCE, config.row_width)
-        if not (ids[:, 0] == begin).all(axis=-1).any() and ids.any():
+        if not (ids[:, 0] == begin).all(axis=-1).any():
             warnings.warn(
                 "These character ids have no rows for the boundaries of sentences, and the first "
                 "and last token of each sentence are taken for them. Add them to AllenNLP's ids "
                 "with keras_elmo.compat.add_sentence_boundaries.",
-                stacklevel=4,
+                stacklevel=5,
             )
+
+
+def _is_placeholder(inputs):
+    """Whether inputs are floats with which Keras builds a subclassed model, whatever it reads."""
+    dtype = getattr(inputs, "dtype", None)
+    if dtype is None or not keras.backend.is_float_dtype(_name(dtype)):
+        return False
+    with keras.SymbolicScope() as scope:
+        return scope.original_scope is not None  # Keras is building within one
+
+
+def _name(dtype):
+    return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+
+
+def _max_ids(config):
+    """The largest id in each place of a token's row."""
+    if not config.reads_text:
+        return np.array(config.vocabulary_size)
+    most = np.full(config.row_width, config.num_characters or NUM_CHARACTERS)
+    if config.word_dim:
+        most[0] = config.vocabulary_size
+    return most
+
+
+def _wrong_dtype(ids, max_id):
+    name = _name(getattr(ids, "dtype", None))
+    if "int" in name:
+        can_hold = np.iinfo(name).max
+        return None if can_hold >= max_id else f"{name} cannot hold ids up to {max_id:,}: use int32"
+    if isinstance(ids, keras.KerasTensor) and len(ids.shape) < 3:
+        return (
+            f"this is a tensor of {name}, neither strings nor ids: pass dtype='string' or 'int32' "
+            "to keras.Input, or to the Lambda layer before, whose default is float32"
+        )
+    return f"ids are integers, but these are of dtype {name}"
+
+
+def _wrong_shape(ids, shape, row):
+    rank = 2 + len(row)
+    if len(shape) != rank:
+        problem = f"a batch of ids has {rank} axes, but this has {len(shape)}"
+        return (
+            f"{problem}: pass a single sentence as ids[None]" * (len(shape) == rank - 1) or problem
+        )
+    if shape[2:] != row:
+        return (
+            f"a token of this model has {row[0]} ids, but here it has {shape[2]}: pass "
+            f"{row[0]} as max_characters_per_token to encode_sentences or UnicodeCharEncoder"
+        )
+    if shape[1] in (0, 1):
+        return f"a sentence has at least its two boundaries, but here it has {shape[1]} rows of ids"
+    return None
+
+
+def _message(problem, expected, ids):
+    shape, name = tuple(getattr(ids, "shape", ())), _name(getattr(ids, "dtype", None))
+    return (
+        f"{problem[0].upper()}{problem[1:]}. {expected}; got {type(ids).__name__} of dtype {name} "
+        f"and shape {shape}."
+    )
 
 
 def _expected(config):
     if not config.reads_text:
         return (
-            "integer token ids (B, T + 2), from keras_elmo.encode_token_ids, in a Sequential model "
-            "after keras.Input((None,), dtype='int32')"
+            "integer token ids (B, T + 2), from keras_elmo.encode_token_ids, in a Sequential "
+            "model after keras.Input((None,), dtype='int32')"
         )
     encoder = "its lexicon" if config.has_lexicon else "keras_elmo"
     return (

@@ -10,7 +10,7 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.char_cnn_embedding import CharCNNEmbedding
 from keras_elmo.layers.configured import Configured
 from keras_elmo.layers.highway import Dense
-from keras_elmo.layers.placeholders import checked_ids
+from keras_elmo.layers.inputs import as_ids
 from keras_elmo.layers.word_embedding import WordEmbedding
 
 _ORIGINAL = ElmoConfig()
@@ -103,10 +103,11 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
             self.characters.build((None, None if width is None else width - 1))
 
     def call(self, inputs: Any) -> Any:
-        inputs = checked_ids(
+        inputs = as_ids(
             inputs,
-            "LexiconEmbedding expects the integer ids (..., 1 + C) of a Lexicon",
-            "its encode_sentences or LexiconEncoder",
+            max(self.vocabulary_size, self.num_characters or 0),
+            "LexiconEmbedding expects the integer ids (..., 1 + C) of a Lexicon's encode_sentences "
+            "or of LexiconEncoder",
         )
         x = self.word_projection(self.words(inputs[..., 0]))
         return x if self.characters is None else x + self.characters(inputs[..., 1:])

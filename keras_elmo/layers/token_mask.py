@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_elmo.text.tokens import is_string_tensor
+from keras_elmo.text.tokens import dense, is_string_tensor
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -23,7 +23,7 @@ class TokenMask(keras.Operation):
         self.boundaries = boundaries
 
     def call(self, inputs: Any) -> Any:
-        inputs = inputs.to_tensor() if hasattr(inputs, "to_tensor") else inputs  # ragged
+        inputs = dense(inputs)
         if is_string_tensor(inputs):
             mask = _mask_of_strings(inputs)
         else:

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_elmo.layers.placeholders import as_strings
+from keras_elmo.layers.inputs import check_strings, read_batch
 from keras_elmo.layers.token_mask import TokenMask, ragged_tokens, valid_utf8
 from keras_elmo.text.characters import (
     BEGIN_WORD,
@@ -15,7 +15,7 @@ from keras_elmo.text.characters import (
     DistinctWords,
     TokenEncoder,
 )
-from keras_elmo.text.tokens import is_string_tensor, is_strings, plain_batch, warn_if_column
+from keras_elmo.text.tokens import Sentences
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -66,12 +66,11 @@ class UnicodeCharEncoder(keras.layers.Layer):
         self.supports_jit = keras.backend.backend() != "tensorflow"
 
     def __call__(self, inputs, *args, **kwargs):
-        inputs = plain_batch(inputs)
-        if is_strings(inputs):
+        inputs = read_batch(inputs)
+        if isinstance(inputs, Sentences):
             rows, index = self.rules.encode_batch(inputs)
             return super().__call__(rows[index], *args, **kwargs)
-        inputs = as_strings(inputs)
-        check_string_tensor(inputs, "UnicodeCharEncoder")
+        check_strings(inputs, type(self).__name__)
         if keras.backend.backend() != "tensorflow":
             return self.call(inputs)  # TensorFlow's own tensors, as in tf.data
         return super().__call__(inputs, *args, **kwargs)
@@ -152,20 +151,3 @@ def delimited(ids: Any, lengths: Any, begin: int, end: int, padding: int) -> Any
     ids = tf.where(column == 0, begin, ids)
     ids = tf.where(column == length + 1, end, ids)
     return tf.where(column > length + 1, padding, ids)
-
-
-def check_string_tensor(inputs: Any, name: str) -> None:
-    """Raises ValueError unless `inputs` is a string tensor of rank 1 or 2 that can be read here."""
-    shape = tuple(getattr(inputs, "shape", ()))
-    if not is_string_tensor(inputs) or len(shape) not in (1, 2):
-        raise ValueError(
-            f"{name} expects strings of shape (B,), a sentence each, or (B, T), a token each; got "
-            f"{type(inputs).__name__} of dtype {getattr(inputs, 'dtype', None)} and shape {shape}."
-        )
-    if isinstance(inputs, keras.KerasTensor) and keras.backend.backend() != "tensorflow":
-        raise ValueError(
-            f"{name} cannot take strings inside a model on the {keras.backend.backend()} backend. "
-            "Pass character ids, keras.Input((None, 50), dtype='int32'), made with "
-            "keras_elmo.encode_sentences or, in tf.data, with UnicodeCharEncoder."
-        )
-    warn_if_column(shape)

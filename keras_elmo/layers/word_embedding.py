@@ -7,7 +7,7 @@ from keras import ops
 from keras.initializers import RandomUniform
 
 from keras_elmo.layers.configured import Configured
-from keras_elmo.layers.placeholders import checked_ids
+from keras_elmo.layers.inputs import as_ids
 from keras_elmo.ops.gather import gather, nan_unless
 
 
@@ -55,8 +55,8 @@ class WordEmbedding(Configured, keras.layers.Layer):
         )
 
     def call(self, inputs: Any) -> Any:
-        expected = "WordEmbedding expects integer token ids"
-        inputs = checked_ids(inputs, expected, "keras_elmo.encode_token_ids")
+        expected = "WordEmbedding expects integer token ids of keras_elmo.encode_token_ids"
+        inputs = as_ids(inputs, self.vocabulary_size, expected)
         # Padding is masked afterwards: a row of its own would copy the table, which is large.
         x = gather(self.embedding, ops.maximum(inputs - 1, 0))
         x = ops.cast(x, self.compute_dtype)

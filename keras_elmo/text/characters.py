@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_elmo.arguments import check_integer
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
-from keras_elmo.text.tokens import checked_tokens, token_bytes, token_lists
+from keras_elmo.text.tokens import Sentences, check_batch, checked_tokens, token_bytes
 
 # Ids as the model sees them. 0 pads a sentence; bytes are shifted by one to leave it free.
 BYTE_OFFSET = 1
@@ -45,24 +45,23 @@ class TokenEncoder(abc.ABC):
     def special_rows(self) -> np.ndarray:
         """The rows of padding, and of the begin and end of a sentence, int32 `(3, width)`."""
 
-    def encode_distinct(self, sentences: Iterable[Iterable[str | bytes]]) -> "DistinctWords":
+    def encode_distinct(self, sentences: list[list[Any]]) -> "DistinctWords":
         """Encodes sentences as `encode_sentences` does, but each distinct word once."""
-        lists = list(map(checked_tokens, sentences))
-        words, places = distinct(itertools.chain.from_iterable(lists))
+        words, places = distinct(itertools.chain.from_iterable(sentences))
         rows = self.encode_words(words)
         special = self.special_rows()
-        index = add_boundaries(list(map(len, lists)), places + len(special), begin=1, end=2)
+        index = add_boundaries(list(map(len, sentences)), places + len(special), begin=1, end=2)
         return DistinctWords(np.concatenate([special, rows]), index)
 
-    def encode_batch(self, batch: Iterable[Any]) -> "DistinctWords":
-        """Encodes sentences, or rows of tokens with their padding; see `token_lists`."""
-        lists, width = token_lists(batch)
-        rows, index = self.encode_distinct(lists)
-        return DistinctWords(rows, np.pad(index, ((0, 0), (0, width + 2 - index.shape[1]))))
+    def encode_batch(self, batch: Sentences) -> "DistinctWords":
+        """Encodes the sentences of a batch, which keeps its number of columns."""
+        rows, index = self.encode_distinct(batch.tokens)
+        return DistinctWords(rows, np.pad(index, ((0, 0), (0, batch.width + 2 - index.shape[1]))))
 
     def encode_sentences(self, sentences: Iterable[Iterable[str | bytes]]) -> np.ndarray:
         """The rows of sentences, lists of tokens, int32 `(B, T + 2, width)`; 0 is padding."""
-        rows, index = self.encode_distinct(sentences)
+        check_batch(sentences)
+        rows, index = self.encode_distinct(list(map(checked_tokens, sentences)))
         return rows[index]
 
 
@@ -77,7 +76,7 @@ class ByteRules(TokenEncoder):
         )
 
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
-        texts = [token_bytes(word)[: self.width - 2] for word in checked_tokens(words)]
+        texts = [token_bytes(word)[: self.width - 2] for word in words]
         ids = np.frombuffer(b"".join(texts), np.uint8).astype(np.int32) + BYTE_OFFSET
         lengths = list(map(len, texts))
         return add_boundaries(lengths, ids, BEGIN_WORD, END_WORD, WORD_PADDING, self.width)

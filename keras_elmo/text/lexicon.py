@@ -11,7 +11,7 @@ import numpy as np
 from keras_elmo.arguments import check_integer
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN, MIN_CODE_POINTS_PER_TOKEN
 from keras_elmo.text.characters import TokenEncoder, add_boundaries
-from keras_elmo.text.tokens import checked_tokens, token_bytes
+from keras_elmo.text.tokens import token_bytes
 
 WORDS_FILE, CHARACTERS_FILE = "word.dic", "char.dic"
 
@@ -154,7 +154,7 @@ class Lexicon(TokenEncoder):
 
     def encode_words(self, words: Iterable[str | bytes]) -> np.ndarray:
         most = self.max_characters_per_token - 2
-        return self._rows([token_bytes(word).decode()[:most] for word in checked_tokens(words)])
+        return self._rows([token_bytes(word).decode()[:most] for word in words])
 
     def _rows(self, texts):
         columns = []

@@ -1,79 +1,91 @@
 """Sentences as users have them to lists of tokens."""
 
 import inspect
+import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 Item = TypeVar("Item")
 _PACKAGES = ("keras_elmo", "keras")
+_STRING_KINDS = "OSUT"  # of NumPy's dtypes
 
 
-def plain_batch(batch: Any) -> Any:
-    """A batch of sentences or ids, as lists, arrays or dense tensors.
+class Sentences(NamedTuple):
+    """The tokens of each sentence of a batch, without padding, and the number of its columns."""
 
-    Series of pandas or Polars become lists, ragged tensors padded ones, and TensorFlow's eager
-    strings NumPy arrays.
+    tokens: list[list[str | bytes]]
+    width: int  # tokens of the longest row, padding included
+
+
+def as_batch(batch: Any) -> Any:
+    """Decides what the input of a layer is: sentences, ids, or strings that are not known yet.
+
+    Integers are ids. Everything else that can be iterated over is sentences: strings, split at
+    ASCII white space, or rows of tokens, in which `""` at the right end is padding. These are
+    lists, tuples, generators, arrays and Series of NumPy, pandas, Polars and pyarrow, and eager or
+    ragged tensors of strings.
+
+    Returns:
+        `Sentences`; or an array or tensor of ids, or of another dtype, which the layer must refuse;
+        or a tensor of strings in a graph, whose values are not known.
 
     Raises:
-        ValueError: as for `check_batch`.
+        ValueError: if the input is no batch, or a sentence has something other than strings.
+
+    Warns:
+        UserWarning: if rows of tokens look like sentences.
     """
+    batch = dense(batch)
+    if is_string_tensor(batch):
+        if not hasattr(batch, "numpy"):
+            return batch
+        batch = batch.numpy()
     check_batch(batch)
-    if hasattr(batch, "to_tensor"):
-        batch = batch.to_tensor()
-    elif hasattr(batch, "to_numpy"):
-        return list(batch)
-    return batch.numpy() if is_string_tensor(batch) and hasattr(batch, "numpy") else batch
+    shape, dtype = getattr(batch, "shape", ()), getattr(batch, "dtype", None)
+    is_column = hasattr(batch, "to_numpy")  # of pandas, Polars or pyarrow
+    if dtype is not None and not is_column and getattr(dtype, "kind", "") not in _STRING_KINDS:
+        return batch
+    rows = list(batch)
+    if _are_integers(rows):
+        return _as_array(rows)
+    rows = list(map(tokens_of, rows))
+    # An array without rows has columns as well.
+    return Sentences(
+        list(map(without_padding, rows)), max([*map(len, rows), *shape[1:2]], default=0)
+    )
+
+
+def dense(batch: Any) -> Any:
+    """The batch; a ragged tensor padded."""
+    return batch.to_tensor() if hasattr(batch, "bounding_shape") else batch
 
 
 def is_string_tensor(inputs: Any) -> bool:
     """Whether something is a tensor of strings, also one of a model that is being made."""
     dtype = getattr(inputs, "dtype", None)
-    return getattr(dtype, "name", dtype) == "string"
+    # pandas has a dtype of this name as well.
+    return getattr(dtype, "name", dtype) == "string" and not hasattr(inputs, "to_numpy")
 
 
-def is_strings(batch: Any) -> bool:
-    """Whether a `plain_batch` holds strings, so that `token_lists` reads it."""
-    if isinstance(batch, np.ndarray):
-        if batch.dtype.kind != "O":
-            return batch.dtype.kind in "SUT"
-        batch = batch.tolist()
-    if isinstance(batch, (list, tuple)):
-        return not batch or any(is_strings(x) or is_string_tensor(x) for x in batch)
-    return isinstance(batch, (str, bytes)) or hasattr(batch, "text")  # spaCy's
+def _are_integers(x):
+    """Whether the first item of nested lists is an integer; `None` if they have no items."""
+    if isinstance(x, (list, tuple)):
+        return next((found for found in map(_are_integers, x) if found is not None), None)
+    dtype = getattr(x, "dtype", None)
+    return isinstance(x, numbers.Integral) if dtype is None else "int" in str(dtype)
 
 
-def token_lists(sentences: Iterable[Any]) -> tuple[list[list[str | bytes]], int]:
-    """The tokens of a batch, and the width of its rows.
-
-    Args:
-        sentences: Strings, split at ASCII white space; or rows of tokens, in which `""` at the
-            right end is padding. Lists or a NumPy array.
-
-    Returns:
-        A list of tokens for each sentence, without padding, and the number of tokens of the longest
-        one, padding included.
-
-    Raises:
-        ValueError: if the batch is empty or neither of the two.
-
-    Warns:
-        UserWarning: if rows of tokens look like sentences.
-    """
-    sentences = list(sentences)
-    if not sentences:
-        raise ValueError("Expected at least one sentence, got an empty list.")
-    are_strings = [isinstance(sentence, (str, bytes)) for sentence in sentences]
-    if len(set(are_strings)) > 1:
-        odd = sentences[are_strings.index(not are_strings[0])]
+def _as_array(rows):
+    try:
+        return np.asarray(rows)
+    except ValueError:
         raise ValueError(
-            "Expected either sentences, a list of strings, or tokens, a list of lists of strings; "
-            f"got {sentences[0]!r:.60} and {odd!r:.60}. Replace missing values by ''."
-        )
-    rows = list(map(tokens_of, sentences))
-    return list(map(without_padding, rows)), max(map(len, rows))
+            "The ids of a batch must be rectangular, got sentences of different lengths: pad them "
+            "with keras.utils.pad_sequences(..., padding='post')."
+        ) from None
 
 
 def tokens_of(sentence: Any) -> list[Any]:
@@ -151,7 +163,13 @@ def checked_tokens(sentence: Iterable[str | bytes]) -> list[str | bytes]:
 
 
 def check_batch(sentences: Any) -> None:
-    """Raises ValueError for what iterates over something other than sentences."""
+    """Raises ValueError for what is not a batch of sentences or iterates over something else."""
+    if is_string_tensor(sentences) and not hasattr(sentences, "numpy"):
+        raise ValueError(
+            "Expected sentences, got a symbolic tensor of strings, whose values are not known yet. "
+            "In a model or in tf.data use the layer keras_elmo.UnicodeCharEncoder(), for example "
+            "dataset.batch(32).map(UnicodeCharEncoder())."
+        )
     shape = getattr(sentences, "shape", None)
     if isinstance(sentences, (str, bytes)) or (shape is not None and len(shape) == 0):
         raise ValueError(
@@ -162,6 +180,10 @@ def check_batch(sentences: Any) -> None:
         raise ValueError(
             f"Expected a batch of sentences, got a {type(sentences).__name__}. Pass the column "
             'that holds the sentences, such as data["text"].'
+        )
+    if shape is None and not isinstance(sentences, Iterable):
+        raise ValueError(
+            f"Expected a batch of sentences, such as a list of strings; got {sentences!r:.60}."
         )
 
 
