@@ -136,12 +136,14 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
                 f"CharCNNEmbedding expects character ids (..., C) with C of at least {widest}, "
                 f"the widest filter; got shape {tuple(inputs.shape)}."
             )
-        x = self.filter_activations(ops.reshape(inputs, (-1, ops.shape(inputs)[-1])))
+        words = ops.reshape(inputs, (-1, ops.shape(inputs)[-1]))
+        num_words = ops.shape(words)[0]
+        x = self.filter_activations(_at_least_one(words, num_words))
         for highway in self.highways:
             x = highway(x)
         if self.projection is not None:
             x = self.projection(x)
-        x = ops.reshape(x, (*ops.shape(inputs)[:-1], self.projection_dim))
+        x = ops.reshape(x[:num_words], (*ops.shape(inputs)[:-1], self.projection_dim))
         is_valid = ops.logical_and(inputs >= 0, inputs <= self.num_characters)
         return nan_unless(ops.all(is_valid, axis=-1), x)
 
@@ -166,11 +168,18 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         x = ops.conv(x, kernel, data_format="channels_last")
         if self.uses_pool:
             x = ops.max_pool(x, _POOL_SIZE, padding="same", data_format="channels_last")
-        # The initial value permits a batch without words.
-        return ops.max(x, axis=1, initial=float("-inf")) + bias
+        return ops.max(x, axis=1) + bias
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.any(ops.not_equal(inputs, 0), axis=-1) if mask is None else mask
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
+
+
+def _at_least_one(words, num_words):
+    """Adds a row to no rows: TensorFlow's convolution of an empty batch has a wrong shape."""
+    if isinstance(num_words, int) and num_words > 0:
+        return words
+    missing = ops.cast(ops.equal(num_words, 0), "int32")
+    return ops.pad(words, ((0, missing), (0, 0)))

@@ -338,12 +338,14 @@ class ElmoLayer(keras.layers.Layer):
         ValueError if the layer cannot read the inputs.
         """
         check_process()
-        if not self.config.reads_text:
+        if self.config.reads_text:
+            inputs = read_batch(inputs)
+            if isinstance(inputs, Sentences):
+                return self._ids_of_sentences(inputs)
+            if is_string_tensor(inputs) and len(inputs.shape) < 3:
+                return self._ids_of_string_tensor(inputs)
+        else:
             inputs = as_batch(inputs)
-        elif isinstance(inputs := read_batch(inputs), Sentences):
-            return self._ids_of_sentences(inputs)
-        elif is_string_tensor(inputs):
-            return self._ids_of_string_tensor(inputs)
         check_ids(inputs, self.config)
         return inputs, None
 

@@ -124,21 +124,18 @@ def _wrong_dtype(ids, max_id):
     if "int" in name:
         can_hold = np.iinfo(name).max
         return None if can_hold >= max_id else f"{name} cannot hold ids up to {max_id:,}: use int32"
-    if isinstance(ids, keras.KerasTensor) and len(ids.shape) < 3:
-        return (
-            f"this is a tensor of {name}, neither strings nor ids: pass dtype='string' or 'int32' "
-            "to keras.Input, or to the Lambda layer before, whose default is float32"
-        )
-    return f"ids are integers, but these are of dtype {name}"
+    problem = f"ids are integers, but these are of dtype {name}"
+    if not isinstance(ids, keras.KerasTensor):
+        return problem
+    kind = "int32' for ids" if len(ids.shape) == 3 else "string' for strings or 'int32' for ids"
+    return f"{problem}: pass dtype='{kind} to keras.Input, or to the Lambda layer that makes them"
 
 
 def _wrong_shape(ids, shape, row):
     rank = 2 + len(row)
     if len(shape) != rank:
-        problem = f"a batch of ids has {rank} axes, but this has {len(shape)}"
-        return (
-            f"{problem}: pass a single sentence as ids[None]" * (len(shape) == rank - 1) or problem
-        )
+        hint = ": pass a single sentence as ids[None]" if len(shape) == rank - 1 else ""
+        return f"a batch of ids has {rank} axes, but this has {len(shape)}{hint}"
     if shape[2:] != row:
         return (
             f"a token of this model has {row[0]} ids, but here it has {shape[2]}: pass "

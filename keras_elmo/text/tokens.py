@@ -10,7 +10,7 @@ import numpy as np
 
 Item = TypeVar("Item")
 _PACKAGES = ("keras_elmo", "keras")
-_STRING_KINDS = "OSUT"  # of NumPy's dtypes
+_STRING_KINDS = frozenset("OSUT")  # of NumPy's dtypes
 
 
 class Sentences(NamedTuple):
@@ -46,16 +46,15 @@ def as_batch(batch: Any) -> Any:
     check_batch(batch)
     shape, dtype = getattr(batch, "shape", ()), getattr(batch, "dtype", None)
     is_column = hasattr(batch, "to_numpy")  # of pandas, Polars or pyarrow
-    if dtype is not None and not is_column and getattr(dtype, "kind", "") not in _STRING_KINDS:
+    if dtype is not None and not is_column and getattr(dtype, "kind", None) not in _STRING_KINDS:
         return batch
     rows = list(batch)
     if _are_integers(rows):
         return _as_array(rows)
     rows = list(map(tokens_of, rows))
     # An array without rows has columns as well.
-    return Sentences(
-        list(map(without_padding, rows)), max([*map(len, rows), *shape[1:2]], default=0)
-    )
+    width = max([*map(len, rows), *shape[1:2]], default=0)
+    return Sentences(list(map(without_padding, rows)), width)
 
 
 def dense(batch: Any) -> Any:

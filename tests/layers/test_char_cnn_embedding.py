@@ -94,7 +94,7 @@ def test_initial_values():
 
 def test_bad_input_is_named():
     layer = CharCNNEmbedding(FILTERS, projection_dim=6)
-    with pytest.raises(ValueError, match="integer character ids .* got dtype float32"):
+    with pytest.raises(ValueError, match="integer character ids .* got .* of dtype float32"):
         layer(np.zeros((2, 3, 50), "float32"))
     with pytest.raises(ValueError, match=r"C of at least 4, the widest filter; got shape \(2, 3\)"):
         layer(np.zeros((2, 3), "int32"))

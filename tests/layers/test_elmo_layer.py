@@ -547,15 +547,23 @@ def test_threads_share_a_layer():
 @pytest.mark.parametrize(
     "inputs, message",
     [
-        (np.zeros((2, 5, 40), "int32"), r"ids \(B, T \+ 2, 50\).*int32 and shape \(2, 5, 40\)"),
-        (np.zeros((2, 5, 50)), r"expects strings .* of dtype float64 and shape \(2, 5, 50\)"),
-        (np.zeros((2, 5, 50), "uint8"), "uint8 cannot hold"),
-        (np.zeros((2, 50), "int32"), r"of dtype int32 and shape \(2, 50\)"),
-        (np.zeros((2, 1, 50), "int32"), r"of dtype int32 and shape \(2, 1, 50\)"),
+        (
+            np.zeros((2, 5, 40), "int32"),
+            r"^A token of this model has 50 ids, but here it has 40: pass 50 as max_characters_per_"
+            r".* ids \(B, T \+ 2, 50\).*int32 and shape \(2, 5, 40\)",
+        ),
+        (np.zeros((2, 5, 50)), "^Ids are integers, but these are of dtype float64. ElmoLayer exp"),
+        (np.zeros((2, 5, 50), "uint8"), "^Uint8 cannot hold ids up to 261: use int32"),
+        (
+            np.zeros((2, 50), "int32"),
+            "^A batch of ids has 3 axes, but this has 2: pass a single se",
+        ),
+        (np.zeros((2, 1, 50), "int32"), "^A sentence has at least its two boundaries"),
+        (keras.Input((None, 50)), "pass dtype='int32' for ids to keras.Input"),
+        (keras.Input(()), "pass dtype='string' for strings or"),
         ([1, 2], r"of dtype int64 and shape \(2,\)"),
-        (object(), "got object of dtype None"),
+        (object(), "Expected a batch of sentences, such as a list of strings; got <object"),
         ("one sentence", "single string 'one sentence'"),
-        ([], "at least one sentence"),
         ({"a": 1}, "got a dict"),
     ],
 )

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from keras_elmo.text.tokens import (
+    as_batch,
     check_batch,
-    is_strings,
-    plain_batch,
     split_tokens,
-    token_lists,
     tokens_of,
     without_padding,
 )
@@ -18,14 +16,14 @@ from keras_elmo.text.tokens import (
 
 @pytest.mark.parametrize("make", [list, np.array, lambda rows: np.array(rows, dtype=object), tuple])
 def test_padding_keeps_the_width_whatever_the_type(make):
-    lists, width = token_lists(make([["row", "", "boats", "", ""], ["a", "", "", "", ""]]))
+    lists, width = as_batch(make([["row", "", "boats", "", ""], ["a", "", "", "", ""]]))
     assert lists == [["row", "", "boats"], ["a"]]
     assert width == 5
 
 
 def test_sentences_are_as_wide_as_the_longest():
-    assert token_lists(["a b c", "", "d"]) == ([["a", "b", "c"], [], ["d"]], 3)
-    assert token_lists([[], ["", ""]]) == ([[], []], 2)
+    assert as_batch(["a b c", "", "d"]) == ([["a", "b", "c"], [], ["d"]], 3)
+    assert as_batch([[], ["", ""]]) == ([[], []], 2)
 
 
 @pytest.mark.parametrize("sentence", ["a b", b"a b", ["a", "b"], ("a", "b"), np.array(["a", "b"])])
@@ -67,49 +65,68 @@ def test_a_single_string_is_refused(one):
 @pytest.mark.parametrize("dtype", [None, object])
 def test_an_array_of_sentences_in_place_of_tokens(rows, dtype):
     with pytest.warns(UserWarning, match=r"white space.*tf\.squeeze\(x, 1\).*split them"):
-        token_lists(np.array(rows, dtype=dtype))
+        as_batch(np.array(rows, dtype=dtype))
     tf = pytest.importorskip("tensorflow")
     with pytest.warns(UserWarning, match=r"white space.*tf\.squeeze\(x, 1\).*split them"):
-        token_lists(plain_batch(tf.constant(rows)))
+        as_batch(tf.constant(rows))
 
 
 def test_no_warning_of_tokens_sentences_and_ids():
     for rows in ([["a", " b "], ["", " "]], [["no-break\u00a0space", "\u3000"]]):
-        token_lists(np.array(rows))
-    token_lists(np.array(["two sentences", "in a batch"]))
-    assert token_lists([["New York", "is"]]) == ([["New York", "is"]], 2)
+        as_batch(np.array(rows))
+    as_batch(np.array(["two sentences", "in a batch"]))
+    assert as_batch([["New York", "is"]]) == ([["New York", "is"]], 2)
 
 
 @pytest.mark.parametrize(
-    ("batch", "expected"),
+    ("batch", "tokens"),
     [
-        (["a b", "c"], True),
-        ([["a"], []], True),
-        ([], True),
-        (np.array([None, "a"], dtype=object), True),
-        (np.array([["a", "b"], ["c"]], dtype=object), True),
-        ([[SimpleNamespace(text="spaCy's")]], True),
-        (np.array([["a"]], dtype="S"), True),
-        (np.zeros((2, 0), dtype=object), True),
-        ([[1, 2]], False),
-        (np.ones((2, 3), "int32"), False),
-        (np.array([None], dtype=object), False),
+        (["a b", b"c"], [["a", "b"], [b"c"]]),
+        ([["a"], []], [["a"], []]),
+        ([], []),
+        (iter([("a", "b")]), [["a", "b"]]),
+        ({"a b": 1}.keys(), [["a", "b"]]),
+        (np.array([["a", "b"], ["c"]], dtype=object), [["a", "b"], ["c"]]),
+        ([[SimpleNamespace(text="spaCy's")]], [["spaCy's"]]),
+        (np.array([["a"]], dtype="S"), [[b"a"]]),
+        (np.zeros((2, 0), dtype=object), [[], []]),
     ],
 )
-def test_what_holds_strings(batch, expected):
-    assert is_strings(plain_batch(batch)) is expected
+def test_sentences_in_any_container(batch, tokens):
+    assert as_batch(batch).tokens == tokens
 
 
-def test_a_plain_batch_has_no_series_ragged_rows_or_eager_strings():
-    class Series(list):
-        def to_numpy(self):
-            return np.array(self)
+def test_an_array_without_rows_keeps_its_columns():
+    assert as_batch(np.zeros((0, 3), dtype=object)) == ([], 3)
+    assert as_batch(np.zeros(0, dtype=object)) == ([], 0)
 
-    assert plain_batch(Series(["a b"])) == ["a b"]
+
+@pytest.mark.parametrize("ids", [[[1, 2]], [np.array([1, 2])]])
+def test_integers_are_ids(ids):
+    found = as_batch(ids)
+    assert found.tolist() == [[1, 2]] and found.dtype.kind == "i"
+    assert as_batch(found) is found
+    with pytest.raises(ValueError, match="rectangular, got sentences of different lengths: pad"):
+        as_batch([[1, 2], [1]])
+
+
+def test_tensors():
     tf = pytest.importorskip("tensorflow")
-    ragged = plain_batch(tf.ragged.constant([["a", "b"], ["c"]]))
-    assert ragged.tolist() == [[b"a", b"b"], [b"c", b""]]
-    assert plain_batch(tf.ragged.constant([[1], []])).numpy().tolist() == [[1], [0]]
+    ragged = as_batch(tf.ragged.constant([["a", "b"], ["c"]]))
+    assert ragged == ([[b"a", b"b"], [b"c"]], 2)
+    assert as_batch(tf.ragged.constant([[1], []])).numpy().tolist() == [[1], [0]]
+    assert as_batch(tf.constant(["a b"])) == ([[b"a", b"b"]], 2)
+
+
+def test_a_column_whose_dtype_is_called_string():
+    pandas = pytest.importorskip("pandas")
+    assert as_batch(pandas.Series(["a b"], dtype="string")) == ([["a", "b"]], 2)
+
+
+def test_what_is_no_batch():
+    for batch in (None, 3, object()):
+        with pytest.raises(ValueError, match="Expected a batch of sentences, such as a list of"):
+            as_batch(batch)
 
 
 @pytest.mark.parametrize("row", [["the plot"], np.array(["the plot"]), np.array(["a b", "c"])])
@@ -120,10 +137,9 @@ def test_rows_that_seem_to_be_sentences(row):
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_missing_values_are_named(missing):
-    with pytest.raises(ValueError, match=f"got 'a b' and {missing}. Replace missing values by"):
-        token_lists(["a b", "c", missing])
-    with pytest.raises(ValueError, match=f"found {missing}. Replace missing values by"):
-        tokens_of(missing)
+    for batch in (["a b", "c", missing], [missing], np.array(["a b", missing], dtype=object)):
+        with pytest.raises(ValueError, match=f"found {missing}. Replace missing values by"):
+            as_batch(batch)
 
 
 @pytest.mark.parametrize("row", [{"text": "a b"}, {"a", "b"}])
