@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.config import NUM_CHARACTERS, ElmoConfig
+from keras_elmo.config import ElmoConfig
 from keras_elmo.text.characters import BEGIN_SENTENCE, boundary_row
 from keras_elmo.text.tokens import as_batch, is_string_tensor, warn_if_column
 
@@ -113,7 +113,7 @@ def _max_ids(config):
     """The largest id in each place of a token's row."""
     if not config.reads_text:
         return np.array(config.vocabulary_size)
-    most = np.full(config.row_width, config.num_characters or NUM_CHARACTERS)
+    most = np.full(config.row_width, config.num_character_ids)
     if config.word_dim:
         most[0] = config.vocabulary_size
     return most

@@ -556,7 +556,7 @@ def test_threads_share_a_layer():
         (np.zeros((2, 5, 50), "uint8"), "^Uint8 cannot hold ids up to 261: use int32"),
         (
             np.zeros((2, 50), "int32"),
-            "^A batch of ids has 3 axes, but this has 2: pass a single se",
+            "^A batch of ids has 3 axes, but this has 2: pass a s",
         ),
         (np.zeros((2, 1, 50), "int32"), "^A sentence has at least its two boundaries"),
         (keras.Input((None, 50)), "pass dtype='int32' for ids to keras.Input"),
