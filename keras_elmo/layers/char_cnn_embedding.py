@@ -178,8 +178,11 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
 
 
 def _at_least_one(words, num_words):
-    """Adds a row to no rows: TensorFlow's convolution of an empty batch has a wrong shape."""
-    if isinstance(num_words, int) and num_words > 0:
+    """Adds a row where there is none, for which backends compute no maximum or a wrong shape."""
+    if ops.is_tensor(num_words):  # in a graph of TensorFlow
+        missing = ops.cast(ops.equal(num_words, 0), "int32")
+    elif num_words != 0:
         return words
-    missing = ops.cast(ops.equal(num_words, 0), "int32")
+    else:
+        missing = 1
     return ops.pad(words, ((0, missing), (0, 0)))
