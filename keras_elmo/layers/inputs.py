@@ -122,8 +122,9 @@ def _max_ids(config):
 def _wrong_dtype(ids, max_id):
     name = _name(getattr(ids, "dtype", None))
     if "int" in name:
-        can_hold = np.iinfo(name).max
-        return None if can_hold >= max_id else f"{name} cannot hold ids up to {max_id:,}: use int32"
+        if np.iinfo(name).max >= max_id:
+            return None
+        return f"ids go up to {max_id:,}, which {name} cannot hold: use int32"
     problem = f"ids are integers, but these are of dtype {name}"
     if not isinstance(ids, keras.KerasTensor):
         return problem

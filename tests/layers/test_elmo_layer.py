@@ -553,7 +553,7 @@ def test_threads_share_a_layer():
             r".* ids \(B, T \+ 2, 50\).*int32 and shape \(2, 5, 40\)",
         ),
         (np.zeros((2, 5, 50)), "^Ids are integers, but these are of dtype float64. ElmoLayer exp"),
-        (np.zeros((2, 5, 50), "uint8"), "^Uint8 cannot hold ids up to 261: use int32"),
+        (np.zeros((2, 5, 50), "uint8"), "^Ids go up to 261, which uint8 cannot hold: use int32"),
         (
             np.zeros((2, 50), "int32"),
             "^A batch of ids has 3 axes, but this has 2: pass a s",
