@@ -19,6 +19,7 @@ from keras_elmo.embedding.word_vectors import WordVectors
 from keras_elmo.files import atomic_write
 from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.process import check_process, unpickled
 from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME
 from keras_elmo.pretrained.locate import ModelSource
@@ -132,7 +133,7 @@ class Embedder:
         names = ("batch_tokens", "word_cache", "vocabulary", "progress")
         arguments = {name: getattr(self, name) for name in names}
         make = functools.partial(type(self), **arguments)
-        return make, (self.layer,), {"sources": self.sources}
+        return unpickled, (type(self), make, (self.layer,)), {"sources": self.sources}
 
     @property
     def dim(self) -> int:
@@ -448,6 +449,7 @@ class Embedder:
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
+        check_process()
         check_batch(words)
         keys, index = distinct(self._words.keys(checked_tokens(words)))
         return self._words.vectors(keys)[index]
@@ -474,6 +476,7 @@ class Embedder:
             FileExistsError: if the file exists, without `overwrite`.
             ValueError: if the file is the vocabulary's or the model's.
         """
+        check_process()
         with atomic_write(path, overwrite, [vocabulary, *self.sources]) as partial:
             words = read_words(vocabulary)
             pairs = zip(words, self._words.keys(words))
@@ -483,6 +486,7 @@ class Embedder:
 
     def _spec(self, output, pooling, boundaries, dtype):
         """The checked arguments of a request."""
+        check_process()
         if output == "mix" and not self.layer.mixes:
             raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
         if output == "mix" and self.layer.layer_norm:

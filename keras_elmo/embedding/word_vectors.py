@@ -8,7 +8,6 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.layers.elmo_layer import ElmoLayer
-from keras_elmo.layers.process import check_process
 from keras_elmo.ops.compiled import CompiledFunction, one_ahead
 from keras_elmo.text.characters import trim_characters
 from keras_elmo.text.tokens import token_bytes
@@ -61,7 +60,6 @@ class WordVectors:
 
     def vectors(self, keys: list[Key]) -> np.ndarray:
         """The vectors, float32 `(n, P)`, of distinct keys."""
-        check_process()  # before a lock that may have been held when the process was forked
         return self._cache.vectors(keys)
 
     def encode(self, keys: Sequence[Key]) -> np.ndarray:

@@ -17,11 +17,12 @@ from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
 from keras_elmo.layers.inputs import check_ids, check_strings, read_batch
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
-from keras_elmo.layers.process import check_process
+from keras_elmo.layers.process import check_process, unpickled
 from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
+from keras_elmo.ops.compiled import without_autograph
 from keras_elmo.ops.gather import gather
 from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.hdf5 import read_token_embeddings
@@ -325,6 +326,7 @@ class ElmoLayer(keras.layers.Layer):
         for mix in self.mixes:
             mix.trainable = self._trainable_mix and self.trainable
 
+    @without_autograph
     def __call__(self, inputs, *args, **kwargs):
         inputs, words = self._ids(inputs)
         if words is not None:
@@ -501,6 +503,9 @@ class ElmoLayer(keras.layers.Layer):
             "max_batch_size": self.max_batch_size,
             "dtype": keras.dtype_policies.serialize(self.bilm_dtype_policy),
         }
+
+    def __reduce__(self):
+        return unpickled, (type(self), *super().__reduce__())
 
     @classmethod
     def from_config(cls, config):

@@ -1,6 +1,8 @@
-"""Forked processes: the backends' threads do not exist there, and wait for each other forever."""
+"""Backend threads do not survive a fork, so a forked process would deadlock."""
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 _process = None  # in which the first layer was made
 
@@ -17,3 +19,14 @@ def check_process() -> None:
             'multiprocessing.set_start_method("spawn"), or load the model only in the child, '
             "before its parent uses Keras."
         )
+
+
+def unpickled(owner: type, make: Callable[..., Any], arguments: tuple) -> Any:
+    """Makes an object of a pickle; in a forked process one without content.
+
+    A worker of a pool would end by an error while it unpickles, and the pool wait for it forever.
+    The uses of the object call `check_process` first.
+    """
+    if _process not in (None, os.getpid()):
+        return owner.__new__(owner)
+    return make(*arguments)

@@ -6,6 +6,7 @@ import keras
 
 from keras_elmo.layers.inputs import check_strings, read_batch
 from keras_elmo.layers.token_mask import TokenMask, ragged_tokens, valid_utf8
+from keras_elmo.ops.compiled import without_autograph
 from keras_elmo.text.characters import (
     BEGIN_WORD,
     BYTE_OFFSET,
@@ -65,6 +66,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         # XLA has no strings. On other backends a model never gets any.
         self.supports_jit = keras.backend.backend() != "tensorflow"
 
+    @without_autograph
     def __call__(self, inputs, *args, **kwargs):
         inputs = read_batch(inputs)
         if isinstance(inputs, Sentences):

@@ -31,6 +31,15 @@ class CompiledFunction:
         return self._call(*map(ops.convert_to_tensor, arrays))
 
 
+def without_autograph(function: Callable) -> Callable:
+    """Decorates a function that TensorFlow need not rewrite, which would take most of a trace."""
+    if keras.backend.backend() != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    return tf.autograph.experimental.do_not_convert(function)
+
+
 def one_ahead(
     started: Iterable[tuple[Any, Callable[[], Any]]],
 ) -> Iterator[tuple[Any, Any]]:

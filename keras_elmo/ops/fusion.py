@@ -23,7 +23,7 @@ def fused(function: Callable, spec: Hashable, *args: Any) -> Any:
 def _compiled(function, spec):
     import tensorflow as tf
 
-    return tf.function(functools.partial(function, spec), jit_compile=True)
+    return tf.function(functools.partial(function, spec), jit_compile=True, autograph=False)
 
 
 @functools.cache
