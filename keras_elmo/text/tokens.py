@@ -180,7 +180,8 @@ def check_batch(sentences: Any) -> None:
             f"Expected a batch of sentences, got a {type(sentences).__name__}. Pass the column "
             'that holds the sentences, such as data["text"].'
         )
-    if shape is None and not isinstance(sentences, Iterable):
+    is_iterable = isinstance(sentences, Iterable) or hasattr(sentences, "__getitem__")
+    if shape is None and not is_iterable:
         raise ValueError(
             f"Expected a batch of sentences, such as a list of strings; got {sentences!r:.60}."
         )
