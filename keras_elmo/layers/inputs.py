@@ -135,6 +135,12 @@ def _wrong_dtype(ids, max_id):
 def _wrong_shape(ids, shape, row):
     rank = 2 + len(row)
     if len(shape) != rank:
+        if row and isinstance(ids, keras.KerasTensor) and len(shape) < 3:
+            return (
+                "these are integers: after StringLookup(invert=True), whose output Keras takes for "
+                "int64, use Lambda(lambda i: tf.gather(words, i), dtype='string') in its place; "
+                f"a batch of ids has {rank} axes"
+            )
         hint = ": pass a single sentence as ids[None]" if len(shape) == rank - 1 else ""
         return f"a batch of ids has {rank} axes, but this has {len(shape)}{hint}"
     if shape[2:] != row:

@@ -572,6 +572,14 @@ def test_bad_inputs_are_named(inputs, message):
         ElmoLayer(TINY)(inputs)
 
 
+@tensorflow_only
+def test_words_of_a_lookup_are_explained():
+    ids = keras.Input((None,), dtype="int64")
+    words = keras.layers.StringLookup(vocabulary=["a", "b"], invert=True)(ids)
+    with pytest.raises(ValueError, match="after StringLookup.* use Lambda"):
+        ElmoLayer(TINY)(words)
+
+
 def test_bad_inputs_of_word_models_are_named():
     elmo = ElmoLayer(TINY, token_embeddings=TINY / "token_embeddings.hdf5")
     for wrong in (["a sentence"], np.zeros((2, 5, 50), "int32")):
