@@ -780,7 +780,7 @@ def _with_boundaries(ids):
     ids = ops.convert_to_tensor(ids)
     rows = (boundary_row(mark, ids.shape[2]) for mark in (BEGIN_SENTENCE, END_SENTENCE))
     begin, end = (ops.cast(row, ids.dtype) for row in rows)
-    lengths = ops.sum(ops.cast(ops.any(ids != 0, axis=2), "int32"), axis=1)
+    lengths = ops.sum(ops.cast(ops.any(ids, axis=2), "int32"), axis=1)
     ids = ops.pad(ids, ((0, 0), (1, 1), (0, 0)))
     positions = ops.arange(ops.shape(ids)[1])[None, :, None]
     ids = ops.where(positions == 0, begin, ids)

@@ -21,7 +21,7 @@ def check_process() -> None:
         )
 
 
-def unpickled(owner: type, make: Callable[..., Any], arguments: tuple) -> Any:
+def unpickled(owner: Any, make: Callable[..., Any], arguments: tuple) -> Any:
     """Makes an object of a pickle; in a forked process one without content.
 
     A worker of a pool would end by an error while it unpickles, and the pool wait for it forever.
