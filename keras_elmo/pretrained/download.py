@@ -9,10 +9,10 @@ import urllib.parse
 import urllib.request
 from pathlib import Path, PurePosixPath
 
-from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_folder
 from keras_elmo.pretrained.archive import unpack
-from keras_elmo.pretrained.folder import find_model, is_elmo_for_many_langs
+from keras_elmo.pretrained.folder import find_model
+from keras_elmo.pretrained.formats import format_of
 from keras_elmo.pretrained.registry import CATALOG, PretrainedModel, published_base, urls_of
 from keras_elmo.progress import progress_bar
 
@@ -86,12 +86,9 @@ def _install(model, urls, folder):
         unpack(path, folder, last)
         path.unlink()
     options, weights, *_ = find_model(folder)
-    if not is_elmo_for_many_langs(weights):
-        from keras_elmo.pretrained.hdf5 import open_arrays  # imports NumPy, slow for `info`
-
-        ElmoConfig.from_json(options)
-        with open_arrays(weights):
-            pass  # raises ValueError: a server may answer with a page of text
+    format_of(weights).read_architecture(options)
+    with format_of(weights).open(weights):
+        pass  # raises ValueError: a server may answer with a page of text
 
 
 def _name(url):

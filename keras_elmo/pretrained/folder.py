@@ -6,17 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TypeVar
 
-OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
-SOFTMAX, VOCABULARY = "softmax.hdf5", "vocabulary.txt"
-PICKLED_OPTIONS, PICKLED_ENCODER = "config.json", "encoder.pkl"  # of ELMoForManyLangs
-PICKLED_EMBEDDER, ARCHITECTURE = "token_embedder.pkl", "architecture.json"
-DICTIONARIES = ("word.dic", "char.dic")
-
-HUB_FILES = (
-    *(OPTIONS, WEIGHTS, SOFTMAX, VOCABULARY, *DICTIONARIES),
-    *(PICKLED_OPTIONS, PICKLED_ENCODER, PICKLED_EMBEDDER, ARCHITECTURE),
-)
-"""Names of a model's files in a repository of the Hugging Face Hub."""
+from keras_elmo.pretrained.formats import EXPECTED, FORMATS, SOFTMAX
 
 EXPORTED = "exported"
 """An empty file in the folder of a run: `model/` is the model with which the run has ended."""
@@ -29,20 +19,6 @@ MAX_FILES = 8
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
 _CHECKPOINT = re.compile(r"step-(\d+)\.ckpt")
-
-# The names of options and weights in each format. The first that matches a file decides.
-_FORMATS = (
-    (
-        (r"options\.json", r".*options(262)?\.json"),
-        (r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".*\.(hdf5|h5)"),
-    ),
-    ((re.escape(PICKLED_OPTIONS),), (re.escape(PICKLED_ENCODER),)),
-)
-
-
-def is_elmo_for_many_langs(weights: PurePath) -> bool:
-    """Whether the weights of a model are of ELMoForManyLangs."""
-    return weights.suffix == ".pkl"
 
 
 def find_model(folder: Path) -> list[Path]:
@@ -82,17 +58,17 @@ def choose_files(paths: Sequence[AnyPath], place: object) -> list[AnyPath]:
     """
     for depth in (1, 2):
         candidates = [path for path in paths if len(path.parts) <= depth]
-        for names in _FORMATS:
+        for format in FORMATS:
+            names = format.options, format.weights
             found = [_matching(candidates, patterns) for patterns in names]
             if all(found):
                 options, weights = (_single(matching, place) for matching in found)
-                return _with_neighbors(options, weights, paths)
+                return _with_neighbors(options, weights, paths, format)
     if any(path.name == "saved_model.pb" for path in paths):
         raise FileNotFoundError(saved_model_error(place))
     raise FileNotFoundError(
-        f"{place} must hold {OPTIONS} and {WEIGHTS}, or files whose names end in these, or .hdf5 "
-        f"or .h5; or {PICKLED_OPTIONS} and {PICKLED_ENCODER} of ELMoForManyLangs. Found "
-        f"{_listing(paths)}. Pass the pair (options, weights) of their paths instead."
+        f"{place} must hold {EXPECTED}. Found {_listing(paths)}. Pass the pair (options, weights) "
+        "of their paths instead."
     )
 
 
@@ -138,9 +114,9 @@ def latest_checkpoint(folder: str | os.PathLike) -> tuple[int, Path | None]:
     return max(checkpoints(folder), default=(0, None))
 
 
-def _with_neighbors(options, weights, paths):
-    beside = [x for x in paths if x.parent == weights.parent and x.name in HUB_FILES]
-    if is_elmo_for_many_langs(weights):  # the file of its architecture may have any name
+def _with_neighbors(options, weights, paths, format):
+    beside = [x for x in paths if x.parent == weights.parent and x.name in format.files]
+    if format.reads_any_json:
         beside += [x for x in paths if x.suffix == ".json" and weights.parent in x.parents]
     return list(dict.fromkeys((options, weights, *beside)))[:MAX_FILES]
 

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.pretrained import many_languages
 from keras_elmo.pretrained.archive import is_archive, unpack
 from keras_elmo.pretrained.download import download
-from keras_elmo.pretrained.folder import (
-    HUB_FILES,
+from keras_elmo.pretrained.folder import find_model, saved_model_error
+from keras_elmo.pretrained.formats import (
+    EXPECTED,
+    PUBLISHED_NAMES,
     SOFTMAX,
     VOCABULARY,
-    find_model,
-    is_elmo_for_many_langs,
-    saved_model_error,
+    format_of,
 )
 from keras_elmo.pretrained.registry import hint_at_models, known_model
 from keras_elmo.pretrained.weight_table import check_declared_bytes, count_parameters
@@ -91,7 +90,7 @@ def find_model_files(model: ModelSource) -> ModelFiles:
         return _from_path(known.local_path or download(known), language=known.language)
     if isinstance(model, (tuple, list)):
         options, weights = _checked_pair(model)
-        beside = [weights.with_name(name) for name in HUB_FILES]
+        beside = [weights.with_name(name) for name in format_of(weights).files]
         return _read(weights.parent, [options, weights, *filter(Path.is_file, beside)])
     if not isinstance(model, (str, os.PathLike)):
         raise ValueError(
@@ -124,8 +123,7 @@ def _from_path(path, language=None):
     if path.exists():
         raise FileNotFoundError(
             f"{path} is neither a folder nor a complete zip or tar.gz file. Pass the folder that "
-            "holds options.json and weights.hdf5 (of ELMoForManyLangs: config.json and "
-            "encoder.pkl), or the pair of their paths."
+            f"holds {EXPECTED}; or the pair of their paths."
         )
     raise FileNotFoundError(
         f"{path} is neither a known model nor an existing folder or archive."
@@ -137,18 +135,7 @@ def _read(place: Path, paths: Sequence[Path], language: str | None = None) -> Mo
     """Reads the architecture and lexicon of a model from its files, the first two of which are
     options and weights."""
     options, weights, *others = paths
-    lexicon = None
-    if is_elmo_for_many_langs(weights):
-        config, lexicon = many_languages.read_architecture(options)
-    else:
-        config = ElmoConfig.from_json(options)
-        if config.has_lexicon:
-            lexicon = Lexicon.from_folder(
-                options.parent,
-                words=config.word_dim > 0,
-                characters=config.reads_characters,
-                max_characters_per_token=config.max_characters_per_token,
-            )
+    config, lexicon = format_of(weights).read_architecture(options)
     # Before layers are built for it.
     if config.reads_text or config.vocabulary_size is not None:
         check_declared_bytes(weights, 4 * count_parameters(config))
@@ -200,7 +187,9 @@ def _hub_folder(model):
     except ImportError:
         raise ImportError(f"{model} needs huggingface_hub: pip install 'keras-elmo[hub]'") from None
     try:
-        folder = snapshot_download(found[1], revision=found[2], allow_patterns=list(HUB_FILES))
+        folder = snapshot_download(
+            found[1], revision=found[2], allow_patterns=list(PUBLISHED_NAMES)
+        )
     except Exception as error:  # of several libraries
         reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ConnectionError(f"Could not download {model}: {reason}") from None

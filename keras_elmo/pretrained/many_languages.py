@@ -1,6 +1,7 @@
 """The model files of ELMoForManyLangs (Che et al. 2018): reading them."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -8,9 +9,12 @@ import numpy as np
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import read_json
-from keras_elmo.pretrained.folder import PICKLED_OPTIONS
 from keras_elmo.pretrained.weight_table import WeightEntry
-from keras_elmo.text.lexicon import Lexicon
+from keras_elmo.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
+
+OPTIONS, ENCODER, EMBEDDER = "config.json", "encoder.pkl", "token_embedder.pkl"
+FILES = (OPTIONS, ENCODER, EMBEDDER, "architecture.json", WORDS_FILE, CHARACTERS_FILE)
+"""Names of the files of a model."""
 
 # Sections of an architecture, the kind that is read, and the fields of an `ElmoConfig` in each.
 _SECTIONS = {
@@ -68,6 +72,15 @@ def read_architecture(options: str | os.PathLike) -> tuple[ElmoConfig, Lexicon]:
         "num_characters": lexicon.characters and len(lexicon.characters),
     }
     return ElmoConfig(**fields, **sizes, always_project=True), lexicon
+
+
+def tables(weights: Path, config: ElmoConfig) -> dict[Path, Sequence[WeightEntry]]:
+    """The arrays that each file must hold, from the path of encoder.pkl.
+
+    A model that reads stored token vectors needs no token_embedder.pkl.
+    """
+    embedder = {weights.with_name(EMBEDDER): embedder_table(config)} if config.reads_text else {}
+    return {**embedder, weights: encoder_table(config)}
 
 
 def embedder_table(config: ElmoConfig) -> list[WeightEntry]:
@@ -158,7 +171,7 @@ def _architecture(folder, config_path):
     """The content of the architecture's file."""
     if not isinstance(config_path, str) or not config_path:
         raise ValueError(
-            f"{folder / PICKLED_OPTIONS} has no config_path, which must name the architecture file."
+            f"{folder / OPTIONS} has no config_path, which must name the architecture file."
         )
     name = PurePosixPath(config_path).name
     for path in (folder / config_path, folder / name):
@@ -167,7 +180,7 @@ def _architecture(folder, config_path):
     if name in _PUBLISHED_NAMES:
         return _PUBLISHED
     raise FileNotFoundError(
-        f"{folder} has no {name}, the architecture that {PICKLED_OPTIONS} names: put it there."
+        f"{folder} has no {name}, the architecture that {OPTIONS} names: put it there."
     )
 
 

@@ -12,23 +12,13 @@ import numpy as np
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import PARTIAL, sync_to_disk, sync_tree
 from keras_elmo.hdf5_write import write_arrays
-from keras_elmo.pretrained import many_languages
-from keras_elmo.pretrained.folder import (
-    OPTIONS,
-    PICKLED_EMBEDDER,
-    SOFTMAX,
-    VOCABULARY,
-    WEIGHTS,
-    is_elmo_for_many_langs,
-)
+from keras_elmo.pretrained.formats import OPTIONS, SOFTMAX, VOCABULARY, WEIGHTS, format_of
 from keras_elmo.pretrained.hdf5 import (
     SOFTMAX_NAMES,
     check_finite,
-    open_arrays,
     read_float32,
 )
 from keras_elmo.pretrained.model_card import CARD, is_edited, model_card
-from keras_elmo.pretrained.torch_files import read_state_dict
 from keras_elmo.pretrained.weight_table import WeightEntry, weight_table
 from keras_elmo.text.lexicon import Lexicon
 
@@ -56,15 +46,11 @@ def load_weights(
             floats or not finite.
     """
     weights, config = Path(weights), backbone.config
-    is_pickled, tables = is_elmo_for_many_langs(weights), {}
-    if is_pickled and not without_token_encoder:
-        tables[weights.with_name(PICKLED_EMBEDDER)] = many_languages.embedder_table(config)
-    tables[weights] = (many_languages.encoder_table if is_pickled else weight_table)(config)
+    format = format_of(weights)
     with contextlib.ExitStack() as stack:
         assignments = []
-        for path, entries in tables.items():
-            found: Mapping[str, Any]
-            found = read_state_dict(path) if is_pickled else stack.enter_context(open_arrays(path))
+        for path, entries in format.tables(weights, config).items():
+            found = stack.enter_context(format.open(path))
             if without_token_encoder:
                 entries = [entry for entry in entries if entry.name.startswith(_LSTMS)]
                 found = {name: x for name, x in found.items() if name.startswith(_LSTMS)}

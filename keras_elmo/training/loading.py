@@ -14,13 +14,8 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import read_json
-from keras_elmo.pretrained.folder import (
-    EXPORTED,
-    OPTIONS,
-    TRAINING,
-    VOCABULARY,
-    latest_checkpoint,
-)
+from keras_elmo.pretrained.folder import EXPORTED, TRAINING, latest_checkpoint
+from keras_elmo.pretrained.formats import OPTIONS, VOCABULARY
 from keras_elmo.pretrained.hdf5 import SOFTMAX_NAMES, read_softmax
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.pretrained.locate import ModelFiles, ModelSource
