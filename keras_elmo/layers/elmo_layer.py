@@ -88,9 +88,9 @@ class ElmoLayer(keras.layers.Layer):
         dtype: Dtype or dtype policy of the computation; Keras' global one where `None`.
 
     Call arguments:
-        inputs: Sentences, tokens or ids. Lists, NumPy arrays and Series of strings are accepted
-            when the layer is called directly; `fit` and `predict` need `tf.constant(...)`, a ragged
-            tensor or a tf.data dataset.
+        inputs: Sentences, tokens or ids. When the layer is called directly, also lists, generators,
+            and arrays or Series of strings, of NumPy, pandas, Polars or pyarrow; `fit` and
+            `predict` need `tf.constant(...)`, a ragged tensor or a tf.data dataset.
         words: For internal use: rows of ids of distinct words; the inputs are then their places.
         training: Whether to apply the mixes' dropout.
 
