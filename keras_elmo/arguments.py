@@ -47,7 +47,9 @@ def check_boolean(name: str, value: Any) -> bool:
 
 def check_mix_weights(name: str, value: Any, num_layers: int) -> np.ndarray:
     """The shares of the layers in a mix, after the softmax, float64 `(num_layers,)`."""
-    shares = np.array(value, np.float64)
+    shares = np.zeros(0)
+    with contextlib.suppress(TypeError, ValueError):
+        shares = np.array(value, np.float64)
     is_valid = shares.shape == (num_layers,) and (shares >= 0).all()
     if not is_valid or abs(shares.sum() - 1) > 1e-5:
         raise ValueError(

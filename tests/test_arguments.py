@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_elmo import ElmoConfig, ElmoLayer, WeightedLayerSum
-from keras_elmo.arguments import check_boolean, check_integer, check_number
+from keras_elmo.arguments import check_boolean, check_integer, check_mix_weights, check_number
 
 
 def test_valid_values_become_python_numbers():
@@ -64,3 +64,9 @@ def test_text_and_numbers_are_no_booleans_and_text_is_no_number(make, wrong):
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=f"{name} must be (an? .*|True or False); got"):
             make(**{name: value})
+
+
+@pytest.mark.parametrize("value", ["abc", {"a": 1}, None, [[1.0]], [1.0], [0.5, 0.6], [-1.0, 2.0]])
+def test_what_are_no_shares_of_layers(value):
+    with pytest.raises(ValueError, match="^x must be 2 numbers of at least 0 with the sum 1"):
+        check_mix_weights("x", value, 2)

@@ -92,17 +92,20 @@ def _split_json(lines, source):
 def _elements(content, source):
     """The elements of an array of JSON."""
     text = content.decode("utf-8", "surrogateescape")
-    decode, after_space = json.JSONDecoder().raw_decode, re.compile(r"\s*")
-    position, separator = after_space.match(text, text.index("[") + 1).end(), ","
+    decode, space = json.JSONDecoder().raw_decode, re.compile(r"\s*")
+    position = space.match(text, text.index("[") + 1).end()
+    is_open = not text.startswith("]", position)
     try:
-        while separator == "," and text[position : position + 1] != "]":
+        while is_open:
             _, end = decode(text, position)
             yield text[position:end].encode("utf-8", "surrogateescape")
-            position = after_space.match(text, end).end()
-            separator = text[position : position + 1]
-            position = after_space.match(text, position + 1).end()
-        if separator not in (",", "]") or text[position:].strip(" \t\r\n]"):
+            position = space.match(text, end).end()
+            if is_open := text.startswith(",", position):
+                position = space.match(text, position + 1).end()
+        if not text.startswith("]", position):
             raise json.JSONDecodeError("Expecting ',' or ']'", text, position)
+        if text[position + 1 :].strip():
+            raise json.JSONDecodeError("Extra data", text, position + 1)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{source} begins with '[' but is not a JSON array: {error}. Correct it, or write its "

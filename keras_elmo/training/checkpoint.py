@@ -1,6 +1,5 @@
 """Checkpoints from which a training run is resumed as if it had never been stopped."""
 
-import errno
 import io
 import json
 import os
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.lib.format import read_array, write_array
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import atomic_write, remove_partials
+from keras_elmo.files import atomic_write, is_damage, remove_partials
 from keras_elmo.pretrained.folder import checkpoints, latest_checkpoint
 from keras_elmo.training.devices import assert_same_on_all_processes, is_first_process
 from keras_elmo.training.settings import checked
@@ -255,8 +254,7 @@ def _read(path, names=()):
                 arrays = {name: read_array(io.BytesIO(file.read(name))) for name in found}
         except Exception as error:
             # Damage to the directory of names leads to invalid offsets, and so to any error.
-            is_of_machine = isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
-            if is_of_machine or isinstance(error, MemoryError):
+            if not is_damage(error):
                 raise
             raise DamagedCheckpointError(
                 f"{path} is not a valid checkpoint of keras_elmo: it is damaged, truncated or of a "

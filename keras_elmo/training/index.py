@@ -16,7 +16,7 @@ from pathlib import Path
 import filelock
 import numpy as np
 
-from keras_elmo.files import atomic_folder, atomic_write, remove_partials
+from keras_elmo.files import atomic_folder, atomic_write, is_damage, remove_partials
 from keras_elmo.text.characters import ByteRules
 from keras_elmo.text.reader import Files, TextStats, find_files, pluralize, read_blocks
 from keras_elmo.text.tokenize import Tokenize, tokenizer_name
@@ -114,6 +114,8 @@ class CorpusIndex:
             try:
                 index._open()
             except (OSError, LookupError, TypeError, ValueError) as error:
+                if not (is_damage(error) or isinstance(error, FileNotFoundError)):
+                    raise
                 raise ValueError(
                     f"The index {index._folder} is damaged ({error}): delete it to rebuild it."
                 ) from None

@@ -179,7 +179,7 @@ def test_an_array_of_json(tmp_path, indent, start):
 
 
 @pytest.mark.parametrize(
-    "content", ["[", "[1", "[1,", "[1 2]", '[{"text": "a"}', "[1]\n[2]", "[a]"]
+    "content", ["[", "[1", "[1,", "[1 2]", '[{"text": "a"}', "[1]\n[2]", "[a]", "[1]]", "[1,]"]
 )
 def test_damaged_arrays_of_json(content):
     with pytest.raises(ValueError, match=r"The text begins with '\[' but is not a JSON array: "):

@@ -1,5 +1,6 @@
 """The index of a text: its ids, what it reports, and when it is made again."""
 
+import errno
 import gzip
 import lzma
 import os
@@ -187,3 +188,16 @@ def test_the_text_counts_and_not_its_name(tmp_path):
     texts = [CorpusIndex.from_sentences([[word]]) for word in (b"a", b"b")]
     one, two = (LanguageModelCorpus(text, vocabulary, CONFIG, **size).identity() for text in texts)
     assert one != two
+
+
+def test_too_many_open_files_are_no_damage(tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("a b\n")
+    CorpusIndex.build(tmp_path / "text.txt", tmp_path / "index")
+    refused = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(np, "memmap", lambda *_, **__: raise_(refused))
+    with pytest.raises(OSError, match="^.Errno 24. Too many open files$"):
+        CorpusIndex.build(tmp_path / "text.txt", tmp_path / "index")
+
+
+def raise_(error):
+    raise error
