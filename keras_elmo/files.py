@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-_ANY_NAME = re.compile(".*", re.DOTALL)
+_NO_NAME = re.compile("(?!)")
 PARTIAL = ".partial-"  # how the names of incomplete files and folders begin
 _MAX_JSON_BYTES = 1 << 20  # real ones have a few hundred bytes
 
@@ -69,38 +69,31 @@ def atomic_write(
 
 @contextlib.contextmanager
 def atomic_folder(
-    path: str | os.PathLike, overwrite: bool = False, inputs: Iterable[Any] = ()
+    path: str | os.PathLike,
+    overwrite: bool = False,
+    inputs: Iterable[Any] = (),
+    own_names: re.Pattern[str] = _NO_NAME,
 ) -> Iterator[str]:
     """Yields the name of a new folder that becomes `path` once the block has succeeded.
 
     It is synced to disk, and removed after an error. Missing parent folders are made. With
     `overwrite` it replaces an existing folder (see `replace`), unless that holds one of `inputs`
-    (see `check_not_an_input`), or files or folders that the new one lacks.
+    (see `check_not_an_input`), or other files than `own_names` matches.
     """
     check_not_an_input(path, inputs)
     path = os.path.abspath(path)
-    check_replaceable(path, overwrite, _ANY_NAME)
+    check_replaceable(path, overwrite, own_names)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     partial = _partial_name(path)
     try:
         os.mkdir(partial)
         yield partial
         sync_tree(partial)
-        check_replaceable(path, overwrite, _ANY_NAME)
-        if surplus := sorted(_names(path) - _names(partial)):
-            raise FileExistsError(
-                f"{path} is not overwritten, since it holds more than an export: "
-                f"{', '.join(surplus)}."
-            )
+        check_replaceable(path, overwrite, own_names)  # something may have appeared
         replace(partial, path)
         sync_to_disk(os.path.dirname(path))
     finally:
         remove(partial)
-
-
-def _names(folder):
-    """The relative paths of all files and folders in a folder."""
-    return {str(path.relative_to(folder)) for path in Path(folder).rglob("*")}
 
 
 def replace(new: str, old: str) -> None:

@@ -102,30 +102,27 @@ def test_an_existing_folder_is_replaced_only_when_told_and_of_the_same_kind(tmp_
     path = tmp_path / "a"
     path.mkdir()
     write(path, "model")
+    own = re.compile("model|more")
     with (
         pytest.raises(FileExistsError, match="or pass overwrite=True"),
-        atomic_folder(path),
+        atomic_folder(path, own_names=own),
     ):
-        pass
-    with atomic_folder(path, overwrite=True) as partial:
+        pytest.fail("refused before anything is written")
+    with atomic_folder(path, overwrite=True, own_names=own) as partial:
         write(partial, "model", "more")
     assert sorted(os.listdir(path)) == ["model", "more"]
-    with (
-        pytest.raises(FileExistsError, match="holds more than an export: more"),
-        atomic_folder(path, overwrite=True) as partial,
-    ):
-        write(partial, "model")
-    assert sorted(os.listdir(path)) == ["model", "more"]
-    assert os.listdir(tmp_path) == ["a"]
-    os.remove(path / "more")
-    os.mkdir(path / "assets")
-    write(path / "assets", "mine")
-    with (
-        pytest.raises(FileExistsError, match="holds more than an export: assets/mine"),
-        atomic_folder(path, overwrite=True) as partial,
-    ):
-        write(partial, "model")
-        os.mkdir(os.path.join(partial, "assets"))
+    with atomic_folder(path, overwrite=True, own_names=own) as partial:
+        write(partial, "model")  # less than before
+    assert os.listdir(path) == ["model"] and os.listdir(tmp_path) == ["a"]
+    write(path, "thesis")
+    for names in (own, None):
+        others = {} if names is None else {"own_names": names}
+        with (
+            pytest.raises(FileExistsError, match="holds files that keras_elmo did not write"),
+            atomic_folder(path, overwrite=True, **others),
+        ):
+            pytest.fail("refused before anything is written")
+    assert sorted(os.listdir(path)) == ["model", "thesis"]
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -181,7 +178,8 @@ def test_what_a_kill_leaves_of_a_replaced_folder_is_removed_by_the_next(tmp_path
     path = tmp_path / "a"
 
     def replace_folder(name):
-        with atomic_folder(path, overwrite=True) as partial:
+        own_names = re.compile("model|[0-9]+")
+        with atomic_folder(path, overwrite=True, own_names=own_names) as partial:
             write(partial, "model", name)
 
     replace_folder("1")

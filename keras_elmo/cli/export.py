@@ -1,8 +1,7 @@
 """The command `keras-elmo export`."""
 
 from keras_elmo.cli.common import A_MODEL, add_overwrite
-from keras_elmo.pretrained.language_models import find_checkpoint
-from keras_elmo.pretrained.locate import find_model_files
+from keras_elmo.pretrained.language_models import find_model_or_checkpoint
 
 
 def add_command(commands, common):
@@ -53,7 +52,7 @@ def _check(arguments, parser):
     if arguments.format != "hdf5" and (arguments.dtype or arguments.vocab):
         parser.error("--dtype and --vocab need --format hdf5")
     # Before Keras is loaded.
-    arguments.found = find_checkpoint(arguments.model) or find_model_files(arguments.model)
+    arguments.found = find_model_or_checkpoint(arguments.model)
 
 
 def _export(arguments):

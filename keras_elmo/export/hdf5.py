@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -15,13 +16,15 @@ from keras_elmo.export.checks import (
     layer_outputs,
     verified,
 )
-from keras_elmo.export.source import find_source
-from keras_elmo.files import PARTIAL, atomic_folder, atomic_write, check_not_exists
+from keras_elmo.export.source import find_source, load_source, paths_of
+from keras_elmo.files import PARTIAL, atomic_folder, atomic_write
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.pretrained.formats import FORMATS
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.model_card import CARD, is_edited
 from keras_elmo.pretrained.weights import write_model
 
+_NAMES = re.compile("|".join(map(re.escape, (*FORMATS[0].files, CARD))))
 _TOLERANCES = {"float32": TOLERANCE, "float16": HALF_PRECISION_TOLERANCE}
 
 
@@ -61,13 +64,12 @@ def export_hdf5(
 
     >>> export_hdf5("many-languages/it", "italian", dtype="float16")
     """
-    if dtype not in _TOLERANCES:
-        raise ValueError(f"dtype must be one of {', '.join(_TOLERANCES)}; got {dtype!r}.")
-    check_not_exists(output, overwrite)
-    source = find_source(model, vocabulary)
-    layer = source.layer
-    check_stateless(layer)
-    with _output(output, overwrite, source.paths) as (partial, folder):
+    found = find_source(model)
+    inputs = (*paths_of(found), vocabulary)
+    with _output(output, overwrite, inputs) as (partial, folder):
+        source = load_source(found, vocabulary)
+        layer = source.layer
+        check_stateless(layer)
         write_model(
             folder,
             layer.backbone,
@@ -90,7 +92,7 @@ def export_hdf5(
 def _output(output, overwrite, inputs) -> Iterator[tuple[str, str]]:
     """Yields a temporary path, which becomes `output`, and the folder to write the files into."""
     if Path(output).suffix.lower() != ".zip":
-        with atomic_folder(output, overwrite, inputs) as partial:
+        with atomic_folder(output, overwrite, inputs, _NAMES) as partial:
             yield partial, partial
         return
     with (

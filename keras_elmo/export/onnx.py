@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_elmo.export import checks
-from keras_elmo.export.source import layer_of
+from keras_elmo.export.source import find_source, layer_of, paths_of
 from keras_elmo.files import atomic_write
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.locate import ModelSource
@@ -49,9 +49,10 @@ def export_onnx(
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
         raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
-    layer = layer_of(model)
-    checks.check_served(layer, "An ONNX model")
-    with atomic_write(path, overwrite, layer.model_paths) as partial:
+    found = find_source(model)
+    with atomic_write(path, overwrite, paths_of(found)) as partial:
+        layer = layer_of(found)
+        checks.check_served(layer, "An ONNX model")
         _write_onnx(layer, partial)
         return checks.verified(layer, [_run_onnx(partial, layer)])
 

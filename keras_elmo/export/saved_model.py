@@ -1,13 +1,16 @@
 """SavedModels, for programs that have only TensorFlow, such as TensorFlow Serving."""
 
 import os
+import re
 
 from keras_elmo.export import checks
-from keras_elmo.export.source import layer_of
+from keras_elmo.export.source import find_source, layer_of, paths_of
 from keras_elmo.files import atomic_folder
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.text.tokens import split_tokens
+
+_NAMES = re.compile(r"saved_model\.pb|fingerprint\.pb|variables|assets")
 
 
 def export_saved_model(
@@ -45,9 +48,10 @@ def export_saved_model(
     >>> served.signatures["default"](strings=tf.constant(["The cat sat ."]))["elmo"].shape
     TensorShape([1, 4, 512])
     """
-    layer = layer_of(model)
-    checks.check_served(layer, "A SavedModel")
-    with atomic_folder(folder, overwrite, layer.model_paths) as partial:
+    found = find_source(model)
+    with atomic_folder(folder, overwrite, paths_of(found), _NAMES) as partial:
+        layer = layer_of(found)
+        checks.check_served(layer, "A SavedModel")
         _write_saved_model(layer, partial)
         found = _run_saved_model(partial)
         return checks.verified(layer, found)

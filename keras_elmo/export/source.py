@@ -3,21 +3,17 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.hdf5 import read_softmax
-from keras_elmo.pretrained.language_models import find_checkpoint
-from keras_elmo.pretrained.locate import ModelSource, find_model_files
+from keras_elmo.pretrained.language_models import find_model_or_checkpoint
+from keras_elmo.pretrained.locate import ModelFiles, ModelSource
 from keras_elmo.text.vocabulary import read_words
 from keras_elmo.training.language_model import with_training_options
-from keras_elmo.training.loading import (
-    load_language_model,
-    model_details,
-    read_vocabulary,
-    saved_model,
-)
+from keras_elmo.training.loading import load_language_model, model_details, saved_model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +25,7 @@ class Source:
         config: Its architecture, with the settings of its training as bilm-tf's options.
         softmax: Kernel and bias of its softmax, if it has one.
         vocabulary: The words of its softmax or word table, if they are known.
-        details: Facts for its model card.
-        paths: The files that no output may replace.
+        details: Details for its model card.
     """
 
     layer: ElmoLayer
@@ -38,56 +33,74 @@ class Source:
     softmax: tuple[Any, Any] | None = None
     vocabulary: Sequence[str] | None = None
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    paths: tuple[Any, ...] = ()
 
 
-def find_source(
-    model: ModelSource | ElmoLayer, vocabulary: str | os.PathLike | None = None
-) -> Source:
-    """Loads the parts of a model. The arguments are as for `export_hdf5`."""
-    if isinstance(model, ElmoLayer):
-        details, paths = {"language": model.language}, model.model_paths
-        return Source(model, model.config, None, model.vocabulary, details, paths)
-    checkpoint = find_checkpoint(model)
-    if checkpoint is None:
-        return _of_files(find_model_files(model), vocabulary)
-    saved = saved_model(checkpoint)
-    language_model, words = load_language_model(saved, vocabulary)
+Found = ElmoLayer | ModelFiles | Path
+
+
+def find_source(model: ModelSource | ElmoLayer) -> Found:
+    """The model to export: a layer, the files of a model, or a checkpoint."""
+    return model if isinstance(model, ElmoLayer) else find_model_or_checkpoint(model)
+
+
+def paths_of(found: Found) -> tuple[Path, ...]:
+    """The files of a model, which no output may replace."""
+    if isinstance(found, ElmoLayer):
+        return found.model_paths
+    return found.paths if isinstance(found, ModelFiles) else (found,)
+
+
+def layer_of(found: Found) -> ElmoLayer:
+    """Only the layer of a model."""
+    if isinstance(found, ElmoLayer):
+        return found
+    return ElmoLayer(found) if isinstance(found, ModelFiles) else _layer(saved_model(found).load())
+
+
+def load_source(found: Found, vocabulary: str | os.PathLike | None = None) -> Source:
+    """Loads the parts of a model. `vocabulary` is as for `export_hdf5`."""
+    if isinstance(found, ElmoLayer):
+        size = None if found.config.reads_text else found.config.vocabulary_size
+        words = _words(vocabulary, found.vocabulary, size, "The ElmoLayer")
+        return Source(found, found.config, None, words, {"language": found.language})
+    if isinstance(found, ModelFiles):
+        layer = ElmoLayer(found)
+        softmax = None if found.softmax is None else read_softmax(found.softmax)
+        size = None if found.config.reads_text else found.config.vocabulary_size
+        size = len(softmax[1]) if softmax else size
+        words = _words(vocabulary, found.vocabulary, size, found.place)
+        return Source(layer, found.config, softmax, words, model_details(found))
+    saved = saved_model(found)
+    language_model, vocabulary_of_model = load_language_model(saved, vocabulary)
     return Source(
         _layer(language_model),
         with_training_options(language_model.get_config()),
         (language_model.softmax_kernel, language_model.softmax.bias),
-        words.words,
+        vocabulary_of_model.words,
         saved.details(),
-        (checkpoint, vocabulary or saved.vocabulary),
     )
 
 
-def layer_of(model: ModelSource | ElmoLayer) -> ElmoLayer:
-    """Only the layer of a model."""
-    if isinstance(model, ElmoLayer):
-        return model
-    checkpoint = find_checkpoint(model)
-    return ElmoLayer(model) if checkpoint is None else _layer(saved_model(checkpoint).load())
-
-
-def _of_files(files, vocabulary):
-    layer, softmax, words = ElmoLayer(files), None, None
-    if files.softmax is not None:
-        softmax = read_softmax(files.softmax)
-        if vocabulary or files.vocabulary:
-            words = read_vocabulary(vocabulary, files.vocabulary, len(softmax[1])).words
-            if len(words) != len(softmax[1]):
-                raise ValueError(
-                    f"The vocabulary has {len(words):,} words, the softmax of {files.place} "
-                    f"{len(softmax[1]):,}: pass the one that belongs to it."
-                )
-    elif not files.config.reads_text:
-        words = read_words(vocabulary) if vocabulary else layer.vocabulary
-    elif vocabulary:
-        raise ValueError(f"{files.place} has no softmax.hdf5, so that it needs no vocabulary.")
-    details, paths = model_details(files), (*files.paths, vocabulary)
-    return Source(layer, files.config, softmax, words, details, paths)
+def _words(given, own, size, place):
+    """The words of a softmax or a table of `size` words: those given, else the model's own."""
+    if given is not None and size is None:
+        raise ValueError(
+            f"{place} has neither a softmax nor a table of words: leave out the vocabulary."
+        )
+    source = own if given is None else given
+    if source is None or size is None:
+        return None
+    words = read_words(source)
+    while len(words) > size and not words[-1]:
+        words.pop()
+    if len(words) != size:
+        raise ValueError(
+            f"The vocabulary has {len(words):,} words, the softmax or table of {place} {size:,}: "
+            "pass the one that belongs to it."
+        )
+    if given is not None and own is not None and words != _words(None, own, size, place):
+        raise ValueError(f"{given} differs from the vocabulary of {place}: leave it out.")
+    return words
 
 
 def _layer(language_model):

@@ -1,5 +1,6 @@
 """Where a language model is saved: in a model's files, or in a checkpoint."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -36,6 +37,20 @@ def find_checkpoint(model: ModelSource) -> Path | None:
         return state if state.is_file() else None
     prefix = find_tf1_checkpoint(path)
     return None if prefix is None else Path(prefix)
+
+
+def find_model_or_checkpoint(model: ModelSource) -> ModelFiles | Path:
+    """The files of any model, downloaded where needed, or the checkpoint of a language model.
+
+    As for an `ElmoLayer`, files come before a checkpoint of bilm-tf in the same folder.
+    """
+    checkpoint = find_checkpoint(model)
+    if checkpoint is None:
+        return find_model_files(model)
+    if isinstance(model, (str, os.PathLike)) and Path(model).expanduser().is_dir():
+        with contextlib.suppress(FileNotFoundError):
+            return find_model_files(model)
+    return checkpoint
 
 
 def find_language_model(model: ModelSource, *, needs_softmax: bool = False) -> ModelFiles | Path:

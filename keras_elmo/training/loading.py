@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import read_json
-from keras_elmo.pretrained.folder import EXPORTED, TRAINING, latest_checkpoint
+from keras_elmo.pretrained.folder import TRAINING, last_state, latest_checkpoint
 from keras_elmo.pretrained.formats import OPTIONS, VOCABULARY
 from keras_elmo.pretrained.hdf5 import SOFTMAX_NAMES, read_softmax
 from keras_elmo.pretrained.language_models import find_language_model
@@ -59,7 +59,8 @@ def load_language_model(
     words = read_vocabulary(vocabulary, saved.vocabulary, saved.vocabulary_size)
     if saved.vocabulary_digest not in (None, words.digest):
         raise ValueError(
-            f"The vocabulary is not the one of {model}: pass the one that it was trained with."
+            f"The vocabulary is not the one of {saved.place}: pass the one that it was trained "
+            "with."
         )
     language_model = saved.load()
     language_model.check_vocabulary(words)
@@ -71,6 +72,7 @@ class SavedModel:
     """A saved language model.
 
     Args:
+        place: What messages call it.
         config: Its architecture, with settings of its training as bilm-tf's options.
         vocabulary: Its vocabulary file, which may not exist, or `None`.
         load: Loads it.
@@ -81,6 +83,7 @@ class SavedModel:
         record: The training.json of the run that it is a state of, empty for other models.
     """
 
+    place: Path
     config: ElmoConfig
     vocabulary: Path | None
     load: Callable[[], BidirectionalLanguageModel]
@@ -103,11 +106,13 @@ def saved_model(model: ModelSource | SavedModel, *, needs_softmax: bool = False)
     folder = found.parent
     config = ElmoConfig.from_json(folder / OPTIONS)
     load = functools.partial(_load_tf1, found, config)
-    return SavedModel(config, folder / VOCABULARY, load, vocabulary_size=config.vocabulary_size)
+    size = config.vocabulary_size
+    return SavedModel(found, config, folder / VOCABULARY, load, vocabulary_size=size)
 
 
 def _of_files(files):
     return SavedModel(
+        files.place,
         files.config,
         files.vocabulary,
         functools.partial(_load_files, files),
@@ -127,7 +132,14 @@ def _load_files(files):
 
 
 def _of_checkpoint(path):
-    state, run = read_checkpoint_state(path), path.resolve().parent.parent
+    state, run = read_checkpoint_state(path), path.resolve().parent
+    if "vocabulary_size" not in state["model"]:
+        raise ValueError(
+            f"{path} is a checkpoint of another Keras model: expected one of a "
+            "BidirectionalLanguageModel."
+        )
+    if run.name == "checkpoints":
+        run = run.parent
 
     def load():
         language_model = BidirectionalLanguageModel.from_config(state["model"])
@@ -135,6 +147,7 @@ def _of_checkpoint(path):
         return language_model
 
     return SavedModel(
+        path,
         with_training_options(state["model"]),
         run / VOCABULARY,
         load,
@@ -174,8 +187,7 @@ def model_details(files: ModelFiles) -> Mapping[str, str | None]:
 def _run_of(files):
     """The folder of the training run that has ended with this model, or `None`."""
     folder = files.weights.parent
-    is_of_run = folder.name == "model" and (folder.parent / EXPORTED).is_file()
-    return folder.parent if is_of_run else None
+    return folder.parent if last_state(folder.parent) == folder else None
 
 
 def _record(run):
@@ -303,8 +315,8 @@ def read_vocabulary(
             "vocabulary=FILE, or start_vocabulary=FILE for a model to start from."
         )
     vocabulary = Vocabulary.from_file(found, size)
-    default = default_path if path and default_path and default_path.is_file() else found
-    if vocabulary != Vocabulary.from_file(default, size):
+    own = default_path if path and default_path and default_path.is_file() else None
+    if own is not None and vocabulary != Vocabulary.from_file(own, size):
         raise ValueError(
             f"{path} differs from the model's own vocabulary, {default_path}: leave it out."
         )

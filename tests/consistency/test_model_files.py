@@ -167,6 +167,18 @@ def test_info_shows_the_same_model(place, way, capsys):
     assert ("model.zip (" in shown or "model.tar.gz (" in shown) == is_archive
 
 
+def test_files_come_before_a_checkpoint_of_bilm_tf(place, tmp_path):
+    """For a layer and for its export; a language model takes the checkpoint."""
+    pytest.importorskip("tensorflow")
+    folder = shutil.copytree(place.tf1, tmp_path / "both")
+    other = tiny_model(place.config, seed=8)
+    other.export_hdf5(folder, vocabulary())
+    for use, model in ((by_layer, other), (by_export, other), (by_evaluation, place)):
+        expected = place.parts if model is place else parts_of(model, None)
+        for one, value in zip(use(folder, place, tmp_path)["weights"], expected["weights"]):
+            np.testing.assert_array_equal(one, value)
+
+
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in CHECKPOINTS])
 def test_no_output_replaces_the_model(place, way, tmp_path):
     source = WAYS[way](place)

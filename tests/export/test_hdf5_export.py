@@ -7,7 +7,14 @@ import pytest
 
 from export_checks import TINY
 from helpers import to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer, Embedder, export_hdf5
+from keras_elmo import (
+    ElmoConfig,
+    ElmoLayer,
+    Embedder,
+    export_hdf5,
+    export_onnx,
+    export_saved_model,
+)
 from keras_elmo.export import checks
 from keras_elmo.pretrained import hdf5, weights
 from many_languages import MANY_LANGUAGES, WORD_CHAR_FIRST, golden, small_lexicon
@@ -99,7 +106,7 @@ def test_an_existing_output_is_replaced_only_when_told_and_never_the_model(name,
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").touch()
-    with pytest.raises(FileExistsError, match=r"holds more than an export: thesis\.tex"):
+    with pytest.raises(FileExistsError, match="holds files that keras_elmo did not write"):
         export_hdf5(MANY_LANGUAGES / "word_only", tmp_path / "a", overwrite=True)
     assert os.listdir(tmp_path / "a") == ["thesis.tex"]
 
@@ -144,8 +151,34 @@ def test_a_model_of_words_is_verified_and_keeps_its_vocabulary(tmp_path):
     differences = export_hdf5(tmp_path / "words", tmp_path / "a.zip")
     assert differences == dict.fromkeys(["word_emb", "lstm_outputs1", "lstm_outputs2"], 0)
     assert Embedder(tmp_path / "a.zip").vocabulary == ["<S>", "</S>", "<UNK>", "the"]
-    with pytest.raises(ValueError, match="has no softmax.hdf5, so that it needs no vocabulary"):
-        export_hdf5(TINY, tmp_path / "b", vocabulary=tmp_path / "words" / "vocabulary.txt")
+    vocabulary = tmp_path / "words" / "vocabulary.txt"
+    with pytest.raises(ValueError, match="neither a softmax nor a table of words: leave out"):
+        export_hdf5(TINY, tmp_path / "b", vocabulary=vocabulary)
+    vocabulary.rename(tmp_path / "v.txt")
+    layer = ElmoLayer(tmp_path / "words")
+    export_hdf5(layer, tmp_path / "b", vocabulary=tmp_path / "v.txt")
+    assert ElmoLayer(tmp_path / "b").vocabulary == ["<S>", "</S>", "<UNK>", "the"]
+    (tmp_path / "v.txt").write_text("<S>\n</S>\n<UNK>\nthe\na\n")
+    for model in (layer, tmp_path / "words"):
+        with pytest.raises(ValueError, match="has 5 words, the softmax or table of .* 4: pass"):
+            export_hdf5(model, tmp_path / "c", vocabulary=tmp_path / "v.txt")
+
+
+def test_an_export_with_fewer_files_replaces_an_earlier_one(tmp_path):
+    export_hdf5(MANY_LANGUAGES / "word_char", tmp_path / "a")
+    export_hdf5(TINY, tmp_path / "a", overwrite=True)
+    assert sorted(os.listdir(tmp_path / "a")) == ["README.md", "options.json", "weights.hdf5"]
+
+
+@pytest.mark.parametrize("export", [export_hdf5, export_saved_model, export_onnx])
+def test_the_output_is_checked_before_a_model_is_loaded(export, tmp_path, monkeypatch):
+    if export is export_onnx:
+        pytest.importorskip("tf2onnx")
+    (tmp_path / "a.onnx").write_text("mine")
+    monkeypatch.setattr("keras_elmo.export.source.ElmoLayer.build", lambda *_: pytest.fail("built"))
+    with pytest.raises(FileExistsError, match="exists already|not a folder that can be replaced"):
+        export(TINY, tmp_path / "a.onnx")
+    assert (tmp_path / "a.onnx").read_text() == "mine"
 
 
 def test_a_folder_is_synced_once(elmo, tmp_path, monkeypatch):

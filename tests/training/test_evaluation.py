@@ -17,6 +17,7 @@ from keras_elmo import (
     load_language_model,
     perplexity,
 )
+from keras_elmo.training.checkpoint import save_checkpoint
 from keras_elmo.training.evaluation import Scorer
 from training_models import DATA, WORDS, tiny_model, vocabulary
 
@@ -158,3 +159,28 @@ def test_threads_share_a_model_and_a_scorer(model, scorer):
         found = [job.result().perplexity for job in jobs]
     assert found[0] == found[1] == pytest.approx(expected, rel=1e-6)
     assert set(found[2:]) == {expected}
+
+
+def test_a_checkpoint_of_another_model_is_named(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd")
+    save_checkpoint(tmp_path / "step-1.ckpt", model)
+    with pytest.raises(ValueError, match=r"step-1\.ckpt is a checkpoint of another Keras model"):
+        load_language_model(tmp_path / "step-1.ckpt")
+
+
+def test_a_checkpoint_that_was_moved_has_the_vocabulary_in_its_folder(tmp_path):
+    model = tiny_model()
+    model.compile("sgd")
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    save_checkpoint(folder / "step-1.ckpt", model, {"step": 1})
+    (tmp_path / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\nof\nanother\nmodel\n")
+    vocabulary().write(folder / "vocabulary.txt")
+    assert load_language_model(folder / "step-1.ckpt")[1] == vocabulary()
+    words = vocabulary().words
+    Vocabulary([*words[:3], *reversed(words[3:])]).write(folder / "other.txt")
+    save_checkpoint(folder / "step-2.ckpt", model, {"corpus": {"vocabulary": vocabulary().digest}})
+    (folder / "vocabulary.txt").unlink()
+    with pytest.raises(ValueError, match=r"not the one of \S+step-2\.ckpt: pass the one that"):
+        load_language_model(folder / "step-2.ckpt", folder / "other.txt")
