@@ -78,13 +78,13 @@ def _check(arguments, parser):
 
 
 def _train(arguments):
-    from keras_elmo.pretrained.folder import latest_checkpoint
+    from keras_elmo.pretrained.folder import CHECKPOINTS, latest_checkpoint
     from keras_elmo.training.train import train
 
     try:
         result = train(arguments.settings, show_progress=None)
     except KeyboardInterrupt:
-        step, _ = latest_checkpoint(Path(arguments.settings.output) / "checkpoints")
+        step, _ = latest_checkpoint(Path(arguments.settings.output) / CHECKPOINTS)
         print(f"keras-elmo: the same command resumes after step {step:,}", file=sys.stderr)
         raise
     if result.report is not None:

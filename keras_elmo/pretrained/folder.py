@@ -11,8 +11,8 @@ from keras_elmo.pretrained.formats import EXPECTED, FORMATS, SOFTMAX
 EXPORTED = "exported"
 """An empty file in the folder of a run: `model/` is the model with which the run has ended."""
 
-TRAINING = "training.json"
-"""The settings in the folder of a training run."""
+TRAINING, LOG, CHECKPOINTS = "training.json", "log.csv", "checkpoints"
+"""The settings, the log and the folder of checkpoints of a training run."""
 
 MAX_FILES = 8
 """The largest number of files of a model."""
@@ -99,7 +99,7 @@ def last_state(folder: Path) -> Path | None:
     model = folder / "model"
     if (folder / EXPORTED).is_file() and model.is_dir():
         return model
-    return latest_checkpoint(folder / "checkpoints")[1] or latest_checkpoint(folder)[1]
+    return latest_checkpoint(folder / CHECKPOINTS)[1] or latest_checkpoint(folder)[1]
 
 
 def checkpoints(folder: str | os.PathLike) -> list[tuple[int, Path]]:

@@ -14,7 +14,13 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import read_json
-from keras_elmo.pretrained.folder import TRAINING, last_state, latest_checkpoint
+from keras_elmo.pretrained.folder import (
+    CHECKPOINTS,
+    LOG,
+    TRAINING,
+    last_state,
+    latest_checkpoint,
+)
 from keras_elmo.pretrained.formats import OPTIONS, VOCABULARY
 from keras_elmo.pretrained.hdf5 import SOFTMAX_NAMES, read_softmax
 from keras_elmo.pretrained.language_models import find_language_model
@@ -138,7 +144,7 @@ def _of_checkpoint(path):
             f"{path} is a checkpoint of another Keras model: expected one of a "
             "BidirectionalLanguageModel."
         )
-    if run.name == "checkpoints":
+    if run.name == CHECKPOINTS:
         run = run.parent
 
     def load():
@@ -203,14 +209,14 @@ def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
     if not (record := _record(folder)):
         return {}
     settings = {name: x for name, x in record.items() if x is not None and x is not False}
-    log = folder / "log.csv"
+    log = folder / LOG
     del settings["config"]
     if "start_from" in settings:  # not a path: the card is for others
         settings["start_from"] = Path(settings["start_from"]).name
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     rows = {int(row["step"]): row for row in csv.DictReader(lines)}
     if step is None:
-        step = max(*rows, latest_checkpoint(folder / "checkpoints")[0], 0)
+        step = max(*rows, latest_checkpoint(folder / CHECKPOINTS)[0], 0)
     row = rows.get(step, {})
     words = f"{settings['batch_size']} x {settings['unroll_steps']} words"
     details = {"Training": f"{pluralize(step, 'step')} of {words}"}

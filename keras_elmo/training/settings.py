@@ -16,7 +16,8 @@ from typing import Any
 from keras_elmo.arguments import check_boolean, check_integer, check_number
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write, read_json
-from keras_elmo.pretrained.folder import TRAINING, latest_checkpoint
+from keras_elmo.pretrained.folder import CHECKPOINTS, TRAINING, latest_checkpoint
+from keras_elmo.pretrained.formats import VOCABULARY
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.reader import Files, find_files, pluralize
@@ -307,7 +308,7 @@ class TrainingSettings:
                 "Pass the same settings to resume it, or choose a different output."
             )
         recorded = {name: value for name, value in record.items() if name in SETTINGS}
-        if os.path.isfile(vocabulary := Path(self.output) / "vocabulary.txt"):
+        if os.path.isfile(vocabulary := Path(self.output) / VOCABULARY):
             recorded["vocabulary"] = vocabulary
         recorded["tokenize"] = self.tokenize or recorded_tokenizer(record)
         values = _layered(recorded, self.given())
@@ -419,7 +420,7 @@ def to_options(settings: Mapping[str, Any]) -> dict[str, Any]:
 def read_record(folder: str | os.PathLike) -> dict[str, Any]:
     """The training.json of the run in a folder; empty unless it has a checkpoint to resume from."""
     path = Path(folder) / TRAINING
-    is_trained = latest_checkpoint(path.parent / "checkpoints")[1] is not None
+    is_trained = latest_checkpoint(path.parent / CHECKPOINTS)[1] is not None
     return read_json(path) if is_trained and path.exists() else {}
 
 

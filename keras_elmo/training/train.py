@@ -15,7 +15,8 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write, remove_partials
 from keras_elmo.locks import locked
-from keras_elmo.pretrained.folder import EXPORTED, last_state
+from keras_elmo.pretrained.folder import CHECKPOINTS, EXPORTED, LOG, last_state
+from keras_elmo.pretrained.formats import VOCABULARY
 from keras_elmo.pretrained.language_models import check_no_lexicon
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
@@ -194,7 +195,7 @@ def _train(folder, settings, config, index, shard, callbacks, show_progress):
     if is_first_process():
         if not is_exported:
             (folder / EXPORTED).unlink(missing_ok=True)
-        vocabulary.write(folder / "vocabulary.txt")
+        vocabulary.write(folder / VOCABULARY)
         write_record(folder, settings, config)
         if settings.tensorboard:
             callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
@@ -318,9 +319,9 @@ class _Run(TrainingCheckpoint):
     async_safe = True  # JAX updates the bar in a thread, and does not wait for each step
 
     def __init__(self, folder, settings, rate, steps_per_pass):
-        super().__init__(folder / "checkpoints", keep=settings.keep)
+        super().__init__(folder / CHECKPOINTS, keep=settings.keep)
         self.bar = None
-        self._path, self._rate = folder / "log.csv", rate
+        self._path, self._rate = folder / LOG, rate
         self._num_steps, self._steps_per_pass = settings.steps, steps_per_pass
         self._words_per_step = settings.batch_size * settings.unroll_steps
 
