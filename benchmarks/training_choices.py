@@ -29,7 +29,7 @@ RECIPE = {
     "batch_size": 256,
     "dropout": 0.0,
     "negatives": 4096,
-    "dtype": "mixed_bfloat16",
+    "compute_dtype": "mixed_bfloat16",
 }
 BILM_TF = {
     "optimizer": "adagrad",

@@ -1,7 +1,7 @@
 """Training speed side by side with bilm-tf, and with an earlier version of this package.
 
     python benchmarks/training_step.py "shards/*" --vocab vocab.txt --bilm-python BILM/bin/python
-    python benchmarks/training_step.py ... --preset tiny --batch-size 128 --dtype mixed_bfloat16
+    python benchmarks/training_step.py ... --preset tiny --compute-dtype mixed_bfloat16
 
 BILM is an environment of Python 3.6 or 3.7 with tensorflow 1.15.5, protobuf 3.19.6, bilm 0.1.post5.
 All run in turn, several times, on the same text with the same settings: 20 steps to a window, a
@@ -29,7 +29,7 @@ def main():
     parser.add_argument("--vocab", required=True)
     parser.add_argument("--preset", default="small")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--compute-dtype", default="float32")
     parser.add_argument("--bilm-python", help="Python of the environment with bilm-tf")
     parser.add_argument("--before", help="checkout of the version to compare with")
     parser.add_argument("--rounds", type=int, default=3)
@@ -69,7 +69,7 @@ def prepare(folder, arguments):
     (folder / "text.txt").write_text(text, encoding="utf-8")
     (folder / "options.json").write_text(json.dumps(PRESETS[arguments.preset].to_dict()))
     files = str(folder / "text.txt"), "--vocab", str(folder / "vocab.txt")
-    settings = "--batch-size", str(arguments.batch_size), "--dtype", arguments.dtype
+    settings = "--batch-size", str(arguments.batch_size), "--compute-dtype", arguments.compute_dtype
     return [*files, "--options", str(folder / "options.json"), *settings]
 
 
@@ -128,7 +128,7 @@ def model_and_batches(
         len(vocabulary),
         dropout=0.1,
         num_negative_samples=num_negative_samples,
-        dtype=arguments.dtype,
+        dtype=arguments.compute_dtype,
         **size,
     )
     model.compile()

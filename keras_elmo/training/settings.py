@@ -235,7 +235,7 @@ class TrainingSettings:
         may_change=True,
     )
     keep: int | None = _setting("Checkpoints to keep.", check=_positive, may_change=True)
-    dtype: str | None = _setting(
+    compute_dtype: str | None = _setting(
         "Keras dtype policy (default: Keras' own, float32 unless set).",
         choices=("float32", "mixed_bfloat16", "bfloat16", "mixed_float16"),
     )
@@ -326,7 +326,7 @@ class TrainingSettings:
         """
         import keras
 
-        keras_defaults = {"dtype": keras.config.dtype_policy().name}
+        keras_defaults = {"compute_dtype": keras.config.dtype_policy().name}
         fitted = {} if self.recipe else fitting(words)
         values = _layered(keras_defaults, BILM_TF, fitted, from_options(options), self.given())
         values.setdefault("learning_rate", LEARNING_RATES[values["optimizer"]])

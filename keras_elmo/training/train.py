@@ -266,7 +266,7 @@ def _model(settings, config, counts):
         dropout=settings.dropout,
         num_negative_samples=settings.negatives,
         share_embedding_softmax=settings.share_embedding_softmax,
-        dtype=settings.dtype,
+        dtype=settings.compute_dtype,
     )
     if not settings.zero_softmax_bias:
         model.softmax.initialize_bias(counts)

@@ -34,7 +34,7 @@ VALUES = {
     "checkpoint_every": 11,
     "evaluate_sentences": 12,
     "keep": 2,
-    "dtype": "mixed_bfloat16",
+    "compute_dtype": "mixed_bfloat16",
     "tensorboard": True,
 }
 """A value for each setting that training.json records; not its default."""

@@ -115,7 +115,7 @@ SAME = {"learning_rate": 0.5, "steps": 7}
         ({"batch_size": "4"}, "batch_size must be an integer of at least 1; got '4'"),
         ({"learning_rate": "0.1"}, "learning_rate must be a number above 0; got '0.1'"),
         ({"seed": -1}, "seed must be an integer from 0 to 4,294,967,295"),
-        ({"dtype": "float16"}, "dtype must be one of float32, mixed_bfloat16"),
+        ({"compute_dtype": "float16"}, "compute_dtype must be one of float32, mixed_bfloat16"),
         ({"start_from": "small"}, "start_from has the architecture of its model"),
         (
             {"start_from": "small", "options": None, "preset": "medium"},
