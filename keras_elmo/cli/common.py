@@ -103,7 +103,7 @@ def add_tokenize(command) -> None:
     """Adds the options for raw text, of which `main` makes the library's argument `tokenize`."""
     text = "split raw text into sentences and tokens"
     command.add_argument("--tokenize", action="store_const", const="en", help=text)
-    text = "the same for another language than English, such as de"
+    text = "like --tokenize, for a language other than English, such as de"
     command.add_argument("--language", help=text)
 
 

@@ -149,7 +149,7 @@ def _source(arguments, parser):
 
 
 def _is_file_name(text):
-    """Whether an argument that is no file seems to be the name of one, unlike "U.S" and "3.14"."""
+    """Whether a sentence seems to be the name of a missing file, unlike "U.S" and "3.14"."""
     endings = (".txt", ".gz", ".xz", *(x for format in FORMATS.values() for x in format.endings))
     return text.lower().endswith(endings) or re.fullmatch(r"\S*/\S+\.\w+", text) is not None
 

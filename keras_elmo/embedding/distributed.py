@@ -22,7 +22,7 @@ _MAX_RETRIES = 5  # of a shard whose actor has died
 
 @dataclasses.dataclass
 class EmbeddedShards(EmbeddedFile):
-    """The report of `embed_shards`: that of a file, of all shards. Reasons begin with the shard."""
+    """The report of `embed_shards`: the sums of all shards. Reasons begin with the shard."""
 
     shards: int = 0  # in the output, including earlier jobs
     skipped: int = 0  # that were complete already

@@ -291,14 +291,13 @@ class Embedder:
         sentences_of: Callable[[Item], list[list[Any]]],
         spec: OutputSpec,
     ) -> Iterator[list[tuple[Item, np.ndarray]]]:
-        """Yields items with the arrays of their texts, in the blocks that are embedded together.
+        """Yields pairs of an item and the array of its text, in a list for each block.
 
-        The vectors are equal to the last bit where the blocks are the same, as they are if later
-        items are left out.
+        A block is embedded together. Where blocks end depends only on the items.
 
         Args:
             items: Anything that has a text.
-            sentences_of: Its sentences, lists of tokens.
+            sentences_of: Returns the sentences of an item, lists of tokens.
             spec: The output.
         """
         texts = ((item, sentences_of(item)) for item in items)

@@ -129,9 +129,9 @@ class _State:
 class VectorWriter:
     """Writes blocks of lines to parts, and makes one output of them in the end.
 
-    A part holds some 64 MB of vectors, or those of a minute, and ends where a block ends, so that
-    a run that resumes embeds the same blocks. It gets its name when it is complete. What an earlier
-    run left and this one does not continue is removed when the first part is written.
+    A part ends after about 64 MB or a minute, where a block ends, so that a run that resumes embeds
+    the same blocks. It gets its name when it is complete. Parts of an earlier run that this one
+    does not continue are removed when its first part is written.
 
     Attributes:
         path: The output.
