@@ -280,7 +280,7 @@ class SentenceBatches:
         if self.layers is not None:
             inputs["layers"] = self._padded_layers(numbers, width)
         elif self.elmo is not None:
-            ids = self.elmo.char_encoder.rules.encode_sentences(sentences)
+            ids = self.elmo.text_encoder.encode_sentences(sentences)
             inputs["elmo"] = _padded(ids, width + 2, 0)
         return inputs
 

@@ -34,7 +34,7 @@ class WordVectors:
     def __init__(self, layer: ElmoLayer, vocabulary: Sequence[str] | None, max_words: int):
         encoder, self._config = layer.token_encoder, layer.config
         reads_text = self._config.reads_text
-        self._rules = layer.char_encoder.rules if reads_text else None
+        self._text_encoder = layer.text_encoder
         self._ids = {} if reads_text else self._ids_of_words(vocabulary or [])
         self._encoder = CompiledFunction(
             lambda ids: ops.cast(encoder(ids), "float32"),
@@ -56,7 +56,7 @@ class WordVectors:
     def keys(self, words: Iterable[str | bytes]) -> list[Key]:
         """The keys of words: UTF-8 with at least the bytes that the encoder reads."""
         keys = map(token_bytes, words)
-        return list(keys if self._rules is None else map(self._rules.key, keys))
+        return list(keys if self._text_encoder is None else map(self._text_encoder.key, keys))
 
     def vectors(self, keys: list[Key]) -> np.ndarray:
         """The vectors, float32 `(n, P)`, of distinct keys."""
@@ -64,13 +64,13 @@ class WordVectors:
 
     def encode(self, keys: Sequence[Key]) -> np.ndarray:
         """The vectors, float32 `(n, P)`, of distinct keys, computed by the model."""
-        if self._rules is None:
+        if self._text_encoder is None:
             return self._start(np.array(lookup_ids(keys, self._ids), np.int32) + 1)()
         vectors = np.empty((len(keys), self._config.projection_dim), np.float32)
 
         def start(places):
-            rows = encode_vocabulary([keys[i] for i in places], self._rules)
-            widest, padding = self._config.widest_filter, self._rules.padding
+            rows = encode_vocabulary([keys[i] for i in places], self._text_encoder)
+            widest, padding = self._config.widest_filter, self._text_encoder.padding
             return self._start(trim_characters(rows, widest, padding))
 
         # Words of similar lengths together: their characters are trimmed to the longest.

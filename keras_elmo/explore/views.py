@@ -53,8 +53,7 @@ def show_characters(model: str) -> None:
     if not layer.config.reads_characters:
         st.info("This model reads whole words: it has no characters and no filters.")
         return
-    rules, encoder = layer.char_encoder.rules, layer.token_encoder
-    rows = rules.encode_words(words)
+    rows, encoder = layer.text_encoder.encode_words(words), layer.token_encoder
     if layer.config.word_dim:
         encoder, rows = encoder.characters, rows[:, 1:]
     if layer.config.has_lexicon:

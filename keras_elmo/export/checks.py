@@ -80,10 +80,10 @@ def check_served(layer: ElmoLayer, what: str) -> None:
 
 def sentence_ids(layer: ElmoLayer) -> np.ndarray:
     """The ids of `SENTENCES`; for a layer that reads token ids, some of these."""
-    if not layer.config.reads_text:
+    if layer.text_encoder is None:
         ids = np.arange(1, 1 + 4 * 9).reshape(4, 9) % layer.config.vocabulary_size + 1
         return np.where(np.arange(9) < [[9], [2], [3], [7]], ids, 0).astype("int32")
-    return layer.char_encoder.rules.encode_sentences(map(split_tokens, SENTENCES))
+    return layer.text_encoder.encode_sentences(map(split_tokens, SENTENCES))
 
 
 def layer_outputs(layer: ElmoLayer) -> dict[str, np.ndarray]:

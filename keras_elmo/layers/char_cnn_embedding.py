@@ -163,7 +163,7 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         return ops.relu(x) if self.activation == "relu" else ops.tanh(x)
 
     def _largest(self, convolution, x):
-        """The maximum of a convolution over its places, `(N, F)`."""
+        """The maximum of a convolution over its positions, `(N, F)`."""
         kernel, bias = (ops.cast(w, x.dtype) for w in (convolution.kernel, convolution.bias))
         x = ops.conv(x, kernel, data_format="channels_last")
         if self.uses_pool:

@@ -28,14 +28,14 @@ from keras_elmo.ops.lstm import masked
 from keras_elmo.pretrained.hdf5 import read_token_embeddings
 from keras_elmo.pretrained.locate import ModelSource, find_model_files
 from keras_elmo.pretrained.weights import copy_arrays, load_weights, model_folder, write_model
-from keras_elmo.text.characters import pad_words, trim_characters
+from keras_elmo.text.characters import TokenEncoder, pad_words, trim_characters
 from keras_elmo.text.lexicon import Lexicon
 from keras_elmo.text.tokens import Sentences, as_batch, is_string_tensor
 from keras_elmo.text.vocabulary import read_words
 
 _MAX_COUNT = 10_000  # of mixes, and of sentences with a state
 _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictionary()
-"""The layers of this process by the token in their configs, for clones to copy the biLM from."""
+"""The layers of this process by the id in their configs, for clones to copy the biLM from."""
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
@@ -91,7 +91,8 @@ class ElmoLayer(keras.layers.Layer):
         inputs: Sentences, tokens or ids. When the layer is called directly, also lists, generators,
             and arrays or Series of strings, of NumPy, pandas, Polars or pyarrow; `fit` and
             `predict` need `tf.constant(...)`, a ragged tensor or a tf.data dataset.
-        words: For internal use: rows of ids of distinct words; the inputs are then their places.
+        words: For internal use: rows of ids of distinct words; the inputs are then indices into
+            these rows.
         training: Whether to apply the mixes' dropout.
 
     Input shape:
@@ -167,18 +168,17 @@ class ElmoLayer(keras.layers.Layer):
         **kwargs: Any,
     ):
         check_process()
-        if getattr(dtype, "name", dtype) == "string":
+        policy = keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
+        if "float" not in policy.compute_dtype:
             raise ValueError(
                 "dtype is that of the computation, such as 'float32'; an ElmoLayer reads strings "
-                "without it: leave out dtype and input_shape."
+                f"and ids without it: leave out dtype and input_shape; got dtype={dtype!r}."
             )
         # A Sequential model takes its input's dtype from here; the parts have their own.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)
         _check_arguments(model, config, lexicon, output)
-        self.bilm_dtype_policy = (
-            keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
-        )
+        self.bilm_dtype_policy = policy
         self.model_paths: tuple[Path, ...] = ()
         self.language: str | None = None
         self.vocabulary: list[str] | None = None
@@ -202,10 +202,6 @@ class ElmoLayer(keras.layers.Layer):
             config = ElmoConfig.from_dict(config or {})
             if not isinstance(lexicon, Lexicon | None):
                 lexicon = Lexicon.from_dict(lexicon)
-            if lexicon is not None and not config.has_lexicon:
-                raise ValueError(
-                    "ElmoLayer got a lexicon, but its config reads none: leave it out."
-                )
             self._set_up(config, lexicon, token_embeddings)
         else:
             files = find_model_files(model)
@@ -217,8 +213,8 @@ class ElmoLayer(keras.layers.Layer):
             load_weights(self.backbone, files.weights, token_embeddings is not None)
         self._trainable_mix = check_boolean("trainable_mix", trainable_mix)
         self.trainable_bilm = trainable_bilm
-        self._token = uuid.uuid4().hex
-        _layers[self._token] = self
+        self._instance_id = uuid.uuid4().hex
+        _layers[self._instance_id] = self
 
     @classmethod
     def from_preset(cls, preset: ModelSource, **arguments: Any) -> "ElmoLayer":
@@ -240,7 +236,7 @@ class ElmoLayer(keras.layers.Layer):
             token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
             config, lexicon = config.with_word_input(len(token_embeddings)), None
         self.config, self.lexicon = config, lexicon
-        self.char_encoder = _char_encoder(config, lexicon) if config.reads_text else None
+        self.char_encoder = _char_encoder(config, lexicon)
         self.backbone = Backbone(config, dtype=self.bilm_dtype_policy, name="backbone")
         self.mixes = [
             WeightedLayerSum(
@@ -272,6 +268,15 @@ class ElmoLayer(keras.layers.Layer):
         self.state = None
         if self.stateful:
             self.state = CarriedState(self, self.backbone, self.max_batch_size)
+
+    @property
+    def text_encoder(self) -> TokenEncoder | None:
+        """What encodes text as the ids of the model; `None` for a model of whole words.
+
+        >>> elmo.text_encoder.encode_sentences([["Hello", "world"]]).shape
+        (1, 4, 50)
+        """
+        return None if self.char_encoder is None else self.char_encoder.rules
 
     @property
     def token_encoder(self) -> keras.layers.Layer:
@@ -321,7 +326,7 @@ class ElmoLayer(keras.layers.Layer):
     @keras.layers.Layer.trainable.setter
     def trainable(self, value):
         keras.layers.Layer.trainable.fset(self, value)
-        # Keras sets every part alike: thawing a model must not thaw parts that are to stay frozen.
+        # Keras sets all parts alike: unfreezing a model must not unfreeze parts that stay frozen.
         self.backbone.trainable = self._trainable_bilm and self.trainable
         for mix in self.mixes:
             mix.trainable = self._trainable_mix and self.trainable
@@ -334,7 +339,7 @@ class ElmoLayer(keras.layers.Layer):
         return super().__call__(inputs, *args, **kwargs)
 
     def _ids(self, inputs):
-        """The inputs as `call` takes them: ids and `None`, or places and rows of distinct words.
+        """The inputs as `call` takes them: ids and `None`, or indices and rows of distinct words.
 
         The strings of a model that is being made stay: what they will hold is encoded in it. Raises
         ValueError if the layer cannot read the inputs.
@@ -352,22 +357,21 @@ class ElmoLayer(keras.layers.Layer):
         return inputs, None
 
     def _ids_of_sentences(self, sentences):
-        rules = self.char_encoder.rules
-        words, places = rules.encode_batch(sentences)
+        words, index = self.text_encoder.encode_batch(sentences)
         # Few different shapes, for backends that compile.
-        words = trim_characters(words, self.config.widest_filter, rules.padding)
-        words = pad_words(words, places.size)
-        return ops.convert_to_tensor(places), ops.convert_to_tensor(words)
+        words = trim_characters(words, self.config.widest_filter, self.text_encoder.padding)
+        words = pad_words(words, index.size)
+        return ops.convert_to_tensor(index), ops.convert_to_tensor(words)
 
     def _ids_of_string_tensor(self, strings):
         check_strings(strings, "ElmoLayer")
         if isinstance(strings, keras.KerasTensor):
             return strings, None
-        words, places = self.char_encoder.encode_distinct(strings, self.config.widest_filter)
-        return places, words
+        words, index = self.char_encoder.encode_distinct(strings, self.config.widest_filter)
+        return index, words
 
     def call(self, inputs, words=None, training=None):
-        layers, mask = self._every_layer(inputs, words, training)
+        layers, mask = self._hidden_states(inputs, words, training)
         if self.output_kind == "layers":
             return layers
         mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
@@ -381,9 +385,9 @@ class ElmoLayer(keras.layers.Layer):
             training: Whether the biLM will be trained: that makes its gradient faster.
         """
         inputs, words = self._ids(inputs)
-        return self._every_layer(inputs, words, training)
+        return self._hidden_states(inputs, words, training)
 
-    def _every_layer(self, inputs, words, training):
+    def _hidden_states(self, inputs, words, training):
         training = bool(training) and self.bilm.trainable  # a frozen biLM has no gradient
         mask = TokenMask(boundaries=True)(inputs)
         if words is None:
@@ -487,7 +491,7 @@ class ElmoLayer(keras.layers.Layer):
             "model": None,
             "config": self.config.to_dict(),
             "lexicon": None if self.lexicon is None else self.lexicon.to_dict(),
-            "weights_of": self._token,
+            "weights_of": self._instance_id,
             "output": self.output_kind,
             "num_mixes": self.num_mixes,
             "use_top_only": self.use_top_only,
@@ -532,9 +536,12 @@ def _single(values):
 
 
 def _char_encoder(config, lexicon):
-    """The layer from strings to the ids of `config`."""
+    """The layer from strings to the ids of `config`; `None` for a model of whole words."""
     if not config.has_lexicon:
-        return UnicodeCharEncoder(config.max_characters_per_token)
+        if lexicon is not None:
+            raise ValueError("ElmoLayer got a lexicon, but its config reads none: leave it out.")
+        reads_text, width = config.reads_text, config.max_characters_per_token
+        return UnicodeCharEncoder(width) if reads_text else None
     if lexicon is None:
         raise ValueError("The config needs a lexicon: pass lexicon=, a keras_elmo.Lexicon.")
     num_words = config.vocabulary_size if config.word_dim else None

@@ -29,7 +29,7 @@ class LexiconEmbedding(Configured, keras.layers.Layer):
         projection_dim: Size of a token's vector.
 
     Call arguments:
-        inputs: Rows of a `Lexicon`: the word's place plus 1, then the characters' places.
+        inputs: Rows of a `Lexicon`: the word's index plus 1, then the characters' indices plus 1.
 
     Input shape:
         Integers `(..., 1 + C)`, 0 for padding.

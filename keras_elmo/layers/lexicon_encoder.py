@@ -54,8 +54,8 @@ class LexiconEncoder(UnicodeCharEncoder):
     def _word_rows(self, words):
         import tensorflow as tf
 
-        room = self.max_characters_per_token - 2
-        text = tf.strings.substr(valid_utf8(words), 0, room, unit="UTF8_CHAR")
+        max_characters = self.max_characters_per_token - 2
+        text = tf.strings.substr(valid_utf8(words), 0, max_characters, unit="UTF8_CHAR")
         columns = []
         if self.lexicon.words is not None:
             columns.append(self.word_table().lookup(text)[:, None])

@@ -27,7 +27,7 @@ class ProjectedLSTM(Configured, Recurrent, keras.layers.Layer):
             `always_project`.
         cell_clip: Bound on the cell's values, or `None`.
         proj_clip: Bound on the projected output, or `None`.
-        reverse: Whether to run from the last token to the first. Outputs keep their places.
+        reverse: Whether to run from the last token to the first. Outputs stay in input order.
         always_project: Whether to project even if the sizes are equal.
 
     Call arguments:

@@ -96,7 +96,7 @@ class UnicodeCharEncoder(keras.layers.Layer):
         import tensorflow as tf
 
         tokens = ragged_tokens(inputs)
-        words, places = tf.unique(tokens.flat_values)
+        words, word_index = tf.unique(tokens.flat_values)
         special = self.rules.special_rows()
         rows = tf.concat([special, self._word_rows(words)], axis=0)
         if widest_filter is not None:
@@ -104,8 +104,8 @@ class UnicodeCharEncoder(keras.layers.Layer):
             longest = tf.reduce_max(tf.where(inside, tf.range(1, rows.shape[1] + 1), 0))
             rows = rows[:, : longest + widest_filter]
         begin = tf.fill([tokens.nrows(), 1], 1)
-        places = tokens.with_flat_values(places + len(special))
-        index = tf.concat([begin, places, begin + 1], axis=1)
+        index = tokens.with_flat_values(word_index + len(special))
+        index = tf.concat([begin, index, begin + 1], axis=1)
         if len(inputs.shape) == 1:
             num_tokens = tokens.bounding_shape(1, out_type=tf.int32)
         else:  # rows of tokens keep their width, however much of it is padding
@@ -121,11 +121,11 @@ class UnicodeCharEncoder(keras.layers.Layer):
         """Rows `(N, C)` of words `(N,)`."""
         import tensorflow as tf
 
-        room = self.max_characters_per_token - 2
+        max_bytes = self.max_characters_per_token - 2
         text = valid_utf8(words)
-        lengths = tf.minimum(tf.strings.length(text), room)
-        ids = tf.cast(tf.io.decode_raw(text, tf.uint8, fixed_length=room), tf.int32) + BYTE_OFFSET
-        return delimited(ids, lengths, BEGIN_WORD, END_WORD, WORD_PADDING)
+        lengths = tf.minimum(tf.strings.length(text), max_bytes)
+        ids = tf.cast(tf.io.decode_raw(text, tf.uint8, fixed_length=max_bytes), tf.int32)
+        return delimited(ids + BYTE_OFFSET, lengths, BEGIN_WORD, END_WORD, WORD_PADDING)
 
     def compute_mask(self, inputs, mask=None):
         return TokenMask(boundaries=True)(inputs)

@@ -43,7 +43,7 @@ def lstm(
     The gradient of a kernel is one product over all steps instead of a sum over them.
 
     Args:
-        spec: What describes the LSTM.
+        spec: Static settings of the LSTM.
         z: `W x + b`, floats `(T, 4 * U, B)`, gates i, j, f, o; with the 1 of the forget gate.
         valid: Booleans `(T, 1, B)`, or `None`. Where `False` the output is 0 and the state stays.
         h, c: The output `(P, B)` and the cell `(U, B)` before.

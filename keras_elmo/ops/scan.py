@@ -29,7 +29,7 @@ def scan(
         constants: Values that do not change over time: tensors, or `None`.
         outputs: Function `(spec, carry, inputs)` that returns the static shape and the dtype of
             each of a step's outputs.
-        reverse: Whether to run from the last time step to the first. Outputs keep their places.
+        reverse: Whether to run from the last time step to the first. Outputs stay in input order.
 
     Returns the last carry, and a tuple of the outputs `(T, ...)`.
     """

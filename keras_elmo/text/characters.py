@@ -47,10 +47,10 @@ class TokenEncoder(abc.ABC):
 
     def encode_distinct(self, sentences: list[list[Any]]) -> "DistinctWords":
         """Encodes sentences as `encode_sentences` does, but each distinct word once."""
-        words, places = distinct(itertools.chain.from_iterable(sentences))
+        words, index = distinct(itertools.chain.from_iterable(sentences))
         rows = self.encode_words(words)
         special = self.special_rows()
-        index = add_boundaries(list(map(len, sentences)), places + len(special), begin=1, end=2)
+        index = add_boundaries(list(map(len, sentences)), index + len(special), begin=1, end=2)
         return DistinctWords(np.concatenate([special, rows]), index)
 
     def encode_batch(self, batch: Sentences) -> "DistinctWords":
@@ -124,10 +124,10 @@ def encode_sentences(
 
 
 def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:
-    """The distinct items in the order of their first occurrence, and each item's place in them."""
-    places: dict[Hashable, int] = {}
-    index = [places.setdefault(item, len(places)) for item in items]
-    return list(places), np.array(index, np.int32)
+    """The distinct items in the order of their first occurrence, and each item's index in them."""
+    indices: dict[Hashable, int] = {}
+    index = [indices.setdefault(item, len(indices)) for item in items]
+    return list(indices), np.array(index, np.int32)
 
 
 def add_boundaries(

@@ -26,8 +26,8 @@ _FIELDS = ("words", "characters", "max_characters_per_token")
 class Lexicon(TokenEncoder):
     """The words and code points that a model of ELMoForManyLangs knows: tokens to rows of ids.
 
-    A row has the token's place among the words plus 1, if there are words; then, if there are
-    characters, the places of its code points plus 1, between two marks and padded. Longer tokens
+    A row has the token's index among the words plus 1, if there are words; then, if there are
+    characters, the indices of its code points plus 1, between two marks and padded. Longer tokens
     are truncated first. Case, digits and Unicode normal forms are kept. A token `"<bos>"` or
     `"<eos>"` is a boundary at any position.
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_elmo.arguments import check_integer
+from keras_elmo.arguments import check_boolean, check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.configured import Configured
@@ -119,7 +119,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         self.dropout = values["dropout"]
         self.num_negative_samples = values["negatives"]
         self.share_embedding_softmax = values["share_embedding_softmax"]
-        self.carry_state = carry_state
+        self.carry_state = check_boolean("carry_state", carry_state)
         self.backbone = Backbone(config, self.dropout, dtype=self.dtype_policy, name="backbone")
         self.softmax = WordSoftmax(
             vocabulary_size,

@@ -1,4 +1,6 @@
-"""Which ids are valid: one rule in every layer and class that takes them."""
+"""Which ids and integers are valid: one rule in every layer and class that takes them."""
+
+import functools
 
 import keras
 import numpy as np
@@ -6,9 +8,16 @@ import pytest
 
 from helpers import TINY, to_numpy
 from keras_elmo import (
+    BiLMStack,
     CharCNNEmbedding,
+    ElmoConfig,
     ElmoLayer,
+    Embedder,
+    Lexicon,
     LexiconEmbedding,
+    ProjectedLSTM,
+    TrainingSettings,
+    UnicodeCharEncoder,
     WordEmbedding,
     encode_sentences,
 )
@@ -78,3 +87,34 @@ def test_ids_that_do_not_exist(reader, distance):
         assert type(error).__name__ in ("InvalidArgumentError", "IndexError"), error
     else:
         assert np.isnan(vectors[0, 0]).all()
+
+
+# --- integers ---------------------------------------------------------------------------------
+
+LAYER = functools.partial(ElmoLayer, TINY)
+EMBEDDER = functools.cache(lambda: Embedder(TINY, progress=False))
+INTEGERS = {
+    "ElmoConfig": lambda n: ElmoConfig(lstm_dim=n),
+    "BiLMStack": lambda n: BiLMStack(lstm_dim=n, projection_dim=2),
+    "ProjectedLSTM": lambda n: ProjectedLSTM(n, 2),
+    "CharCNNEmbedding": lambda n: CharCNNEmbedding(((1, 2),), projection_dim=n),
+    "WordEmbedding": lambda n: WordEmbedding(n, 2),
+    "LexiconEmbedding": lambda n: LexiconEmbedding(n, 2),
+    "num_mixes": lambda n: LAYER(num_mixes=n),
+    "max_batch_size": lambda n: LAYER(max_batch_size=n),
+    "UnicodeCharEncoder": UnicodeCharEncoder,
+    "encode_sentences": lambda n: encode_sentences(TOKENS, n),
+    "Lexicon": lambda n: Lexicon(["<oov>", "<bos>", "<eos>", "<pad>"], max_characters_per_token=n),
+    "batch_tokens": lambda n: Embedder(TINY, batch_tokens=n),
+    "pad_to": lambda n: EMBEDDER().embed(["a"], pad_to=n),
+    "TrainingSettings": lambda n: TrainingSettings(files="a.txt", output="run", steps=n),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers(name):
+    for valid in (8, np.int64(8)):
+        INTEGERS[name](valid)
+    for wrong in (0, -1, 2.5, "8", True):
+        with pytest.raises(ValueError, match=f"must be an integer .*; got {wrong!r}"):
+            INTEGERS[name](wrong)

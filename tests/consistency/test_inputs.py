@@ -1,13 +1,18 @@
 """Every way to pass sentences gives the same vectors, in each class that takes them."""
 
+import json
 import pickle
+import subprocess
+import sys
 
+import h5py
 import keras
 import numpy as np
 import pytest
 
 from helpers import TINY, assert_close, tensorflow_only, to_numpy
 from keras_elmo import ElmoLayer, Embedder, UnicodeCharEncoder, encode_sentences
+from keras_elmo.cli import main
 from keras_elmo.compat import Elmo, ElmoEmbedder, batch_to_ids
 from keras_elmo.layers import process
 
@@ -113,6 +118,18 @@ def test_compat(expected):
         assert_close(layers.mean(axis=0), mixed[: layers.shape[1]], 1e-5)
 
 
+@pytest.mark.parametrize("is_tokenized", [False, True])
+def test_command_line(tmp_path, expected, is_tokenized):
+    text, target = tmp_path / ("a.jsonl" if is_tokenized else "a.txt"), tmp_path / "vectors.h5"
+    lines = [json.dumps({"text": tokens}) for tokens in TOKENS] if is_tokenized else TEXTS
+    text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = ["embed", "--model", TINY, "--input", text, "--output", target]
+    assert main(list(map(str, command))) == 0
+    with h5py.File(target) as file:
+        for i, vectors in enumerate(expected):
+            assert_close(file[str(i)][:], vectors[: len(TOKENS[i])], 1e-5)
+
+
 @tensorflow_only
 @pytest.mark.parametrize("kind", ["string tensor", "tensor of rows"])
 def test_in_a_graph(layer, expected, kind):
@@ -161,6 +178,32 @@ def test_no_sentences_in_a_graph_and_its_gradient():
     vectors, found = gradients(np.zeros((0, 5, 50), "int32"))
     assert vectors.shape == (0, 3, 24)
     assert not any(tf.convert_to_tensor(gradient).numpy().any() for gradient in found)
+
+
+RAGGED_LAST_BATCH = """
+import keras, numpy as np, tensorflow as tf
+from keras_elmo import ElmoConfig, ElmoLayer, encode_sentences
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+ids = encode_sentences([["a", "b"]] * 9)  # batches of 4, 4 and 1: one of two devices gets nothing
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    config = ElmoConfig(filters=((1, 4), (3, 4)), lstm_dim=4, projection_dim=4, num_layers=1)
+    model = keras.Sequential([
+        keras.Input((None, 50), dtype="int32"),
+        ElmoLayer(None, config=config, trainable_bilm=True),
+        keras.layers.GlobalAveragePooling1D(),
+        keras.layers.Dense(1),
+    ])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+model.fit(ids, np.ones((9, 1)), batch_size=4, verbose=0)
+assert model.predict(ids, batch_size=4, verbose=0).shape == (9, 1)
+assert np.isfinite(model.evaluate(ids, np.ones((9, 1)), batch_size=4, verbose=0))
+"""
+
+
+@tensorflow_only
+def test_a_last_batch_with_fewer_rows_than_devices():
+    subprocess.run([sys.executable, "-c", RAGGED_LAST_BATCH], check=True)
 
 
 # --- what is refused --------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_characters_of_a_model_with_a_lexicon(page, variant):
     if variant == "word_only":
         assert "no characters" in app.info[0].value
         return
-    rules = ElmoLayer(model).char_encoder.rules
+    rules = ElmoLayer(model).text_encoder
     rows = rules.encode_words(["the", "xyz"])[:, -rules.max_characters_per_token :]
     spelled = charts(app)["Characters and their ids"]
     assert "".join(spelled.character) == "\u25b8the\u25c2\u25b8xyz\u25c2"

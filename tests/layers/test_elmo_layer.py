@@ -596,6 +596,7 @@ def test_bad_inputs_of_word_models_are_named():
         ({"model": "default", "config": {}}, "and a config: leave it out, or pass model=None"),
         ({"output": "top"}, "'mix' or 'layers'; got 'top'"),
         ({"input_shape": [], "dtype": "string"}, "leave out dtype and input_shape"),
+        ({"dtype": "int32"}, "dtype is that of the computation, such as 'float32'"),
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),
         ({"num_mixes": 10**9}, "num_mixes must be an integer from 1 to 10,000; got 1000000000"),
         ({"max_batch_size": 2.5}, "max_batch_size must be an integer from 1 to 10,000; got 2.5"),
