@@ -9,7 +9,8 @@ from pathlib import Path
 
 from keras_elmo.cli.common import add_tokenize
 from keras_elmo.cli.evaluate import print_report
-from keras_elmo.training.settings import SETTINGS, TrainingSettings, description
+from keras_elmo.pretrained.language_models import find_language_model
+from keras_elmo.training.settings import SETTINGS, TrainingSettings, description, read_record
 
 _METAVARS = {
     "output": "FOLDER",
@@ -75,6 +76,8 @@ def _check(arguments, parser):
     settings = {name: getattr(arguments, name) for name in SETTINGS}
     arguments.settings = TrainingSettings(**settings)
     arguments.settings.check_files()
+    if arguments.start_from and not read_record(arguments.output):
+        find_language_model(arguments.start_from)  # before Keras is loaded
 
 
 def _train(arguments):

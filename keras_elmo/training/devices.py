@@ -20,6 +20,16 @@ def join_processes(process: str | None, hosts: str | None) -> tuple[int, int]:
     return index, count
 
 
+def check_devices(devices: int, num_processes: int) -> None:
+    """Raises ValueError unless batches can be split over so many devices or processes."""
+    if max(devices, num_processes) > 1:
+        _check_backend()
+    if num_processes == 1 and devices > 1:
+        found = len(keras.distribution.list_devices())
+        if found < devices:
+            raise ValueError(f"devices={devices}, but this machine has {found}.")
+
+
 @contextlib.contextmanager
 def split_batches(batch_size: int, devices: int, num_processes: int) -> Iterator[None]:
     """Splits batches over devices or processes, while the block trains."""
@@ -29,12 +39,8 @@ def split_batches(batch_size: int, devices: int, num_processes: int) -> Iterator
     if num_parts == 1:
         yield
         return
-    _check_backend()
     found = keras.distribution.list_devices()
-    if num_processes == 1:
-        if len(found) < devices:
-            raise ValueError(f"devices={devices}, but this machine has {len(found)}.")
-        found = found[:devices]
+    found = found[:devices] if num_processes == 1 else found
     with distributed(keras.distribution.DataParallel(devices=found, auto_shard_dataset=False)):
         yield
 

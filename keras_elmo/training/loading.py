@@ -227,14 +227,9 @@ def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
     return {**details, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}
 
 
-def config_of(model: ModelSource) -> ElmoConfig:
-    """The architecture of a model that `start_from` takes."""
-    return saved_model(model).config
-
-
 def start_from(
     model: BidirectionalLanguageModel,
-    source: ModelSource,
+    source: ModelSource | SavedModel,
     vocabulary: Vocabulary,
     source_vocabulary: str | os.PathLike | None = None,
 ) -> None:
@@ -248,16 +243,17 @@ def start_from(
             words = read_vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
             if words != vocabulary:
                 raise ValueError(
-                    f"{source} reads whole words and has no softmax.hdf5: train with its own "
+                    f"{saved.place} reads whole words and has no softmax.hdf5: train with its own "
                     "vocabulary, or export it with its softmax."
                 )
         load_weights(model.backbone, saved.files.weights)
-        _log.info(f"Started from {source}, with a new softmax: it has no softmax.hdf5")
+        _log.info(f"Started from {saved.place}, with a new softmax: it has no softmax.hdf5")
         return
     words = read_vocabulary(source_vocabulary, saved.vocabulary, saved.vocabulary_size)
     shared = copy_weights(model, saved.load(), vocabulary, words)
     _log.info(
-        f"Started from {source}: {shared:,} of {len(vocabulary):,} words were in its vocabulary"
+        f"Started from {saved.place}: {shared:,} of {len(vocabulary):,} words were in its "
+        "vocabulary"
     )
 
 

@@ -18,7 +18,6 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write, read_json
 from keras_elmo.pretrained.folder import CHECKPOINTS, TRAINING, latest_checkpoint
 from keras_elmo.pretrained.formats import VOCABULARY
-from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.reader import Files, find_files, pluralize
 from keras_elmo.text.tokenize import Tokenize, tokenizer_name
@@ -279,7 +278,6 @@ class TrainingSettings:
         options = None if isinstance(self.options, dict) else self.options
         paths = [self.vocabulary, options]
         if self.start_from and not read_record(self.output):
-            find_language_model(self.start_from)
             paths.append(self.start_vocabulary)
         for path in paths:
             if path and not os.path.isfile(path):

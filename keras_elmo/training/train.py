@@ -24,15 +24,20 @@ from keras_elmo.text.reader import pluralize
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
-from keras_elmo.training.devices import is_first_process, join_processes, split_batches
+from keras_elmo.training.devices import (
+    check_devices,
+    is_first_process,
+    join_processes,
+    split_batches,
+)
 from keras_elmo.training.evaluation import PerplexityReport, perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.language_model import BidirectionalLanguageModel
 from keras_elmo.training.loading import (
-    config_of,
     copy_weights,
     load_language_model,
+    saved_model,
     start_from,
     training_summary,
 )
@@ -111,12 +116,14 @@ def train(
     settings.check_files()
     folder = Path(settings.output)
     record = read_record(folder)
-    config = _architecture(settings, record)
+    start = saved_model(settings.start_from) if settings.start_from and not record else None
+    config = _architecture(settings, start, record)
     if record:
         settings = settings.resumed(record)
     if settings.tensorboard and not all(map(find_spec, ("tensorboard", "tensorflow"))):
         raise ValueError("tensorboard=True needs two packages: pip install tensorboard tensorflow")
     shard = join_processes(settings.process, settings.hosts)
+    check_devices(settings.devices or 1, shard[1])
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         if is_first_process():
@@ -136,22 +143,22 @@ def train(
         settings = settings.resolved(options, index.stats.predictions)
         config = dataclasses.replace(config or PRESETS[settings.preset], training_options={})
         stack.enter_context(split_batches(settings.batch_size, settings.devices, shard[1]))
-        return _train(folder, settings, config, index, shard, callbacks, show_progress)
+        return _train(folder, settings, config, start, index, shard, callbacks, show_progress)
 
 
-def _architecture(settings, record):
+def _architecture(settings, start, record):
     """The architecture with bilm-tf's options, `None` if it follows from the size of the text."""
     if record:
         return ElmoConfig.from_dict(record["config"])
     config = settings.architecture()
-    if settings.start_from:
-        config = dataclasses.replace(config_of(settings.start_from), training_options={})
+    if start is not None:
+        config = dataclasses.replace(start.config, training_options={})
     if config is not None:
         check_no_lexicon(config)
     return config
 
 
-def _train(folder, settings, config, index, shard, callbacks, show_progress):
+def _train(folder, settings, config, start, index, shard, callbacks, show_progress):
     vocabulary, counts = _vocabulary(settings, index.word_counts)
     num_steps = settings.steps
     batch_words = settings.batch_size * settings.unroll_steps
@@ -187,7 +194,8 @@ def _train(folder, settings, config, index, shard, callbacks, show_progress):
     if step:
         _check_learning_rate(rate, run)
     elif settings.start_from:
-        start_from(model, settings.start_from, vocabulary, settings.start_vocabulary)
+        source = start or settings.start_from  # which a run with only damaged checkpoints needs
+        start_from(model, source, vocabulary, settings.start_vocabulary)
     else:
         vocabulary.check_order(counts)
     callbacks = list(callbacks)

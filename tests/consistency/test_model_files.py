@@ -22,7 +22,7 @@ from keras_elmo.pretrained.hdf5 import read_softmax
 from keras_elmo.pretrained.locate import find_model_files
 from keras_elmo.text.vocabulary import read_words
 from keras_elmo.training.checkpoint import save_checkpoint
-from keras_elmo.training.loading import config_of, start_from
+from keras_elmo.training.loading import saved_model, start_from
 from training_models import CONFIG, WORDS, tiny_model, vocabulary, write_tf1_checkpoint
 
 FILES = ("options.json", "weights.hdf5")
@@ -121,7 +121,7 @@ def by_export_of_a_layer(source, place, tmp_path):
 
 
 def by_start_from(source, place, tmp_path):
-    model = tiny_model(config_of(source), seed=1)
+    model = tiny_model(saved_model(source).config, seed=1)
     start_from(model, source, vocabulary())
     return parts_of(model, vocabulary().words)
 

@@ -8,7 +8,7 @@ import pytest
 from helpers import to_numpy
 from keras_elmo import ElmoLayer, Embedder, cli, export_hdf5, load_language_model
 from keras_elmo.training.checkpoint import save_checkpoint
-from keras_elmo.training.loading import config_of, start_from
+from keras_elmo.training.loading import saved_model, start_from
 from training_models import CONFIG, tiny_model, vocabulary
 
 # The files in the folder of a run, and the step whose weights each use takes.
@@ -70,7 +70,7 @@ def by_export(run):
 
 
 def by_start_from(run):
-    model = tiny_model(config_of(run), seed=1)
+    model = tiny_model(saved_model(run).config, seed=1)
     start_from(model, run, vocabulary())
     return model
 

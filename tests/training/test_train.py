@@ -29,7 +29,7 @@ from keras_elmo import (
 )
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.folder import latest_checkpoint
-from keras_elmo.training.loading import config_of, copy_weights, start_from
+from keras_elmo.training.loading import copy_weights, saved_model, start_from
 from training_models import (
     BATCH,
     CONFIG,
@@ -167,7 +167,7 @@ def test_a_training_that_has_ended_stays(once, run, caplog):
         (folder / ".partial-3.x").write_bytes(b"cut off")  # left by a kill
     (run / "index" / ".partial-4").mkdir()
     (run / "log.csv").unlink()
-    again = train(settings(run, dtype="float32", **SAME))
+    again = train(settings(run, compute_dtype="float32", **SAME))
     assert again.history == once.result.history and again.report == once.result.report
     assert "already ended after step 7" in caplog.text
     assert not list(run.rglob(".partial-*"))
@@ -445,8 +445,8 @@ def test_an_exported_model_keeps_the_options_of_its_training(run, tmp_path):
         assert (tmp_path / "copy" / name).read_text() == (run / "model" / name).read_text()
     settings(run, options=None, start_from=run / "model").check_files()
     # A run, its checkpoint and its model are started from with the same options.
-    assert config_of(run) == config_of(run / "model")
-    assert config_of(run).training_options["batch_size"] == 4
+    assert saved_model(run).config == saved_model(run / "model").config
+    assert saved_model(run).config.training_options["batch_size"] == 4
 
 
 @pytest.mark.slow
