@@ -70,7 +70,9 @@ def _evaluate(arguments):
     from keras_elmo.training.settings import recorded_tokenizer
 
     saved = saved_model(arguments.model, needs_softmax=True)
-    tokenize = arguments.tokenize or recorded_tokenizer(saved.record)
+    tokenize = arguments.tokenize
+    if tokenize is None:
+        tokenize = recorded_tokenizer(saved.record)
     text = CorpusIndex.build(arguments.files, tokenize=tokenize)
     model, vocabulary = load_language_model(saved, arguments.vocab)
     if arguments.bilm_tf:

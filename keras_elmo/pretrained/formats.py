@@ -1,6 +1,7 @@
 """The formats of models: the names of their files, how to read their architecture and arrays.
 
-A new format is a `ModelFormat` in `FORMATS`, and its test.
+A model has at least two files, options and weights. A new format is a `ModelFormat` in `FORMATS`,
+and its test.
 """
 
 import contextlib
@@ -29,6 +30,8 @@ class ModelFormat(NamedTuple):
     """The same for the weights file."""
     files: tuple[str, ...]
     """Names of all files of a model, as it is published."""
+    lstms: tuple[str, ...]
+    """How the names of the LSTMs' arrays begin; those of the token encoder begin differently."""
     read_architecture: Callable[[Path], tuple[ElmoConfig, Lexicon | None]]
     """The architecture and the lexicon, from the options file."""
     tables: Callable[[Path, ElmoConfig], dict[Path, Sequence[WeightEntry]]]
@@ -68,6 +71,7 @@ FORMATS = (
         options=(r"options\.json", r".*options(262)?\.json"),
         weights=(r"weights\.hdf5", r"model\.hdf5", r".*weights\.(hdf5|h5)", r".*\.(hdf5|h5)"),
         files=(OPTIONS, WEIGHTS, SOFTMAX, VOCABULARY, WORDS_FILE, CHARACTERS_FILE),
+        lstms=("RNN_",),
         read_architecture=_read_options,
         tables=lambda weights, config: {weights: weight_table(config)},
         open=open_arrays,
@@ -76,6 +80,7 @@ FORMATS = (
         options=(re.escape(many_languages.OPTIONS),),
         weights=(re.escape(many_languages.ENCODER),),
         files=many_languages.FILES,
+        lstms=("forward_layer_", "backward_layer_"),
         read_architecture=many_languages.read_architecture,
         tables=many_languages.tables,
         open=_open_state_dict,

@@ -25,8 +25,6 @@ from keras_elmo.text.lexicon import Lexicon
 DTYPES = ("float32", "float16")
 """The dtypes of stored weights."""
 
-_LSTMS = ("RNN_", "forward_layer_", "backward_layer_")  # how the names of their arrays begin
-
 
 def load_weights(
     backbone: Any, weights: str | os.PathLike, without_token_encoder: bool = False
@@ -52,8 +50,8 @@ def load_weights(
         for path, entries in format.tables(weights, config).items():
             found = stack.enter_context(format.open(path))
             if without_token_encoder:
-                entries = [entry for entry in entries if entry.name.startswith(_LSTMS)]
-                found = {name: x for name, x in found.items() if name.startswith(_LSTMS)}
+                entries = [entry for entry in entries if entry.name.startswith(format.lstms)]
+                found = {name: x for name, x in found.items() if name.startswith(format.lstms)}
             _check_arrays(path, entries, found)
             assignments += [(path, entry, found[entry.name]) for entry in entries]
         for path, entry, stored in assignments:

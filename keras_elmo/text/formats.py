@@ -55,13 +55,15 @@ def format_of(
         format = "json"
     if format is not None:
         return FORMATS[format]
+    for found in FORMATS.values():
+        if ending in found.endings:
+            return found
     if ending in _NOT_LINES:
         raise ValueError(
             f"{source} is {_NOT_LINES[ending]}. If its lines are plain sentences, rename it to end "
             "in .txt."
         )
-    matches = (found for found in FORMATS.values() if ending in found.endings)
-    return next(matches, FORMATS["text"])
+    return FORMATS["text"]
 
 
 # Lines of text.

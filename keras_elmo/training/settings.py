@@ -308,7 +308,8 @@ class TrainingSettings:
         recorded = {name: value for name, value in record.items() if name in SETTINGS}
         if os.path.isfile(vocabulary := Path(self.output) / VOCABULARY):
             recorded["vocabulary"] = vocabulary
-        recorded["tokenize"] = self.tokenize or recorded_tokenizer(record)
+        if self.tokenize is None:
+            recorded["tokenize"] = recorded_tokenizer(record)
         values = _layered(recorded, self.given())
         return TrainingSettings(**{**values, "options": None, "preset": None})
 

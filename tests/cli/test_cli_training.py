@@ -173,7 +173,7 @@ def test_wrong_use_is_explained(run, tmp_path, options):
     not_trained = "A model with a lexicon, such as an ELMoForManyLangs model, cannot be trained"
     for command, message in (
         ([*train, "--batch-size", 10_000], "879 words to predict"),
-        ([*train, "--devices", 3, "--batch-size", 4], "cannot be split into 3"),
+        ([*train, "--devices", 3, "--batch-size", 4], "needs JAX: set KERAS_BACKEND=jax"),
         (evaluate, "must hold options.json"),
         (["evaluate", "small", HELD_OUT], "The model small does not include a softmax"),
         (["evaluate", "none", HELD_OUT], "none is neither a known model nor an existing folder"),

@@ -491,3 +491,8 @@ def test_rows_of_whole_words_are_not_taken_for_others(tmp_path):
 def test_other_backends_are_told_what_to_set(tmp_path):
     with pytest.raises(ValueError, match="needs JAX: set KERAS_BACKEND=jax"):
         train(settings(tmp_path, devices=2))
+
+
+def test_batches_are_split_into_equal_parts():
+    with pytest.raises(ValueError, match="batch_size=4 cannot be split into 3 equal parts"):
+        split_batches(4, 3, num_processes=1).__enter__()
