@@ -29,6 +29,7 @@ from keras_elmo import (
 )
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.folder import latest_checkpoint
+from keras_elmo.training.devices import split_batches
 from keras_elmo.training.loading import copy_weights, saved_model, start_from
 from training_models import (
     BATCH,
