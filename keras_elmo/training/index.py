@@ -214,7 +214,7 @@ def _write_index(folder, paths, **options):
             end += len(ids)
     if not stats.sentences:
         others = f" or in {pluralize(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
-        raise ValueError(f"There is no sentence in {paths[0]}{others}.")
+        raise ValueError(f"No sentence was found in {paths[0]}{others}.")
     (folder / "words.bin").write_bytes(b"".join(word + _WORD_END for word in table.ids))
     table.counts().tofile(folder / "counts.bin")
     state = {"hash": _text_hash(digest, table.ids), "stats": vars(stats)}

@@ -110,7 +110,7 @@ def test_files(sentence, way, embedder, tmp_path):
     with h5py.File(tmp_path / "v.h5") as vectors:
         np.testing.assert_allclose(vectors["0"][()], embedder.embed([sentence])[0], atol=1e-5)
     if not expected:
-        with pytest.raises(ValueError, match="There is no sentence in"):
+        with pytest.raises(ValueError, match="No sentence was found in"):
             CorpusIndex.build(path, tokenize=tokenize)
         return
     index = CorpusIndex.build(path, tokenize=tokenize)

@@ -129,7 +129,7 @@ def test_words_and_one_direction(bidirectional):
 def test_errors(model, tmp_path):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
-    with pytest.raises(ValueError, match="There is no sentence in"):
+    with pytest.raises(ValueError, match="No sentence was found in"):
         perplexity(model, empty, vocabulary())
     with pytest.raises(ValueError, match="is too short for one step of 500 rows"):
         bilm_tf_perplexity(model, HELD_OUT, vocabulary(), batch_size=500)
