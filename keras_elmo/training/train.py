@@ -191,6 +191,11 @@ def _train(folder, settings, config, start, index, shard, callbacks, show_progre
     _log_plan(model, settings, num_steps, steps_per_pass)
     run = _Run(folder, settings, rate, steps_per_pass)
     step = run.restore(model, corpus)
+    if step > num_steps:
+        raise ValueError(
+            f"{folder} holds a training run of {step:,} steps, more than steps={num_steps}: pass a "
+            "larger number to continue it, or a different output."
+        )
     if step:
         _check_learning_rate(rate, run)
     elif settings.start_from:

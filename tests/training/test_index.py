@@ -158,7 +158,7 @@ def test_errors(tmp_path):
         CorpusIndex.build(tmp_path / "none*")
     (tmp_path / "empty").write_text("\n \n")
     (tmp_path / "other").write_text("")
-    with pytest.raises(ValueError, match=r"no sentence in .*empty or in 1 other file"):
+    with pytest.raises(ValueError, match=r"No sentence was found in .*empty or in 1 other file"):
         CorpusIndex.build([tmp_path / "empty", tmp_path / "other"], tmp_path / "index")
     assert [path.name for path in (tmp_path / "index").iterdir()] == ["lock"]
     (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b")

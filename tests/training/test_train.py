@@ -222,6 +222,9 @@ def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp
     found = ElmoLayer(parts.folder).bilm.get_weights()
     for one, other in zip(found, parts.model.backbone.bilm.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="holds a training run of 7 steps, more than steps=6"):
+        train(settings(tmp_path / "parts", steps=6))
+    assert json.loads((tmp_path / "parts" / "training.json").read_text())["steps"] == 7
     whole = train(settings(tmp_path / "whole", steps=7))
     assert [row["step"] for row in parts.history] == [3, 4, 7]
     for one, other in zip(parts.model.variables, whole.model.variables, strict=True):
@@ -232,9 +235,9 @@ def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp
     "name, file, message",
     [
         ("files", "text", "The corpus has 4 words to predict"),
-        ("files", "empty", "no sentence in .*empty"),
+        ("files", "empty", "No sentence was found in .*empty"),
         ("vocabulary", "text", "has white space in 1 line"),
-        ("held_out", "empty", "no sentence in .*empty"),
+        ("held_out", "empty", "No sentence was found in .*empty"),
     ],
 )
 def test_a_run_that_fails_at_once_leaves_no_more_than_its_index(tmp_path, name, file, message):
