@@ -8,7 +8,6 @@ from helpers import assert_close, to_numpy
 from keras_elmo import ElmoLayer, encode_sentences, export_hdf5, export_onnx, export_saved_model
 from keras_elmo.export.checks import named_outputs
 
-
 ONNX = pytest.param(export_onnx, marks=pytest.mark.needs("tf2onnx", "onnxruntime"))
 
 
