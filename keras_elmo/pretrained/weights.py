@@ -68,9 +68,13 @@ def load_arrays(backbone: Any, arrays: Mapping[str, np.ndarray], path: object) -
 
 def copy_arrays(source: Any, target: Any) -> None:
     """Copies the arrays of a `Backbone` to one of the same config; those of LoRA are merged in."""
+    import keras
+
     for entry in weight_table(source.config):
         for path in entry.variables:
-            variable_at(target, path).assign(variable_at(source, path))
+            # A copy: JAX deletes the arrays of a model that is run, also where another shares them.
+            array = np.array(keras.ops.convert_to_numpy(variable_at(source, path)))
+            variable_at(target, path).assign(array)
 
 
 def _assign(backbone, entry, stored, path):
