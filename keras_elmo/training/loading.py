@@ -78,7 +78,7 @@ class SavedModel:
     """A saved language model.
 
     Args:
-        place: What messages call it.
+        place: What messages call it: its name or path.
         config: Its architecture, with settings of its training as bilm-tf's options.
         vocabulary: Its vocabulary file, which may not exist, or `None`.
         load: Loads it.
@@ -89,7 +89,7 @@ class SavedModel:
         record: The training.json of the run that it is a state of, empty for other models.
     """
 
-    place: Path
+    place: str | os.PathLike
     config: ElmoConfig
     vocabulary: Path | None
     load: Callable[[], BidirectionalLanguageModel]
@@ -106,7 +106,7 @@ def saved_model(model: ModelSource | SavedModel, *, needs_softmax: bool = False)
         return model
     found = find_language_model(model, needs_softmax=needs_softmax)
     if isinstance(found, ModelFiles):
-        return _of_files(found)
+        return _of_files(found, model if isinstance(model, (str, os.PathLike)) else found.place)
     if found.is_file():
         return _of_checkpoint(found)
     folder = found.parent
@@ -116,9 +116,9 @@ def saved_model(model: ModelSource | SavedModel, *, needs_softmax: bool = False)
     return SavedModel(found, config, folder / VOCABULARY, load, vocabulary_size=size)
 
 
-def _of_files(files):
+def _of_files(files, place):
     return SavedModel(
-        files.place,
+        place,
         files.config,
         files.vocabulary,
         functools.partial(_load_files, files),
