@@ -15,7 +15,7 @@ from keras_elmo.cli.common import (
 )
 from keras_elmo.embedding.writers import check_vectors_output
 from keras_elmo.text.formats import FORMATS
-from keras_elmo.text.reader import check_text, pluralize, read_records
+from keras_elmo.text.reader import READING_OPTIONS, check_text, pluralize, read_records
 
 _MANY_FILES = (
     "many with --ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
@@ -25,7 +25,6 @@ _JOINERS = "\u200c\u200d"  # parts of words, for example in Persian and Hindi
 _PROCESSOR = "/proc/cpuinfo"
 _SLOW_SECONDS = 180  # of which bfloat16 saves a minute or more
 _WRITING = ("compression", "resume", "overwrite")
-_READING = ("field", "format", "max_line_tokens", "tokenize")
 
 
 def add_command(commands, common):
@@ -121,7 +120,7 @@ def _check(arguments, parser):
         writing = {name: getattr(arguments, name) for name in _WRITING}
         check_vectors_output(arguments.output, [arguments.source], **writing)
     if isinstance(arguments.source, str):
-        check_text(arguments.source, **{name: getattr(arguments, name) for name in _READING})
+        check_text(arguments.source, **{name: getattr(arguments, name) for name in READING_OPTIONS})
 
 
 def _source(arguments, parser):
@@ -226,7 +225,7 @@ def _computes_in_bfloat16():
 
 
 def _file_options(arguments):
-    names = (*_READING, "pooling", "boundaries", "compression")
+    names = (*READING_OPTIONS, "pooling", "boundaries", "compression")
     options = {name: getattr(arguments, name) for name in names}
     return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
@@ -250,7 +249,7 @@ def _embed_to_terminal(arguments, embedder):
     from keras_elmo.analysis import tokens
     from keras_elmo.embedding.file_job import EmbeddedFile
 
-    reading = {name: getattr(arguments, name) for name in _READING}
+    reading = {name: getattr(arguments, name) for name in READING_OPTIONS}
     records = read_records(arguments.source, **reading)
     shown, report = list(itertools.islice(records, _MAX_SHOWN)), EmbeddedFile()
     for record in shown:

@@ -14,9 +14,8 @@ from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import known_model
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
-from keras_elmo.text.reader import check_text, find_files
+from keras_elmo.text.reader import READING_OPTIONS, check_text, find_files
 
-_READING = ("field", "format", "max_line_tokens", "tokenize")
 _MAX_RETRIES = 5  # of a shard whose actor has died
 
 
@@ -80,7 +79,7 @@ def embed_shards(
         )
     ray = _ray()
     shards = _shards(files, folder)
-    reading = {name: value for name, value in file_arguments.items() if name in _READING}
+    reading = {name: value for name, value in file_arguments.items() if name in READING_OPTIONS}
     for path in shards.values():
         check_text(path, **reading)
     os.makedirs(folder, exist_ok=True)

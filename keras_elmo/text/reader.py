@@ -142,6 +142,10 @@ class Record(NamedTuple):
         return list(itertools.chain.from_iterable(self.sentences))
 
 
+READING_OPTIONS = ("field", "format", "max_line_tokens", "tokenize")
+"""The arguments of `read_records` that say how a text is read."""
+
+
 def read_records(
     source: str | os.PathLike[str] | BinaryIO,
     field: str | None = None,
