@@ -9,7 +9,7 @@ import types
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal, overload
 
 from keras_elmo.text.tokens import token_bytes, tokens_of
 
@@ -20,7 +20,21 @@ _RAW_END = re.compile(rb"\w[.!?]$")
 _log = logging.getLogger(__name__)
 
 
-def tokenize(text: str, language: str = "en") -> list[list[str]]:
+@overload
+def tokenize(
+    text: str, language: str = ..., *, return_offsets: Literal[False] = ...
+) -> list[list[str]]: ...
+
+
+@overload
+def tokenize(
+    text: str, language: str = ..., *, return_offsets: Literal[True]
+) -> tuple[list[list[str]], list[list[int]]]: ...
+
+
+def tokenize(
+    text: str, language: str = "en", *, return_offsets: bool = False
+) -> list[list[str]] | tuple[list[list[str]], list[list[int]]]:
     """Splits raw text into sentences and tokens, as the published models expect them.
 
     Punctuation and contractions become tokens ("does", "n't"); in English, hyphenated words stay
@@ -31,10 +45,13 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
         text: The text.
         language: ISO 639 code of a language that spaCy supports; no data is downloaded. `"xx"`
             selects rules that several languages share.
+        return_offsets: Whether to return where each token begins in `text`, too.
 
     Returns:
         List of sentences, each a list of tokens: the input of `encode_sentences` and
-        `Embedder.embed`.
+        `Embedder.embed`. With `return_offsets`, a pair of this and of lists alike with the offset
+        of each token in characters, as spaCy's `Token.idx`: for a token at `i`,
+        `text[i : i + len(token)] == token`.
 
     Raises:
         ImportError: if syntok, spaCy or a package that spaCy needs for the language is missing.
@@ -44,6 +61,8 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
 
     >>> tokenize("The bank didn't raise its rates. He left.")
     [['The', 'bank', 'did', "n't", 'raise', 'its', 'rates', '.'], ['He', 'left', '.']]
+    >>> tokenize("It didn't.", return_offsets=True)
+    ([['It', 'did', "n't", '.']], [[0, 3, 6, 9]])
 
     Reference: https://github.com/fnl/syntok for sentences, and
     https://spacy.io/usage/linguistic-features#tokenization for tokens.
@@ -53,8 +72,12 @@ def tokenize(text: str, language: str = "en") -> list[list[str]]:
     segmenter, tokenizer = _libraries(language)
     paragraphs = segmenter.analyze(text)
     starts = [sentence[0].offset for paragraph in paragraphs for sentence in paragraph]
-    parts = (text[start:stop] for start, stop in itertools.pairwise([*starts, len(text)]))
-    return [[token.text for token in tokenizer(part) if not token.is_space] for part in parts]
+    sentences, offsets = [], []
+    for start, stop in itertools.pairwise([*starts, len(text)]):
+        tokens = [token for token in tokenizer(text[start:stop]) if not token.is_space]
+        sentences.append([token.text for token in tokens])
+        offsets.append([start + token.idx for token in tokens])
+    return (sentences, offsets) if return_offsets else sentences
 
 
 def make_tokenizer(how: Tokenize) -> Callable[[Any], list[list[Any]]]:

@@ -30,6 +30,16 @@ def test_english_text(text, expected):
     assert [" ".join(sentence) for sentence in tokenize(text)] == expected
 
 
+def test_offsets_are_places_in_the_raw_text():
+    text = "\u00a0 Na\u00efve \U0001f600  caf\u00e9s can't\tgo.\r\n\n Mr. X's $5 (U.S.)\nleft... "
+    sentences, offsets = tokenize(text, return_offsets=True)
+    assert sentences == tokenize(text) and len(sentences) > 1
+    for tokens, places in zip(sentences, offsets, strict=True):
+        assert [text[i : i + len(token)] for i, token in zip(places, tokens, strict=True)] == tokens
+    places = [i for places in offsets for i in places]
+    assert places == sorted(set(places))
+
+
 def test_other_languages_have_their_own_rules():
     assert tokenize("Das ist z.B. gut.", language="de") == [["Das", "ist", "z.B.", "gut", "."]]
     for language in ("qq", "", "../../etc", "de.examples"):
