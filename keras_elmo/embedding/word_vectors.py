@@ -15,8 +15,8 @@ from keras_elmo.text.vocabulary import encode_vocabulary, id_table, lookup_ids
 
 Key = bytes | str  # a word's UTF-8; or `BEGIN` or `END`, a sentence's boundaries
 
-_FEWEST_WORDS = 8
-_WORDS_AT_ONCE = 512
+# Words of a group: few, since the smallest text is a group, and enough for the speed of large ones.
+_GROUP, _GROUP_ON_GPU = 64, 512
 
 
 class WordVectors:
@@ -41,6 +41,8 @@ class WordVectors:
             encoder.variables,
             ((None, None) if reads_text else (None,), "int32"),
         )
+        is_on_cpu = "cpu" in str(ops.convert_to_tensor(0.0).device).lower()
+        self._group = _GROUP if is_on_cpu else _GROUP_ON_GPU
         self._cache = WordCache(max_words if reads_text else 0, self.encode)
 
     def _ids_of_words(self, words):
@@ -64,33 +66,32 @@ class WordVectors:
 
     def encode(self, keys: Sequence[Key]) -> np.ndarray:
         """The vectors, float32 `(n, P)`, of distinct keys, computed by the model."""
-        if self._text_encoder is None:
-            return self._start(np.array(lookup_ids(keys, self._ids), np.int32) + 1)()
         vectors = np.empty((len(keys), self._config.projection_dim), np.float32)
-
-        def start(places):
-            rows = encode_vocabulary([keys[i] for i in places], self._text_encoder)
-            widest, padding = self._config.widest_filter, self._text_encoder.padding
-            return self._start(trim_characters(rows, widest, padding))
-
         # Words of similar lengths together: their characters are trimmed to the longest.
         order = sorted(range(len(keys)), key=lambda i: len(keys[i]))
-        chunks = [order[i : i + _WORDS_AT_ONCE] for i in range(0, len(order), _WORDS_AT_ONCE)]
-        for places, found in one_ahead((places, start(places)) for places in chunks):
-            vectors[places] = found
+        groups = [order[i : i + self._group] for i in range(0, len(order), self._group)]
+        started = ((group, self._start([keys[i] for i in group])) for group in groups)
+        for group, found in one_ahead(started):
+            vectors[group] = found
         return vectors
 
-    def _start(self, ids):
-        """Starts to compute the vectors of ids `(n, C)` or `(n,)`: a function that waits for them.
+    def _start(self, keys):
+        """Starts to compute the vectors of a group: a function that waits for them.
 
-        The model sees few different n, since compiled models are recompiled for each.
+        Each group has the same number of rows, since products of other sizes are rounded
+        differently: so a word has the same vector whatever is encoded with it.
         """
-        num_words, rows = len(ids), _FEWEST_WORDS
-        while rows < num_words:
-            rows *= 4
-        padding = ((0, rows - num_words),) + ((0, 0),) * (ids.ndim - 1)
+        ids = self._encode_keys(keys)
+        padding = ((0, self._group - len(ids)),) + ((0, 0),) * (ids.ndim - 1)
         vectors = self._encoder(np.pad(ids, padding))
-        return lambda: ops.convert_to_numpy(vectors)[:num_words]
+        return lambda: ops.convert_to_numpy(vectors)[: len(ids)]
+
+    def _encode_keys(self, keys):
+        """The ids of keys, `(n, C)`, or of whole words `(n,)`."""
+        if self._text_encoder is None:
+            return np.array(lookup_ids(keys, self._ids), np.int32) + 1
+        rows = encode_vocabulary(keys, self._text_encoder)
+        return trim_characters(rows, self._config.widest_filter, self._text_encoder.padding)
 
 
 class WordCache:
