@@ -15,7 +15,13 @@ from keras_elmo.cli.common import (
 )
 from keras_elmo.embedding.writers import check_vectors_output
 from keras_elmo.text.formats import FORMATS
-from keras_elmo.text.reader import READING_OPTIONS, check_text, pluralize, read_records
+from keras_elmo.text.reader import (
+    READING_OPTIONS,
+    check_text,
+    pluralize,
+    read_records,
+    unit_of,
+)
 
 _MANY_FILES = (
     "many with --ray, a pattern in quotes and a folder: --input 'shards/*' --output FOLDER"
@@ -49,7 +55,8 @@ def add_command(commands, common):
     )
     add_tokenize(command)
     add("--field", help="the field of JSON that holds the sentence (default: text)")
-    add("--format", choices=tuple(FORMATS), help="the format, whatever the name of the file")
+    format_help = "the format of the text, whatever the name of its file"
+    add("--format", choices=tuple(FORMATS), help=format_help)
     add("--model", default="default", help=MODEL_HELP)
     add(
         "--vocabulary",
@@ -78,7 +85,15 @@ def add_command(commands, common):
         "--output",
         metavar="FILE",
         help="write all vectors instead of showing some: FILE.h5, with a dataset for each line "
-        "named 0, 1, ... as bilm-tf does, or for each protein; or FILE.parquet, a folder",
+        "named 0, 1, ... as bilm-tf does, or for each protein; FILE.npz, with such arrays; or "
+        "FILE.parquet, a folder",
+    )
+    add(
+        "--keep-fields",
+        type=lambda names: [name.strip() for name in names.split(",")],
+        metavar="NAMES",
+        help="further fields of JSON to write, separated by commas, such as id,label: columns of "
+        "Parquet, attributes in hdf5",
     )
     add("--pooling", choices=("mean", "max"), help="one vector per sentence")
     add("--boundaries", action="store_true", help="keep the vectors of sentences' <S> and </S>")
@@ -104,11 +119,12 @@ def add_command(commands, common):
 
 
 def _check(arguments, parser):
-    names = ("pooling", "boundaries", "dtype", "compression", "resume", "overwrite")
+    names = ("pooling", "boundaries", "dtype", "keep_fields", *_WRITING)
     needs = dict.fromkeys(names, "output")
-    for option, needed in {**needs, "ray": "output", "actors": "ray"}.items():
-        if getattr(arguments, option) and not getattr(arguments, needed):
-            parser.error(f"--{option} needs --{needed}")
+    for name, needed in {**needs, "ray": "output", "actors": "ray"}.items():
+        if getattr(arguments, name) and not getattr(arguments, needed):
+            option = "--" + name.replace("_", "-")
+            parser.error(f"{option} needs --{needed}")
     if arguments.vectors == "layers" and not arguments.output:
         parser.error("--vectors layers needs --output: a table shows one vector for each word")
     arguments.source = _source(arguments, parser)
@@ -187,8 +203,10 @@ def _embed_to_file(arguments, embedder):
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{pluralize(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
-        done = "it was complete" if report.was_complete else f"in this run {done}"
-    print(f"Wrote the vectors of {pluralize(report.lines, 'line')} to {arguments.output} ({done})")
+        done = f"in this run {done}" if report.tokens else "embedded by an earlier run"
+        done = "it was complete" if report.was_complete else done
+    lines = pluralize(report.lines, report.unit)
+    print(f"Wrote the vectors of {lines} to {arguments.output} ({done})")
 
 
 def _embed_on_ray(arguments, options):
@@ -205,7 +223,7 @@ def _embed_on_ray(arguments, options):
     )
     _print_problems(report, arguments.names)
     print(
-        f"Wrote the vectors of {pluralize(report.lines, 'line')} in "
+        f"Wrote the vectors of {pluralize(report.lines, report.unit)} in "
         f"{pluralize(report.shards, 'shard')} to {arguments.output} "
         f"({report.skipped:,} already there)"
     )
@@ -233,13 +251,13 @@ def _file_options(arguments):
 def _print_problems(report, names):
     """Prints why lines could not be read: the shard if there are several, the line, the reason."""
     for *shard, line, reason in report.reasons:
-        line = f"line {line + 1:,}" if isinstance(line, int) else f"entry {line}"
-        place = ", ".join([*shard, line])
+        number = f"{line + 1:,}" if isinstance(line, int) else line
+        place = ", ".join([*shard, f"{report.unit} {number}"])
         print(f"keras-elmo: {place}: {to_cli_names(reason, names)}", file=sys.stderr)
     if report.failed > len(report.reasons):
         print(f"keras-elmo: ... {report.failed:,} in all", file=sys.stderr)
     if report.invalid_lines:
-        lines = pluralize(report.invalid_lines, "line")
+        lines = pluralize(report.invalid_lines, report.unit)
         print(f"keras-elmo: {lines} with invalid UTF-8 (those bytes dropped)", file=sys.stderr)
 
 
@@ -251,7 +269,8 @@ def _embed_to_terminal(arguments, embedder):
 
     reading = {name: getattr(arguments, name) for name in READING_OPTIONS}
     records = read_records(arguments.source, **reading)
-    shown, report = list(itertools.islice(records, _MAX_SHOWN)), EmbeddedFile()
+    shown = list(itertools.islice(records, _MAX_SHOWN))
+    report = EmbeddedFile(unit=unit_of(arguments.source, **reading))
     for record in shown:
         report.add(record)
     is_all = next(records, None) is None
@@ -261,12 +280,13 @@ def _embed_to_terminal(arguments, embedder):
     sentences = [tokens(sentence) for record in shown for sentence in record.sentences]
     if not any(sentences):
         # Not an error: a pipe may be empty.
-        print(f"keras-elmo: no words in {pluralize(len(shown), 'line')}", file=sys.stderr)
+        print(f"keras-elmo: no words in {pluralize(len(shown), report.unit)}", file=sys.stderr)
         return
     vectors = embedder.embed(sentences, output=arguments.vectors)
     _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
     if not is_all:
-        print(f"Only the first {_MAX_SHOWN} sentences are shown. Write all with --output FILE.h5")
+        lines = pluralize(_MAX_SHOWN, report.unit)
+        print(f"Only the first {lines} are shown. Write all with --output FILE.h5")
 
 
 def _show_vectors(sentences, vectors, num_neighbors):
@@ -275,15 +295,15 @@ def _show_vectors(sentences, vectors, num_neighbors):
     from keras_elmo.analysis import nearest
 
     words = [(i, _printable(word)) for i, words in enumerate(sentences, 1) for word in words]
-    table = Table()
-    for column in ("", "word", f"vector of {vectors.shape[-1]} numbers", "nearest words"):
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("", "word", f"{vectors.shape[-1]:,} numbers", "nearest words"):
         table.add_column(column, overflow="fold")
     last_sentence = None
     for (sentence, word), vector, near in zip(words, vectors, nearest(vectors, num_neighbors)):
         is_first, last_sentence = sentence != last_sentence, sentence
         if is_first:
             table.add_section()
-        values = " ".join(f"{value:6.3f}" for value in vector[:3])
+        values = " ".join(f"{value:6.3f}" for value in vector[:2])
         shown = []
         for (other, neighbor), cosine in ((words[j], cosine) for j, cosine in near):
             shown.append(f"{neighbor}{'' if other == sentence else f' ({other})'} {cosine:.2f}")

@@ -14,7 +14,7 @@ from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.pretrained.registry import known_model
 from keras_elmo.progress import progress_bar
 from keras_elmo.startup import import_keras
-from keras_elmo.text.reader import READING_OPTIONS, check_text, find_files
+from keras_elmo.text.reader import READING_OPTIONS, check_text, find_files, unit_of
 
 _MAX_RETRIES = 5  # of a shard whose actor has died
 
@@ -54,8 +54,8 @@ def embed_shards(
         num_actors: Processes; `None` for as many as the cluster has cores for.
         cores_an_actor: Cores, and threads, of each.
         embedder: Further arguments of `Embedder`.
-        **file_arguments: `output`, `pooling`, `tokenize`, `boundaries`, `field`, `format`,
-            `max_line_tokens`, `dtype` and `compression` as for `Embedder.embed_file`.
+        **file_arguments: `output`, `pooling`, `tokenize`, `boundaries`, `field`, `keep_fields`,
+            `format`, `max_line_tokens`, `dtype` and `compression` as for `Embedder.embed_file`.
 
     Returns:
         An `EmbeddedShards`: the sums of all shards.
@@ -86,7 +86,9 @@ def embed_shards(
     for target, source in shards.items():
         compression = file_arguments.get("compression")
         check_vectors_output(target, [source], compression=compression, resume=True)
-    start, report = time.monotonic(), EmbeddedShards(shards=len(shards))
+    unit, *others = {unit_of(path, **reading) for path in shards.values()}
+    report = EmbeddedShards(unit="record" if others else unit, shards=len(shards))
+    start = time.monotonic()
     # The actors have other working directories.
     model = tuple(map(_absolute, model)) if isinstance(model, (tuple, list)) else _absolute(model)
     embedder = dict(embedder or {})

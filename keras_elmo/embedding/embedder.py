@@ -308,13 +308,14 @@ class Embedder:
 
     def _embed_block(self, texts, spec):
         """An array for each text, a list of at least one sentence."""
-        sentences = map(without_padding, itertools.chain.from_iterable(texts))
-        arrays = iter(self._embed_rows(list(sentences), spec))
+        sentences = list(itertools.chain.from_iterable(texts))
+        arrays = self._embed_rows(list(map(without_padding, sentences)), spec)
+        if spec.pooling is None:
+            lengths = [num_positions([sentence], spec.boundaries) for sentence in sentences]
+            arrays = map(_padded, arrays, lengths)
+        arrays = iter(arrays)
         found = [_joined([next(arrays) for _ in text]) for text in texts]
-        if spec.pooling is not None:
-            return [_pooled(array, spec) for array in found]
-        lengths = [num_positions(text, spec.boundaries) for text in texts]
-        return list(map(_padded, found, lengths))
+        return found if spec.pooling is None else [_pooled(array, spec) for array in found]
 
     def _embed_rows(self, block, spec):
         """An array for each sentence of a block, a list of tokens."""
@@ -391,6 +392,7 @@ class Embedder:
         tokenize: Tokenize = None,
         boundaries: bool = False,
         field: str | None = None,
+        keep_fields: Sequence[str] | None = None,
         format: str | None = None,
         max_line_tokens: int = 100_000,
         dtype: str = "float32",
@@ -407,12 +409,14 @@ class Embedder:
             source: The text, UTF-8: a path, also of a .gz or .xz file, or an open binary file. The
                 ending of its name determines the format: JSON (.jsonl, .ndjson, .json), CoNLL-U
                 (.conllu, .conll), FASTA (.fasta, .fa, .faa), else one sentence per line.
-            target: The file to write: .h5 or .hdf5, with an array for each line, named "0", "1",
-                ..., or after the identifier of an entry; or .parquet, a folder, which needs
-                pyarrow.
+            target: The file to write: .h5, .hdf5 or .npz, with an array for each line, named "0",
+                "1", ..., or after the identifier of an entry; or .parquet, a folder, which needs
+                pyarrow. With `tokenize` each also tells the tokens and sentences of the rows.
             output, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
             field: Field of JSON with the sentence, a string or a list of tokens; `None` for
                 `"text"`. If given, any text is read as JSON.
+            keep_fields: Further fields of JSON to write, such as `["id", "label"]`: columns of
+                Parquet, attributes in hdf5. Strings unchanged, other values as their JSON.
             format: `"text"`, `"json"`, `"conllu"` or `"fasta"`, whatever the name of the text.
             max_line_tokens: A longer line, one of invalid JSON, or an entry with characters other
                 than letters has the array of an empty one, and the reason in the attribute
@@ -441,7 +445,11 @@ class Embedder:
         """
         spec = self._spec(output, pooling, boundaries, dtype)
         reading = dict(
-            field=field, max_line_tokens=max_line_tokens, tokenize=tokenize, format=format
+            field=field,
+            keep_fields=keep_fields,
+            max_line_tokens=max_line_tokens,
+            tokenize=tokenize,
+            format=format,
         )
         writing = dict(compression=compression, resume=resume, overwrite=overwrite)
         return run_file_job(self, source, target, spec, reading, **writing)

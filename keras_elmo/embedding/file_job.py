@@ -12,9 +12,10 @@ from typing import Any, BinaryIO
 from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import Record, pluralize, read_records
+from keras_elmo.text.reader import Record, pluralize, read_records, unit_of
 from keras_elmo.text.tokenize import tokenizer_name
-from keras_elmo.text.tokens import token_bytes
+from keras_elmo.text.tokens import token_bytes, without_padding
+from keras_elmo.text.vocabulary import BEGIN, END
 
 MAX_REASONS = 20  # the most unreadable lines that a report lists
 
@@ -29,6 +30,7 @@ class EmbeddedFile:
     seconds: float = 0.0  # of this run, excluding loading the model
     failed: int = 0  # lines of this run that could not be read, embedded as empty ones
     invalid_lines: int = 0  # of this run, with bytes that are not UTF-8, which are dropped
+    unit: str = "line"  # what messages call a line: a line, record, sentence or entry
     reasons: list[tuple] = dataclasses.field(default_factory=list)
     """For the first lines that could not be read, the line's number from 0, or the identifier of an
     entry of a FASTA file, and the reason."""
@@ -47,8 +49,8 @@ class EmbeddedFile:
         """Raises ValueError if no line of the source could be read."""
         if 0 < self.failed == self.lines:
             raise ValueError(
-                f"{source}: none of {pluralize(self.lines, 'line')} could be read. The first one: "
-                f"{self.reasons[0][-1]}."
+                f"{source}: none of {pluralize(self.lines, self.unit)} could be read. The first "
+                f"one: {self.reasons[0][-1]}."
             )
 
     def merge(self, name: str, report: "EmbeddedFile") -> None:
@@ -90,14 +92,15 @@ def run_file_job(
         records = read_records(source, num_known=writer.num_lines, **reading)
         records = _with_own_names(records, name)
         _skip(records, writer, name)
-        report = EmbeddedFile(lines=writer.num_lines, was_complete=writer.is_finished)
+        report = EmbeddedFile(writer.num_lines, writer.is_finished, unit=unit_of(source, **reading))
         start = time.monotonic()
         for block in embedder.pairs(records, lambda record: record.sentences, spec):
-            writer.write(block)
+            writer.write([(_of_rows(record, spec), array) for record, array in block])
             for record, _ in block:
                 report.add(record)
             rate = report.tokens / max(time.monotonic() - start, 1e-9)
-            bar.set_postfix_str(f"{report.lines:,} lines, {rate:,.0f} tokens/s", refresh=False)
+            lines = pluralize(report.lines, report.unit)
+            bar.set_postfix_str(f"{lines}, {rate:,.0f} tokens/s", refresh=False)
             bar.update(record.position - bar.n)
         try:
             report.check_any_read(name)
@@ -130,6 +133,17 @@ def fingerprint(embedder: Any) -> str:
     for weight in weights:
         digest.update(weight.tobytes())
     return digest.hexdigest()[:32]
+
+
+def _of_rows(record: Record, spec: OutputSpec) -> Record:
+    """The record with the tokens of its vectors: boundaries are tokens as well."""
+    if not spec.boundaries:
+        return record
+    sentences = []
+    for sentence in record.sentences or [[]]:
+        words = without_padding(sentence)
+        sentences.append([BEGIN, *words, END, *sentence[len(words) :]])
+    return record._replace(sentences=sentences)
 
 
 def _with_own_names(records: Iterator[Record], source) -> Iterator[Record]:

@@ -2,7 +2,10 @@
 
 import functools
 import importlib.util
+import json
 import os
+import zipfile
+import zlib
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -20,8 +23,33 @@ class Row(NamedTuple):
     """A line of the text and its vectors."""
 
     number: int  # of the line, from 0
-    record: Record
+    record: Record  # with a token for each vector
     vectors: np.ndarray  # `(D,)`, `(T, D)` or `(L, T, D)`
+
+    @property
+    def name(self) -> str:
+        """The name of its array."""
+        return str(self.number) if self.record.name is None else self.record.name
+
+    @property
+    def tokens(self) -> list[str]:
+        """Its tokens in valid UTF-8."""
+        return [token_bytes(token).decode() for token in self.record.tokens]
+
+    @property
+    def sentence_lengths(self) -> list[int]:
+        """How many of the tokens each sentence has."""
+        return list(map(len, self.record.sentences))
+
+    def notes(self) -> dict[str, str]:
+        """What belongs to its array, where a format has no columns, by name."""
+        notes = {name: text for name, text in self.record.fields.items() if text is not None}
+        if self.record.is_raw:  # otherwise its tokens are in the text
+            notes["tokens"] = json.dumps(self.tokens)
+            notes["sentence_lengths"] = json.dumps(self.sentence_lengths)
+        if self.record.error is not None:
+            notes["error"] = self.record.error
+        return notes
 
 
 class OutputFormat(Protocol):
@@ -54,7 +82,10 @@ class OutputFormat(Protocol):
 
 
 class Hdf5Format:
-    """A dataset for each line, as bilm-tf writes it, listed in the order of the lines."""
+    """A dataset for each line, as bilm-tf writes it, listed in the order of the lines.
+
+    Notes are attributes of the datasets.
+    """
 
     is_folder = False
 
@@ -68,15 +99,15 @@ class Hdf5Format:
 
         def write(file):
             file.attrs[_STATE] = state
-            for number, record, vectors in rows:
+            for row in rows:
                 dataset = file.create_dataset(
-                    str(number) if record.name is None else record.name,
-                    data=vectors,
+                    row.name,
+                    data=row.vectors,
                     # HDF5 cannot compress an array without elements.
-                    compression=compression if vectors.size else None,
+                    compression=compression if row.vectors.size else None,
                 )
-                if record.error is not None:
-                    dataset.attrs["error"] = record.error
+                for name, text in row.notes().items():
+                    dataset.attrs[name] = text
 
         write_hdf5(path, write)
 
@@ -105,6 +136,69 @@ def _copy_datasets(path, target):
         for name in map(str.encode, source):
             # Three times as fast as `source.copy`; compressed data are copied unchanged.
             h5py.h5o.copy(source.id, name, target.id, name)
+
+
+class NpzFormat:
+    """The arrays of `np.load`: one for each line, then the notes, such as "tokens/0".
+
+    The state is the comment of the zip file, which `np.load` does not show.
+    """
+
+    is_folder = False
+
+    def check_installed(self) -> None:
+        """Does nothing: NumPy is always installed."""
+
+    def write_part(
+        self, path: str, rows: Sequence[Row], state: str, compression: str | None
+    ) -> None:
+        """Writes an array for each row."""
+        with _new_zip(path, state) as file:
+            for row in rows:
+                _write_array(file, row.name, row.vectors, compression)
+            for row in rows:
+                for name, text in row.notes().items():
+                    _write_array(file, f"{name}/{row.name}", np.array(text), compression)
+
+    def read_state(self, path: str) -> tuple[str, int]:
+        """Reads the comment and the checksums, and the number of arrays."""
+        try:
+            with zipfile.ZipFile(path) as file:
+                if (damaged := file.testzip()) is not None:
+                    raise ValueError(f"the array {damaged} is damaged")
+                return file.comment.decode(), len(_vectors_in(file))
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise ValueError(str(error)) from error
+
+    def join(self, parts: Sequence[str], path: str, state: str) -> str:
+        """Copies the arrays of all parts to the file, the notes last."""
+        with atomic_write(path) as partial, _new_zip(partial, state) as target:
+            for is_vectors in (True, False):
+                for part in parts:
+                    with zipfile.ZipFile(part) as source:
+                        vectors = set(_vectors_in(source))
+                        for member in source.infolist():
+                            if (member.filename in vectors) == is_vectors:
+                                target.writestr(member, source.read(member))
+        return path
+
+
+def _new_zip(path, state):
+    file = zipfile.ZipFile(path, "w")
+    file.comment = state.encode()
+    return file
+
+
+def _write_array(file, name, array, compression):
+    member = zipfile.ZipInfo(f"{name}.npy")  # without the time: same content, same bytes
+    member.compress_type = zipfile.ZIP_DEFLATED if compression else zipfile.ZIP_STORED
+    with file.open(member, "w", force_zip64=True) as opened:
+        np.lib.format.write_array(opened, np.asanyarray(array), allow_pickle=False)
+
+
+def _vectors_in(file):
+    """The names of the members that hold vectors, not notes."""
+    return [name for name in file.namelist() if "/" not in name]
 
 
 class ParquetFormat:
@@ -143,15 +237,17 @@ def _table(rows):
     import pyarrow as pa
 
     numbers, records, vectors = zip(*rows)
-    tokens = [[token_bytes(token).decode() for token in record.tokens] for record in records]
     columns = {
         "line": pa.array(numbers, pa.int64()),
-        "tokens": pa.array(tokens, pa.list_(pa.string())),
+        "tokens": pa.array([row.tokens for row in rows], pa.list_(pa.string())),
+        "sentence_lengths": pa.array([row.sentence_lengths for row in rows], pa.list_(pa.int32())),
         "vectors": _nested(vectors),
         "error": pa.array([record.error for record in records], pa.string()),
     }
     if records[0].name is not None:
         columns["id"] = pa.array([record.name for record in records], pa.string())
+    for name in records[0].fields:
+        columns[name] = pa.array([record.fields[name] for record in records], pa.string())
     return pa.table(columns)
 
 
@@ -174,6 +270,7 @@ def _nested(arrays):
 FORMATS: dict[str, OutputFormat] = {
     ".h5": Hdf5Format(),
     ".hdf5": Hdf5Format(),
+    ".npz": NpzFormat(),
     ".parquet": ParquetFormat(),
 }
 """The formats by the suffix of the output."""

@@ -90,9 +90,9 @@ def open_writer(
 
     Args:
         path: Its suffix selects the format. `.h5` and `.hdf5` have bilm-tf's layout: a dataset for
-            each line, named "0", "1", ..., or after the record if it has a name; `.parquet` is a
-            folder of files with the columns `line`, `tokens`, `vectors`, `error` and, if records
-            have names, `id`.
+            each line, named "0", "1", ..., or after the record if it has a name; `.npz` has such
+            arrays; `.parquet` is a folder of files with the columns `line`, `tokens`,
+            `sentence_lengths`, `vectors`, `error`, if records have names `id`, and their fields.
         settings: JSON values that the vectors depend on, stored in the file.
         inputs, compression, resume, overwrite: As for `check_vectors_output`, as are the errors.
     """
@@ -141,6 +141,7 @@ class VectorWriter:
     def __init__(self, path: str, settings: dict, resume: bool, overwrite: bool):
         self.path = path
         self.is_finished = False
+        settings = json.loads(json.dumps(settings))  # as they are stored
         self._format = FORMATS[_suffix(path)]
         self._folder = _parts_folder(path)
         self._state = _State(settings, overwrite=overwrite)  # after the last part

@@ -6,8 +6,8 @@ A new format is a `TextFormat` in `FORMATS`, and its test.
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from keras_elmo.text.tokens import token_bytes
 
@@ -20,6 +20,7 @@ class Content(NamedTuple):
     )  # a text, or a list of tokens; nothing where there is an error
     error: str | None = None  # why it could not be read
     name: str | None = None  # its identifier
+    fields: Mapping[str, Any] = {}  # of an object of JSON
 
 
 class TextFormat(NamedTuple):
@@ -126,13 +127,15 @@ def _parse_json(line, field):
         return Content("", f"not JSON: {error.msg} at character {error.pos + 1:,}")
     except (ValueError, RecursionError) as error:
         return Content("", f"not JSON: {error}")
-    if not isinstance(row, dict) or field not in row:
+    if not isinstance(row, dict):
         return Content("", f"no field {field!r}")
+    if field not in row:
+        return Content("", f"no field {field!r}", fields=row)
     value = row[field]
     is_list = isinstance(value, list) and all(isinstance(token, str) for token in value)
     if is_list or isinstance(value, str):
-        return Content(value)
-    return Content("", f"field {field!r} is neither a string nor a list of strings")
+        return Content(value, fields=row)
+    return Content("", f"field {field!r} is neither a string nor a list of strings", fields=row)
 
 
 # CoNLL-U: a word on each line, a blank line after each sentence.

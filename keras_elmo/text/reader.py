@@ -8,13 +8,14 @@ import glob
 import gzip
 import hashlib
 import itertools
+import json
 import lzma
 import math
 import operator
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
@@ -39,11 +40,14 @@ _MAGIC = {
 _MAX_LINE_BYTES = 2**28
 _BLOCK_BYTES = 2**21
 _HEAD_BYTES = 2**18
+_TAKEN = {"line", "tokens", "sentence_lengths", "vectors", "error"}  # columns of files of vectors
 
 
 def pluralize(number: int, noun: str) -> str:
-    """A number of things, such as "1 file" or "2,000 files"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number of things, such as "1 file", "2,000 files" or "3 entries"."""
+    if number != 1:
+        noun = re.sub("(?<=[^aeiou])y$", "ie", noun) + "s"
+    return f"{number:,} {noun}"
 
 
 @dataclasses.dataclass
@@ -135,6 +139,8 @@ class Record(NamedTuple):
     position: int  # bytes of the file read so far, compressed ones if it is; 0 where unknown
     is_utf8: bool = True  # whether no byte was dropped
     name: str | None = None  # the identifier of an entry
+    is_raw: bool = False  # whether its sentences and tokens were found by `tokenize`
+    fields: Mapping[str, str | None] = {}  # of JSON, to keep; `None` where there is none
 
     @property
     def tokens(self) -> list:
@@ -142,7 +148,7 @@ class Record(NamedTuple):
         return list(itertools.chain.from_iterable(self.sentences))
 
 
-READING_OPTIONS = ("field", "format", "max_line_tokens", "tokenize")
+READING_OPTIONS = ("field", "format", "max_line_tokens", "tokenize", "keep_fields")
 """The arguments of `read_records` that say how a text is read."""
 
 
@@ -153,6 +159,7 @@ def read_records(
     tokenize: Tokenize = None,
     format: str | None = None,
     num_known: int = 0,
+    keep_fields: Sequence[str] | None = None,
 ) -> Iterator[Record]:
     """Streams a `Record` for every record of a text, including those that are empty or unreadable.
 
@@ -166,21 +173,36 @@ def read_records(
         tokenize: For raw text; without it, a line is a tokenized sentence.
         format: A key of `FORMATS`, for a text that has this format whatever its name.
         num_known: How many of the first records need no tokens.
+        keep_fields: Fields of JSON to return with each record: strings unchanged, other values as
+            their JSON.
 
     Raises:
         ValueError: as for `open_text`, if the text does not have its format, or if an argument does
             not fit the format.
     """
-    text = _Text(source, field, max_line_tokens, tokenize, format)
+    text = _Text(source, field, max_line_tokens, tokenize, format, keep_fields)
     digest = hashlib.sha256()
     with text.open() as (raw, records):
         # A pipe has no position.
         position = raw.tell if raw is not None and raw.seekable() else int
         for number, record in enumerate(records):
             digest.update(record)
-            sentences, error, name = text.read(record, is_known=number < num_known)
-            is_valid = is_utf8(record)
-            yield Record(sentences, error, digest.hexdigest(), position(), is_valid, name)
+            sentences, error, name, fields = text.read(record, is_known=number < num_known)
+            yield Record(
+                sentences,
+                error,
+                digest.hexdigest(),
+                position(),
+                is_utf8(record),
+                name,
+                bool(tokenize),
+                fields,
+            )
+
+
+def unit_of(source: str | os.PathLike[str] | BinaryIO, **options: Any) -> str:
+    """What messages call a record of `read_records`, such as "line"."""
+    return _Text(source, **options).unit
 
 
 def check_text(path: str | os.PathLike[str], **options: Any) -> None:
@@ -197,17 +219,31 @@ def check_text(path: str | os.PathLike[str], **options: Any) -> None:
 class _Text:
     """A text and how it is read: the one place that says what a record of it holds."""
 
-    def __init__(self, source, field=None, max_line_tokens=None, tokenize=None, format=None):
+    def __init__(
+        self,
+        source,
+        field=None,
+        max_line_tokens=None,
+        tokenize=None,
+        format=None,
+        keep_fields=None,
+    ):
         is_path = isinstance(source, (str, os.PathLike))
         self.source = os.fspath(source) if is_path else "The text"
         self._file = None if is_path else source
         self._format = format_of(self.source, _ending(source) if is_path else "", format, field)
-        if (self._format.is_tokenized and tokenize) or (
-            field is not None and self._format is not FORMATS["json"]
-        ):
+        is_json = self._format is FORMATS["json"]
+        if (self._format.is_tokenized and tokenize) or (field is not None and not is_json):
             raise ValueError(
                 f"{self.source} is not read as raw text or JSON: leave out field and tokenize."
             )
+        if keep_fields and not is_json:
+            raise ValueError(
+                f"Only JSON has fields to keep, and {self.source} is not read as JSON: leave out "
+                "keep_fields, or pass format='json'."
+            )
+        self.unit = self._format.record
+        self._kept = _checked_fields(keep_fields)
         self._field = "text" if field is None else field
         self._max_tokens = math.inf if max_line_tokens is None else max_line_tokens
         self._tokenizer = make_tokenizer(tokenize)
@@ -224,7 +260,8 @@ class _Text:
             yield None, self._format.split(_lines(self._file, self.source), self.source)
 
     def read(self, record, is_known=False):
-        """The sentences of a record in lists of tokens, why it could not be read, and its name."""
+        """The sentences of a record in lists of tokens, why it could not be read, its name, and
+        the fields to keep."""
         content = self._format.parse(record, self._field)
         text, error, count, sentences = content.text, content.error, 0, []
         if isinstance(text, bytes) and len(text) > 2 * self._max_tokens:
@@ -236,7 +273,8 @@ class _Text:
             count = sum(map(len, sentences))
         if count > self._max_tokens:
             error, sentences = f"{count:,} tokens, more than max_line_tokens={self._max_tokens}", []
-        return sentences, error, content.name
+        fields = {name: _field_text(content.fields.get(name)) for name in self._kept}
+        return sentences, error, content.name, fields
 
     def sentences(self, records, stats, num_before):
         """The non-empty sentences of records after so many, in lists of UTF-8 tokens."""
@@ -249,7 +287,7 @@ class _Text:
         else:
             found = []
             for number, record in enumerate(records, start=num_before + 1):
-                sentences, error, name = self.read(record)
+                sentences, error, name, _ = self.read(record)
                 if error is not None and record.strip():
                     place = f"{self._format.record} {number if name is None else repr(name)}"
                     raise ValueError(f"{self.source}: {place}: {error}. Correct or remove it.")
@@ -260,6 +298,28 @@ class _Text:
         stats.sentences += len(kept)
         stats.tokens += sum(map(len, kept))
         return kept
+
+
+def _checked_fields(names):
+    """The names of fields to keep."""
+    names = names or ()
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if not is_list or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"keep_fields must be a list of names of fields, got {names!r}.")
+    if taken := _TAKEN.intersection(names):
+        raise ValueError(
+            f"keep_fields cannot have {min(taken)!r}, which files of vectors have already: rename "
+            "this field in the text."
+        )
+    return names
+
+
+def _field_text(value):
+    """The value of a field as text: a string, or its JSON."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return token_bytes(text).decode().replace("\0", "\ufffd")  # HDF5 would end it there
 
 
 def _encoded(tokens):

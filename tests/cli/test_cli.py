@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import keras
@@ -24,6 +25,8 @@ from keras_elmo.embedding import distributed
 from keras_elmo.embedding.file_job import EmbeddedFile
 from many_languages import MANY_LANGUAGES, golden
 
+ROOT = Path(__file__).parents[2]
+
 
 def vectors_of(*sentences, **arguments):
     elmo = ElmoLayer(TINY, **arguments)
@@ -33,7 +36,7 @@ def vectors_of(*sentences, **arguments):
 
 def table_of(out):
     """The rows of a printed table, without its head."""
-    return [re.split(r"\s*│\s*", line)[1:] for line in out.splitlines() if "│" in line]
+    return [re.split(r"\s*│\s*", line) for line in out.splitlines() if "│" in line]
 
 
 # --- embed ------------------------------------------------------------------------------------
@@ -46,14 +49,21 @@ def test_embed_shows_vectors_and_nearest_words(run):
     rows = table_of(out)
     assert [row[0] for row in rows] == ["1", "", "", "2", ""]
     assert [row[1] for row in rows] == ["a", "[b]", "c", "c", "d"]
-    shown = [[float(number) for number in row[2].split()[:3]] for row in rows]
-    np.testing.assert_allclose(shown, vectors[:, :3], atol=6e-4)
+    shown = [[float(number) for number in row[2].split()[:2]] for row in rows]
+    np.testing.assert_allclose(shown, vectors[:, :2], atol=6e-4)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = unit @ unit[0]
     cosines[0] = -2
     names = ["a", "[b]", "c", "c (2)", "d (2)"]
     best = np.argsort(-cosines)[:2]
-    assert rows[0][3] == ", ".join(f"{names[i]} {cosines[i]:.2f}" for i in best)
+    assert rows[0][3].strip() == ", ".join(f"{names[i]} {cosines[i]:.2f}" for i in best)
+
+
+def test_the_first_example_fits_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    sentences = re.findall(r'"([A-Z][^"]* \.)"', (ROOT / "README.md").read_text())[:4]
+    _, out, _ = run("embed", "--vectors", "top", *sentences)
+    assert [row[1] for row in table_of(out)] == " ".join(sentences).split()
 
 
 @pytest.mark.parametrize(
@@ -102,11 +112,11 @@ def test_embed_continues_a_file(run, tmp_path):
     options = ("--vectors", "top", "--dtype", "float16", "--compression", "gzip")
     text.write_text("\n".join(rows))
     code, _, err = run(*command, *options)
-    assert code == 0 and "line 2: not JSON" in err
+    assert code == 0 and "record 2: not JSON" in err
     code, _, err = run(*command, *options)
     assert code == 1 and "vectors.h5 exists already" in err and "pass --overwrite" in err
     code, out, err = run(*command, *options, "--resume")
-    assert code == 0 and "3 lines" in out and "it was complete" in out
+    assert code == 0 and "3 records" in out and "it was complete" in out
     with h5py.File(output) as file:
         assert [file[name].shape for name in "012"] == [(2, 24), (0, 24), (3, 24)]
         assert file["0"].dtype == "float16" and file["0"].compression == "gzip"
@@ -170,7 +180,37 @@ def test_embed_shows_the_first_sentences_of_a_file(run, tmp_path, name, argument
     text.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     code, out, err = run("embed", text, "--model", TINY, *arguments)
     assert code == 0 and [row[1] for row in table_of(out)] == shown
-    assert "line 1: not JSON" in err and "Only the first 20 sentences are shown" in out
+    assert "record 1: not JSON" in err and "Only the first 20 records are shown" in out
+
+
+@pytest.mark.parametrize(
+    "name, content, written, problem",
+    [
+        ("a.txt", "a b . c d .\n\n", "2 lines", None),
+        ("a.jsonl", '{"text": "a", "id": 7}\n{}\n', "2 records", "record 2: no field 'text'"),
+        ("a.json", '[{"text": "a"},\n\n{}]', "2 records", "record 2: no field 'text'"),
+        ("a.conllu", "1\ta\n\n# x\n1\tb\nc\n", "2 sentences", "sentence 2: not CoNLL-U"),
+        ("a.fasta", ">p1\nMK\n>p2\n7\n", "2 entries", "entry p2: '7' at position 1"),
+    ],
+)
+def test_messages_count_what_the_format_has(run, tmp_path, name, content, written, problem):
+    (tmp_path / name).write_text(content)
+    command = ("embed", "--model", TINY, tmp_path / name)
+    code, out, err = run(*command, "--output", tmp_path / "v.h5")
+    assert code == 0 and f"Wrote the vectors of {written} to" in out
+    for said in (err, run(*command)[2]):
+        assert (problem in said) if problem else not said
+
+
+def test_fields_are_kept(run, tmp_path):
+    command = ("embed", "--model", TINY, tmp_path / "a.jsonl", "--output", tmp_path / "v.npz")
+    (tmp_path / "a.jsonl").write_text('{"text": "a b", "id": 7, "label": "x y"}\n')
+    assert run(*command, "--keep-fields", "id, label")[0] == 0
+    with np.load(tmp_path / "v.npz") as file:
+        assert file.files == ["0", "id/0", "label/0"]
+        assert (file["id/0"].item(), file["label/0"].item()) == ("7", "x y")
+    code, _, err = run(*command, "--keep-fields", "id,line", "--overwrite")
+    assert code == 1 and "--keep-fields cannot have 'line'" in err
 
 
 def test_embed_of_bytes_that_are_no_utf8(run, tmp_path):
@@ -206,7 +246,7 @@ def test_a_text_of_which_no_line_can_be_read(run, tmp_path):
     for options in ([], ["--output", output]):
         code, out, err = run(*command, *options)
         assert (code, out) == (1, "")
-        assert "none of 2 lines could be read. The first one: no field 'batch_tokens'" in err
+        assert "none of 2 records could be read. The first one: no field 'batch_tokens'" in err
     assert os.listdir(tmp_path) == ["text.jsonl"]
 
 
@@ -389,6 +429,7 @@ def test_models_of_a_language(run):
         (("embed", "a", "--vectors", "layers"), "--vectors layers needs --output"),
         (("embed", "a", "--resume"), "--resume needs --output"),
         (("embed", "a", "--boundaries"), "--boundaries needs --output"),
+        (("embed", "a", "--keep-fields", "id"), "--keep-fields needs --output"),
         (("embed", "a", "--actors", "2", "--output", "v.h5"), "--actors needs --ray"),
         (("embed", "--input", "a", "--ray"), "--ray needs --output"),
         (("embed", "a", "--output", "v", "--ray"), "--ray needs text files"),
@@ -405,7 +446,7 @@ def test_wrong_usage_leaves_with_2(run, arguments, message):
     "arguments, message",
     [
         (("embed", "a", "--model", "smal"), "Did you mean 'small'"),
-        (("embed", "a", "--output", "v.txt"), "must end in .h5, .hdf5 or .parquet"),
+        (("embed", "a", "--output", "v.txt"), "must end in .h5, .hdf5, .npz or .parquet"),
         (("embed", "--input", "/no/such/file"), "No such file or directory: '/no/such/file'"),
         (("embed", "a", "--model", TINY, "--output", "/no/such/v.h5"), "/no/such does not exist"),
         (("info", "/no/such/folder"), "/no/such/folder is neither a known model nor"),

@@ -85,6 +85,7 @@ FOLDERS = {
 ALWAYS_REPLACE = {"compat_embed_file": "v.h5", "compat_dump": "words.h5"}  # as the originals do
 CASES = [
     *((*item, "file") for item in (*FILES.items(), *ALWAYS_REPLACE.items())),
+    ("embed_file", "v.npz", "file"),
     *(
         pytest.param(*item, "folder", marks=pytest.mark.needs("pyarrow"))
         for item in FOLDERS.items()

@@ -317,7 +317,7 @@ def test_a_long_text_is_in_memory_a_piece_at_a_time(embedder, monkeypatch):
     )
     monkeypatch.setattr(embedder, "batch_tokens", 64)
     embedder.embed([["a", "b"] * 500], "top")
-    assert max(np.prod(shape[:2]) for shape in sizes) == 64
+    assert max(np.prod(shape[:2]) for shape in sizes if len(shape) == 3) == 64
 
 
 @pytest.mark.parametrize("fails", ["when started", "when awaited"])

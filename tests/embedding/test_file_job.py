@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import io
+import itertools
 import json
 import os
 
@@ -41,6 +42,9 @@ def write(path, lines):
 
 
 def read(path):
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            return list(file.values())
     with h5py.File(path) as file:
         assert sorted(map(int, file)) == list(range(len(file)))
         return [file[str(i)][()] for i in range(len(file))]
@@ -102,6 +106,90 @@ def test_a_text_without_lines(tmp_path, embedder, name):
     assert embedder.embed_file(source, target, overwrite=True).lines == 1
 
 
+def lines_of(path):
+    """The vectors of each line, its tokens and sentences, its error, and its field "id"."""
+    names = ("tokens", "sentence_lengths", "error", "id")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as parquet
+
+        rows = parquet.read_table(path).to_pylist()
+        return [(np.array(row["vectors"]), *map(row.get, names)) for row in rows]
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            arrays = dict(file)
+        lines = [name for name in arrays if "/" not in name]
+        notes = [{name: arrays.get(f"{name}/{line}") for name in names} for line in lines]
+        notes = [{k: None if v is None else v.item() for k, v in note.items()} for note in notes]
+    else:
+        with h5py.File(path) as file:
+            lines, arrays = list(file), {name: array[()] for name, array in file.items()}
+            notes = [dict(file[line].attrs) for line in lines]
+    for note in notes:
+        note.update((name, json.loads(note[name])) for name in names[:2] if note.get(name))
+    return [(arrays[line], *map(note.get, names)) for line, note in zip(lines, notes)]
+
+
+SUFFIXES = [".h5", ".npz", pytest.param(".parquet", marks=needs_parquet)]
+
+
+@pytest.mark.parametrize("options", [{}, {"boundaries": True}, {"pooling": "max"}], ids=str)
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_raw_text_tells_which_rows_are_whose(tmp_path, embedder, suffix, options):
+    """Also where a sentence ends in padding."""
+    texts = [[["the", "cat"], ["on"], ["a", "mat"]], [[]], [["sat"]], [["padded", ""], ["too"]], []]
+    source, target = tmp_path / "text.jsonl", tmp_path / f"v{suffix}"
+    write(source, [*(json.dumps({"text": json.dumps(text)}) for text in texts[:-1]), "no JSON"])
+    embedder.embed_file(source, target, tokenize=json.loads, **options)
+    found = lines_of(target)
+    assert [row[3] is None for row in found] == [True, True, True, True, False]
+    for (vectors, tokens, lengths, *_), text in zip(found, texts, strict=True):
+        rows = text
+        if options == {"boundaries": True}:
+            rows = [["<S>", *filter(None, x), "</S>", *([""] * x.count(""))] for x in text or [[]]]
+        assert tokens == list(itertools.chain.from_iterable(rows))
+        assert lengths == list(map(len, rows))
+        if "pooling" not in options:
+            assert len(vectors) == len(tokens)
+            parts = np.split(vectors, np.cumsum(lengths)[:-1])
+            for part, expected in zip(parts, embedder.embed(text or [[]], **options)):
+                np.testing.assert_allclose(part, expected.reshape(part.shape), atol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_other_fields_of_json_are_kept(tmp_path, embedder, suffix):
+    rows = [
+        {"text": "the cat", "id": "a\0\ud800é", "label": 3},
+        {"text": "the cat"},
+        {"id": 1.5},
+        {"text": ["the"], "id": {"é": [1, None]}},
+        {"text": "the cat", "id": None},
+    ]
+    source, target = tmp_path / "text.jsonl", tmp_path / f"v{suffix}"
+    write(source, [json.dumps(row) for row in rows])
+    for resume in (False, True):
+        embedder.embed_file(source, target, keep_fields=("id", "text"), resume=resume)
+    found = [row[-1] for row in lines_of(target)]
+    assert found == ["a\ufffdé", None, "1.5", '{"é": [1, null]}', None]
+    with pytest.raises(ValueError, match="made with keep_fields=\\['id', 'text'\\]"):
+        embedder.embed_file(source, target, keep_fields=["id"], resume=True)
+
+
+@pytest.mark.parametrize(
+    "name, fields, message",
+    [
+        ("text.jsonl", "id", "must be a list of names of fields, got 'id'"),
+        ("text.jsonl", ["id", 3], "must be a list of names of fields"),
+        ("text.jsonl", ["id", "vectors"], "cannot have 'vectors', which files of vectors have"),
+        ("text.txt", ["id"], "text.txt is not read as JSON: leave out keep_fields"),
+    ],
+)
+def test_fields_that_cannot_be_kept(tmp_path, embedder, name, fields, message):
+    source = write(tmp_path / name, ['{"text": "the cat", "id": 1}'])
+    with pytest.raises(ValueError, match=message):
+        embedder.embed_file(source, tmp_path / "v.h5", keep_fields=fields)
+    assert os.listdir(tmp_path) == [name]
+
+
 class Killed(BaseException):
     pass
 
@@ -110,6 +198,7 @@ class Killed(BaseException):
     "text, name",
     [
         ("text.txt", "v.h5"),
+        ("text.txt", "v.npz"),
         pytest.param("text.txt", "v.parquet", marks=needs_parquet),
         ("text.faa", "v.h5"),
     ],

@@ -5,6 +5,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import zipfile
 
 import h5py
 import numpy as np
@@ -23,7 +24,7 @@ LAYERS = [
 TOKENS = [["a", b"b\xff"], [], ["c"]]
 SETTINGS = {"model": "m", "dtype": "float32"}
 needs_parquet = pytest.mark.needs("pyarrow")
-NAMES = ["v.h5", pytest.param("v.parquet", marks=needs_parquet)]
+NAMES = ["v.h5", "v.npz", pytest.param("v.parquet", marks=needs_parquet)]
 
 
 def records(tokens=TOKENS, digest="d"):
@@ -63,6 +64,10 @@ def numbers_in(path):
         rows = read_parquet(path)
         assert [row["line"] for row in rows] == list(range(len(rows)))
         return [int(row["vectors"][0][0]) for row in rows]
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            assert file.files == [str(i) for i in range(len(file.files))]
+            return [int(array[0, 0]) for array in file.values()]
     with h5py.File(path) as file:
         assert list(file) == [str(i) for i in range(len(file))]
         return [int(array[0, 0]) for array in file.values()]
@@ -106,6 +111,26 @@ def test_hdf5(tmp_path, dtype, compression):
     assert [found.name for found in tmp_path.iterdir()] == ["v.h5"]
 
 
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_npz(tmp_path, dtype, compression, small_parts):
+    """The arrays come first, as the notes of several parts do not belong between them."""
+    path, arrays = tmp_path / "v.npz", [array.astype(dtype) for array in LAYERS]
+    with open_writer(path, SETTINGS, compression=compression) as writer:
+        for line in zip(records(), arrays):
+            writer.write([line])
+        writer.finish()
+    with np.load(path) as file:
+        assert file.files == ["0", "1", "2", "error/1"]
+        for found, array in zip(file.values(), arrays):
+            np.testing.assert_array_equal(found, array)
+            assert found.dtype == dtype
+        assert file["error/1"] == "no words"
+    with zipfile.ZipFile(path) as file:
+        kind = zipfile.ZIP_STORED if compression is None else zipfile.ZIP_DEFLATED
+        assert {member.compress_type for member in file.infolist()} == {kind}
+
+
 @needs_parquet
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("take", [lambda x: x, lambda x: x[0], lambda x: x.sum(axis=(0, 1))])
@@ -115,6 +140,7 @@ def test_parquet(tmp_path, dtype, take):
     rows = read_parquet(tmp_path / "v.parquet")
     assert [row["line"] for row in rows] == [0, 1, 2]
     assert [row["tokens"] for row in rows] == [["a", "b"], [], ["c"]]
+    assert [row["sentence_lengths"] for row in rows] == [[2], [0], [1]]
     assert [row["error"] for row in rows] == [None, "no words", None]
     for row, array in zip(rows, arrays):
         np.testing.assert_array_equal(np.reshape(row["vectors"], array.shape), array)
@@ -190,6 +216,8 @@ def test_a_full_disk_keeps_the_parts_before(path, small_parts, monkeypatch, func
 
         def half(self, *args):
             patch.setattr(formats, "_copy_datasets", full)
+            if function == "join":
+                patch.setattr(zipfile.ZipFile, "writestr", full)
             original(self, *args)
             full()
 
@@ -536,7 +564,7 @@ def test_killed_at_any_moment(tmp_path):
 @pytest.mark.parametrize(
     "name, options, error, message",
     [
-        ("v.txt", {}, ValueError, r"must end in \.h5, \.hdf5 or \.parquet"),
+        ("v.txt", {}, ValueError, r"must end in \.h5, \.hdf5, \.npz or \.parquet"),
         ("none/v.h5", {}, FileNotFoundError, "none does not exist: create it"),
         ("v.h5", {"compression": "zip"}, ValueError, "must be None or 'gzip', got 'zip'"),
         ("v.h5", {"resume": True, "overwrite": True}, ValueError, "cannot be combined"),
