@@ -61,12 +61,8 @@ def print_table(table: "Table | Columns") -> None:
     """Prints a table or columns of rich on standard output."""
     from rich.console import Console
 
-    class Printer(Console):
-        def on_broken_pipe(self):
-            raise  # rich would end the process with 1
-
     # Words are shown unchanged, including [b] and :smile:.
-    Printer(markup=False, emoji=False, highlight=False).print(table)
+    Console(markup=False, emoji=False, highlight=False).print(table)
 
 
 @contextlib.contextmanager
@@ -81,9 +77,6 @@ def log_to_console(options: Mapping[str, str], *, complete: bool) -> Iterator[No
             self.stream = sys.stdout if complete else sys.stderr
             with tqdm.external_write_mode():  # above progress bars
                 super().emit(record)
-
-        def handleError(self, record):
-            raise  # logging would only print a traceback
 
         def format(self, record):
             return to_cli_names(super().format(record), options)

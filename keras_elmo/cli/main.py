@@ -1,7 +1,6 @@
 """The command line: `keras-elmo`."""
 
 import argparse
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from keras_elmo.cli import (
     vocab,
 )
 from keras_elmo.cli.common import log_to_console, to_cli_names
+from keras_elmo.cli.streams import lasting_streams
 from keras_elmo.startup import import_keras
 from keras_elmo.version import __version__
 
@@ -28,11 +28,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs `keras-elmo` with the given arguments; by default, with `sys.argv[1:]`.
 
     Returns the exit code: 0, or 1 after an error, reported in one line. Wrong usage exits with 2.
+    A command ends its work also if its standard output is full, which is an error, or nobody reads
+    it, which is none.
     """
-    _replace_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # words may have characters that the terminal lacks
-            stream.reconfigure(errors="backslashreplace")
+    with lasting_streams() as output:
+        code = _run(argv)
+        output.flush()
+        if output.error is None or isinstance(output.error, BrokenPipeError):
+            return code
+        return _fail(f"Standard output cannot be written to: {output.error.strerror}")
+
+
+def _run(argv):
     parser = _parser()
     arguments = parser.parse_args(argv)
     debug = getattr(arguments, "debug", False)
@@ -46,43 +53,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             import_keras(show_messages=debug)
         with log_to_console(arguments.names, complete=arguments.prints_log):
             arguments.run(arguments)
-        sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
         print("keras-elmo: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
-        is_of_stream = isinstance(error, OSError) and error.errno and error.filename is None
-        if is_of_stream and not _can_print():
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
-            if isinstance(error, BrokenPipeError):  # nobody reads, as with `| head`
-                return 0
         if debug:
             traceback.print_exc()
         message = to_cli_names(" ".join(str(error).split()), arguments.names)
-        message = message or type(error).__name__
-        print(f"keras-elmo: error: {message}", file=sys.stderr)
-        return 1
+        return _fail(message or type(error).__name__)
 
 
-def _replace_closed_streams():
-    """Opens the null device in place of closed streams, as by `>&-`.
-
-    Otherwise the next file that is opened would have their number, and what others print.
-    """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(number)
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-
-
-def _can_print():
-    try:
-        print(flush=True)
-    except OSError:
-        return False
-    return True
+def _fail(message):
+    print(f"keras-elmo: error: {message}", file=sys.stderr)
+    return 1
 
 
 def _parser():

@@ -2,10 +2,8 @@
 
 import csv
 import dataclasses
-import errno
-import io
 import json
-import logging
+import os
 import shutil
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 
 from helpers import tensorflow_only
 from keras_elmo import Vocabulary, load_language_model
-from keras_elmo.cli.common import log_to_console
 from many_languages import MANY_LANGUAGES
 from training_models import DATA, ONE_LAYER, WORDS, tiny_model, write_tf1_checkpoint
 
@@ -116,14 +113,28 @@ def test_raw_text(run, options, tmp_path):
     assert code == 1 and "qq" in err
 
 
-def test_a_log_that_cannot_be_printed_stops_the_command(monkeypatch):
-    class Full(io.StringIO):
-        def write(self, text):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("sys.stdout", Full())
-    with log_to_console({}, complete=True), pytest.raises(OSError, match="No space left"):
-        logging.getLogger("keras_elmo").info("step 1")
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "gone",  # as with `| head`
+        pytest.param(
+            "full", marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="none")
+        ),
+    ],
+)
+def test_training_goes_on_when_its_log_cannot_be_printed(train, tmp_path, monkeypatch, reader):
+    if reader == "full":
+        output = open("/dev/full", "w")  # noqa: SIM115
+    else:
+        read, write = os.pipe()
+        os.close(read)
+        output = os.fdopen(write, "w")
+    with monkeypatch.context() as patch, output:
+        patch.setattr("sys.stdout", output)
+        code, _, err = train(tmp_path / "run")
+    assert (tmp_path / "run" / "exported").exists()
+    full = "keras-elmo: error: Standard output cannot be written to: No space left on device\n"
+    assert (code, err) == ((1, full) if reader == "full" else (0, ""))
 
 
 def assert_same_models(one, other):
