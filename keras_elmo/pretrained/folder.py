@@ -39,7 +39,12 @@ def find_model(folder: Path) -> list[Path]:
         except FileNotFoundError:
             if not (folder / TRAINING).is_file():
                 raise
-    raise FileNotFoundError(
+    raise FileNotFoundError(unfinished_error(folder))
+
+
+def unfinished_error(folder: object) -> str:
+    """The message for a training run in place of a model."""
+    return (
         f"{folder} holds an unfinished training run: finish it, or export its last checkpoint with "
         f"`keras-elmo export {folder} --output FOLDER` and pass that folder."
     )

@@ -12,7 +12,12 @@ from pathlib import Path
 from keras_elmo.config import ElmoConfig
 from keras_elmo.pretrained.archive import is_archive, unpack
 from keras_elmo.pretrained.download import download
-from keras_elmo.pretrained.folder import find_model, saved_model_error
+from keras_elmo.pretrained.folder import (
+    TRAINING,
+    find_model,
+    saved_model_error,
+    unfinished_error,
+)
 from keras_elmo.pretrained.formats import (
     EXPECTED,
     PUBLISHED_NAMES,
@@ -125,6 +130,8 @@ def _from_path(path, language=None):
             f"{path} is neither a folder nor a complete zip or tar.gz file. Pass the folder that "
             f"holds {EXPECTED}; or the pair of their paths."
         )
+    if path.name == "model" and (path.parent / TRAINING).is_file():
+        raise FileNotFoundError(unfinished_error(path.parent))
     raise FileNotFoundError(
         f"{path} is neither a known model nor an existing folder or archive."
         f"{hint_at_models(str(path))}"

@@ -16,7 +16,7 @@ from typing import Any
 from keras_elmo.arguments import check_boolean, check_integer, check_number
 from keras_elmo.config import ElmoConfig
 from keras_elmo.files import atomic_write, read_json
-from keras_elmo.pretrained.folder import CHECKPOINTS, TRAINING, latest_checkpoint
+from keras_elmo.pretrained.folder import CHECKPOINTS, LOG, TRAINING, latest_checkpoint
 from keras_elmo.pretrained.formats import VOCABULARY
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.reader import Files, find_files, pluralize
@@ -271,7 +271,12 @@ class TrainingSettings:
         return {name: value for name, value in values.items() if value is not None}
 
     def check_files(self) -> None:
-        """Raises FileNotFoundError if an input file does not exist."""
+        """Checks files before anything is read or written.
+
+        Raises:
+            FileExistsError: if the output holds files that a run would replace, but no run.
+            FileNotFoundError: if an input file does not exist.
+        """
         find_files(self.files)
         if self.held_out:
             find_files(self.held_out)
@@ -282,6 +287,19 @@ class TrainingSettings:
         for path in paths:
             if path and not os.path.isfile(path):
                 raise FileNotFoundError(f"The file {os.fspath(path)} does not exist.")
+        self._check_output()
+
+    def _check_output(self):
+        folder = Path(self.output)
+        if (folder / TRAINING).is_file():
+            return
+        for name in (VOCABULARY, LOG, CHECKPOINTS, "model"):
+            path, own = folder / name, self.vocabulary
+            if path.exists() and not (own and os.path.samefile(path, own)):
+                raise FileExistsError(
+                    f"{path} would be replaced, although {folder} holds no training run: move it, "
+                    "or choose a different output."
+                )
 
     def resumed(self, record: Mapping[str, Any]) -> "TrainingSettings":
         """The settings of a run that is resumed: those that are not given come from its record.

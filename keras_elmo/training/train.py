@@ -102,6 +102,7 @@ def train(
 
     Raises:
         BlockingIOError: if another training is running in the folder.
+        FileExistsError: if the folder holds files that a run would replace, but no run.
         FileNotFoundError: if a text or a model to start from does not exist.
         ValueError: if the folder holds a training run with different settings, vocabulary or text,
             or a setting does not fit the corpus.
@@ -208,8 +209,8 @@ def _train(folder, settings, config, start, index, shard, callbacks, show_progre
     if is_first_process():
         if not is_exported:
             (folder / EXPORTED).unlink(missing_ok=True)
+        write_record(folder, settings, config)  # which makes the folder that of a run
         vocabulary.write(folder / VOCABULARY)
-        write_record(folder, settings, config)
         if settings.tensorboard:
             callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     run.log_start()

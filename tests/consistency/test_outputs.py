@@ -4,11 +4,15 @@ import importlib
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
 from helpers import TINY
-from keras_elmo import Embedder, cli, compat, export_hdf5, files
+from keras_elmo import Embedder, cli, compat, export_hdf5, export_onnx, export_saved_model, files
+from keras_elmo.export import checks, onnx, saved_model
+from keras_elmo.training.settings import TrainingSettings
+from training_models import DATA, tiny_model, vocabulary
 
 ANSWERS = {
     "exists": "exists already: choose a different name, or pass (overwrite=True|--overwrite)",
@@ -23,11 +27,34 @@ def embedder():
     return Embedder(TINY, progress=False)
 
 
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    """The folder of a model with a softmax."""
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    tiny_model().export_hdf5(folder, vocabulary())
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_graphs(monkeypatch):
+    """Exports write a file in the place of a graph, which would take seconds."""
+    for module in (saved_model, onnx):
+        monkeypatch.setattr(module, "layer_of", lambda found: None)
+    monkeypatch.setattr(checks, "check_served", lambda *_: None)
+    monkeypatch.setattr(checks, "verified", lambda *_: {})
+    written = {saved_model: "saved_model.pb", onnx: ""}
+    for module, name in written.items():
+        kind = module.__name__.rpartition(".")[2]
+        write = lambda _, path, name=name: Path(path, name).write_text("graph")  # noqa: E731
+        monkeypatch.setattr(module, f"_write_{kind}", write)
+        monkeypatch.setattr(module, f"_run_{kind}", lambda *_: None)
+
+
 class Ways:
     """The ways to write; each reads `source` and writes `path`."""
 
-    def __init__(self, embedder, capsys):
-        self._embedder, self._capsys = embedder, capsys
+    def __init__(self, embedder, language_model, capsys):
+        self._embedder, self._language_model, self._capsys = embedder, language_model, capsys
 
     def _run(self, *arguments, overwrite):
         self._capsys.readouterr()
@@ -58,6 +85,16 @@ class Ways:
     def export(self, source, path, overwrite):
         self._run("export", source, "--output", path, overwrite=overwrite)
 
+    def export_saved_model(self, source, path, overwrite):
+        export_saved_model(source, path, overwrite=overwrite)
+
+    def export_onnx(self, source, path, overwrite):
+        export_onnx(source, path, overwrite=overwrite)
+
+    def evaluate(self, source, path, overwrite):
+        command = ("evaluate", self._language_model, source, "--per-sentence", path)
+        self._run(*command, overwrite=overwrite)
+
     def compat_embed_file(self, source, path, overwrite):
         elmo = compat.ElmoEmbedder.__new__(compat.ElmoEmbedder)
         elmo.embedder = self._embedder
@@ -68,6 +105,10 @@ class Ways:
         pair = (TINY / "options.json", TINY / "weights.hdf5")
         compat.dump_token_embeddings(source, *pair, path)
 
+    def compat_dump_bilm(self, source, path, overwrite):
+        pair = (TINY / "options.json", TINY / "weights.hdf5")
+        compat.dump_bilm_embeddings(DATA / "vocab.txt", source, *pair, path)
+
 
 FILES = {
     "embed_file": "v.h5",
@@ -75,17 +116,27 @@ FILES = {
     "dump_words": "words.h5",
     "dump_words_command": "words.h5",
     "vocab": "vocabulary.txt",
+    "evaluate": "scores.txt",
 }
 FOLDERS = {
     "embed_file": "v.parquet",
     "embed": "v.parquet",
     "export_hdf5": "model",
     "export": "model",
+    "export_saved_model": "served",
 }
-ALWAYS_REPLACE = {"compat_embed_file": "v.h5", "compat_dump": "words.h5"}  # as the originals do
+# As the originals do.
+ALWAYS_REPLACE = {
+    "compat_embed_file": "v.h5",
+    "compat_dump": "words.h5",
+    "compat_dump_bilm": "v.h5",
+}
 CASES = [
     *((*item, "file") for item in (*FILES.items(), *ALWAYS_REPLACE.items())),
     ("embed_file", "v.npz", "file"),
+    pytest.param(
+        "export_onnx", "model.onnx", "file", marks=pytest.mark.needs("tf2onnx", "onnxruntime")
+    ),
     *(
         pytest.param(*item, "folder", marks=pytest.mark.needs("pyarrow"))
         for item in FOLDERS.items()
@@ -102,8 +153,10 @@ def tree(folder):
 
 
 @pytest.mark.parametrize("way, name, kind", CASES)
-def test_each_way_gives_the_same_answer(tmp_path, embedder, capsys, monkeypatch, way, name, kind):
-    write, path = getattr(Ways(embedder, capsys), way), tmp_path / name
+def test_each_way_gives_the_same_answer(
+    tmp_path, embedder, language_model, capsys, monkeypatch, way, name, kind
+):
+    write, path = getattr(Ways(embedder, language_model, capsys), way), tmp_path / name
     source = tmp_path / "text.txt"
     source.write_text("bank\nriver\n")
     if "export" in way:
@@ -130,13 +183,16 @@ def test_each_way_gives_the_same_answer(tmp_path, embedder, capsys, monkeypatch,
 
     # It is an input.
     own = path if kind == "folder" else path.with_name("in" + path.suffix)
-    if kind == "file":
+    if kind == "file" and "export" not in way:
         shutil.copy(source, own)
         refused("input", own, own, True)
         link = path.with_name("link" + path.suffix)
         link.symlink_to(own)
         refused("input", own, link, True)
         link.unlink()
+    elif way == "export_onnx":
+        shutil.copy(source / "weights.hdf5", own)
+        refused("input", (source / "options.json", own), own, True)
     elif "export" in way:
         refused("input", source, source, True)
 
@@ -196,6 +252,26 @@ def test_a_bad_argument_loses_no_vectors(tmp_path, embedder, monkeypatch, way, n
             if cli.main([*command, "--output", str(tmp_path / name), option, "x"]):
                 raise ValueError
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["vocabulary.txt", "log.csv", "model", "checkpoints"])
+def test_training_replaces_only_a_run(tmp_path, capsys, name):
+    """Not what somebody has in the folder, unless it is the vocabulary of the run."""
+    run = tmp_path / "run"
+    path = run / name if "." in name else run / name / "notes.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    command = ["train", str(DATA / "train.txt"), "--output", str(run)]
+    before = tree(tmp_path)
+    assert cli.main(command) == 1
+    message = f"{run / name} would be replaced, although {run} holds no training run: move it"
+    assert message in capsys.readouterr().err
+    assert tree(tmp_path) == before
+    (run / "training.json").write_text("{}")  # of a run that was killed
+    TrainingSettings(files=DATA / "train.txt", output=run).check_files()
+    (run / "training.json").unlink()
+    if name == "vocabulary.txt":
+        TrainingSettings(files=DATA / "train.txt", output=run, vocabulary=path).check_files()
 
 
 @pytest.mark.parametrize(
