@@ -41,6 +41,7 @@ _MAX_LINE_BYTES = 2**28
 _BLOCK_BYTES = 2**21
 _HEAD_BYTES = 2**18
 _TAKEN = {"line", "tokens", "sentence_lengths", "vectors", "error"}  # columns of files of vectors
+_MAX_INVALID = 1 / 20  # of the lines: in many languages fewer of them have letters beyond ASCII
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -410,11 +411,11 @@ def _lines(file, name):
     lines = itertools.chain([first] if first else [], lines)
     head = next(in_blocks(lines, len, _HEAD_BYTES), [])
     invalid = sum(not is_utf8(line) for line in head)
-    if invalid >= 5 and invalid > len(head) / 10:
+    if invalid > _MAX_INVALID * len(head):
         raise ValueError(
-            f"{name} is not UTF-8: {invalid:,} of the first {pluralize(len(head), 'line')} have "
-            "invalid bytes, probably since it is Latin-1 or Windows-1252. Convert it: iconv -f "
-            "WINDOWS-1252 -t UTF-8 OLD > NEW"
+            f"{name} is not UTF-8: invalid bytes in {pluralize(invalid, 'line')} of the first "
+            f"{len(head):,}, probably since it has a different encoding, such as Latin-1 or "
+            "Windows-1252. Convert it from its own: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
         )
     for line in itertools.chain(head, lines):
         if len(line) >= _MAX_LINE_BYTES:

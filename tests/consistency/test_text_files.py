@@ -17,6 +17,7 @@ from training_models import tiny_model, vocabulary
 SENTENCES = [["The", "café", "<S>", "isn't", "open", "."], ["Why", "not\u00a0now", "?"], ["-"]]
 PROTEINS = [["M", "K", "V"], ["G"]]
 LINES = "\n".join(map(" ".join, SENTENCES)) + "\n"
+INVALID = LINES.encode().replace(b" ", b" \xff ") + b"\n" * 40
 ROWS = [{"text": " ".join(SENTENCES[0])}, *({"text": tokens} for tokens in SENTENCES[1:])]
 RAW = {"text": " | ".join(map(" ".join, SENTENCES))}
 CONLLU = "\n\n".join(
@@ -37,7 +38,7 @@ FILES = {
     "lines": ("a.txt", LINES, None, SENTENCES),
     "other white space": ("a", LINES.replace(" ", "\t ").replace("\n", " \r\n\n"), None, SENTENCES),
     "lines with a byte order mark": ("a.txt", "\ufeff" + LINES, None, SENTENCES),
-    "lines with invalid UTF-8": ("a.txt", LINES.encode().replace(b" ", b" \xff "), None, SENTENCES),
+    "lines with invalid UTF-8": ("a.txt", INVALID, None, SENTENCES),
     "gzip": ("a.txt.gz", gzip.compress(LINES.encode()), None, SENTENCES),
     "xz": ("a.TXT.XZ", lzma.compress(LINES.encode()), None, SENTENCES),
     "JSON Lines": ("a.jsonl", "\n".join(map(json.dumps, ROWS)), None, SENTENCES),
@@ -112,7 +113,13 @@ REFUSED = {
     "a table": ("a.csv", "text,label\na b,1\n", "is a table"),
     "a page": ("a.html.gz", gzip.compress(b"<p>a b</p>\n"), "is markup"),
     "a document": ("a.docx", b"PK\x03\x04", "is a formatted document"),
-    "Latin-1": ("a.txt", "café\n".encode("latin-1") * 9, "is not UTF-8"),
+    "Latin-1": (
+        "a.txt",
+        "a\ncafé\nb".encode("latin-1"),
+        "is not UTF-8: invalid bytes in 1 line of",
+    ),
+    "Latin-1 in CoNLL-U": ("a.conllu", "1\tcafé\n\n".encode("latin-1"), "is not UTF-8"),
+    "Windows-1251": ("a.txt.gz", gzip.compress("Привет\n".encode("cp1251")), "is not UTF-8"),
     "UTF-16": ("a.txt", LINES.encode("utf-16"), "is UTF-16"),
     "gzip without .gz": ("a.txt", gzip.compress(LINES.encode()), "is gzip, not text"),
     "another CoNLL": ("a.conll", "a\tO\nb\tO\n", "to be CoNLL-U"),

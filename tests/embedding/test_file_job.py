@@ -88,9 +88,9 @@ def test_odd_lines(tmp_path, embedder):
     emoji = "\U0001f600 \u00a0".encode()
     lines = [b"a\xff b", b"\x00 \x00\x01", b"x" * 100_000, emoji, b" \t", b"a b c d"]
     source, target = tmp_path / "text.txt", tmp_path / "v.h5"
-    source.write_bytes(b"\r\n".join(lines))  # no end of line after the last
+    source.write_bytes(b"\r\n".join([*lines, *[b"c"] * 20]))  # no end of line after the last
     report = embedder.embed_file(source, target, max_line_tokens=3)
-    assert [len(array) for array in read(target)] == [2, 2, 1, 2, 0, 0]
+    assert [len(array) for array in read(target)] == [2, 2, 1, 2, 0, 0, *[1] * 20]
     assert report.reasons == [(5, "4 tokens, more than max_line_tokens=3")]
     assert all(np.isfinite(array).all() for array in read(target))
 

@@ -16,6 +16,10 @@ tnV\r
 >A0A1_HUMAN/2\x00\x1b9 caf\xe9
 xbzUO
 
+
+
+
+
 >4HHB_1|Chains A|x\tmore
 >stop
 MK*L
@@ -168,7 +172,7 @@ def test_lines_that_are_not_json(line, reason):
 @pytest.mark.parametrize("indent, start", [(None, ""), (2, ""), (None, " \n ")])
 def test_an_array_of_json(tmp_path, indent, start):
     rows = [{"text": "a b"}, {"text": ["]", "}, {"]}, {"other": 1}, 2, {"text": "caf\u00e9"}]
-    content = (start + json.dumps(rows, indent=indent, ensure_ascii=False) + "\n").encode()
+    content = (start + json.dumps(rows, indent=indent, ensure_ascii=False)).encode() + b"\n" * 20
     (tmp_path / "a.json").write_bytes(content.replace("\u00e9".encode(), b"\xff\xc3\xa9"))
     found = list(read_records(tmp_path / "a.json"))
     assert [record.tokens for record in found] == [["a", "b"], ["]", "}, {"], [], [], ["caf\u00e9"]]

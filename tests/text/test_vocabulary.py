@@ -91,9 +91,11 @@ def test_lines_that_no_text_uses_keep_their_rows(tmp_path):
 
 def test_files_of_other_encodings_are_explained(tmp_path):
     path = tmp_path / "vocab.txt"
-    path.write_bytes("<S>\n</S>\n<UNK>\nna\u00efve\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"vocab\.txt is not UTF-8 .* Save it as UTF-8"):
-        Vocabulary.from_file(path)
+    for number, message in ((0, "invalid bytes in 1 line"), (99, "Save it as UTF-8")):
+        words = ["<S>", "</S>", "<UNK>", *map(str, range(number)), "na\u00efve"]
+        path.write_bytes("\n".join(words).encode("latin-1"))
+        with pytest.raises(ValueError, match=rf"vocab\.txt is not UTF-8.* {message}"):
+            Vocabulary.from_file(path)
     path.write_text("\n".join(WORDS), "utf-16")
     with pytest.raises(ValueError, match=r"vocab\.txt is UTF-16"):
         Vocabulary.from_file(path)
@@ -126,13 +128,13 @@ def test_from_counts():
 
 
 def test_counts_of_a_corpus(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"the cat <UNK>\n\nthe dog\xff sat\r\n")
+    (tmp_path / "a.txt").write_bytes(b"the cat <UNK>\n\nthe dog\xff sat\r\n" + b"\n" * 20)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"the end"))
     (tmp_path / "c.txt.xz").write_bytes(lzma.compress(b"\n \n"))
     counted = count_words(f"{tmp_path}/*.txt*")
     stats = counted.stats
     assert (stats.files, stats.sentences, stats.tokens) == (3, 3, 8)
-    assert (stats.blank_lines, stats.invalid_lines) == (3, 1)
+    assert (stats.blank_lines, stats.invalid_lines) == (23, 1)
     assert stats.empty_files == ["c.txt.xz"] and stats.predictions == 11
     assert counted.counts[b"the"] == 3 and counted.counts[b"dog"] == 1
     assert len(stats.warnings()) == 3 and not TextStats().warnings()
