@@ -14,12 +14,14 @@ from keras_elmo.cli.common import (
     to_cli_names,
 )
 from keras_elmo.embedding.writers import check_vectors_output
+from keras_elmo.pretrained.registry import check_language
 from keras_elmo.text.formats import FORMATS
 from keras_elmo.text.reader import (
     READING_OPTIONS,
     check_text,
     pluralize,
     read_records,
+    text_language,
     unit_of,
 )
 
@@ -268,6 +270,7 @@ def _embed_to_terminal(arguments, embedder):
     from keras_elmo.embedding.file_job import EmbeddedFile
 
     reading = {name: getattr(arguments, name) for name in READING_OPTIONS}
+    check_language(embedder.layer.language, text_language(arguments.source, **reading))
     records = read_records(arguments.source, **reading)
     shown = list(itertools.islice(records, _MAX_SHOWN))
     report = EmbeddedFile(unit=unit_of(arguments.source, **reading))

@@ -18,7 +18,7 @@ def add_command(commands, common):
         description="Lists the models that are known by name.",
     )
     command.add_argument(
-        "--language", metavar="CODE", help="list the models of only one language, such as tr"
+        "--language", help="list the models of only one language, such as tr or Turkish"
     )
     command.set_defaults(run=_models, needs_keras=False)
 

@@ -23,9 +23,18 @@ from keras_elmo.layers.process import check_process, unpickled
 from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME
 from keras_elmo.pretrained.locate import ModelSource
+from keras_elmo.pretrained.registry import check_language
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
-from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, make_tokenizer
+from keras_elmo.text.languages import PROTEINS
+from keras_elmo.text.reader import text_language
+from keras_elmo.text.tokenize import (
+    Tokenize,
+    hint_at_proteins,
+    hint_at_raw_text,
+    language_of,
+    make_tokenizer,
+)
 from keras_elmo.text.tokens import (
     check_batch,
     checked_tokens,
@@ -125,6 +134,7 @@ class Embedder:
         self._words = WordVectors(self.layer, self.vocabulary, word_cache)
         self._sentences = SentenceVectors(self.layer)
         self._has_hinted = False
+        self._languages: set[str | None] = set()  # that were checked
 
     def __repr__(self) -> str:
         return f"<Embedder dim={self.dim}, compute_dtype={self.compute_dtype!r}>"
@@ -225,6 +235,7 @@ class Embedder:
         """
         check_batch(sentences)
         spec = self._spec(output, pooling, boundaries, dtype)
+        self._check_language(language_of(tokenize))
         if pad_to is None:
             return list(self._stream(sentences, spec, tokenize))
         if pooling is not None:
@@ -272,6 +283,7 @@ class Embedder:
         """
         check_batch(sentences)
         spec = self._spec(output, pooling, boundaries, dtype)
+        self._check_language(language_of(tokenize))
         return self._stream(sentences, spec, tokenize, num_sentences)
 
     def _stream(self, sentences, spec, tokenize, num_sentences=None):
@@ -320,7 +332,8 @@ class Embedder:
     def _embed_rows(self, block, spec):
         """An array for each sentence of a block, a list of tokens."""
         if self.config.reads_text and not self._has_hinted:
-            self._has_hinted = hint_at_raw_text(block)
+            reads_proteins = self.layer.language == PROTEINS
+            self._has_hinted = (hint_at_proteins if reads_proteins else hint_at_raw_text)(block)
         vectors, rows = self._word_table(block)
         table = as_table(vectors)
 
@@ -451,6 +464,7 @@ class Embedder:
             tokenize=tokenize,
             format=format,
         )
+        self._check_language(text_language(source, **reading))
         writing = dict(compression=compression, resume=resume, overwrite=overwrite)
         return run_file_job(self, source, target, spec, reading, **writing)
 
@@ -490,6 +504,12 @@ class Embedder:
             keys = [word if word in (BEGIN, END) else key for word, key in pairs]
             write_arrays(partial, [(TOKEN_EMBEDDINGS_NAME, self._words.encode(keys))])
         return len(words)
+
+    def _check_language(self, text):
+        """Warns once if a text is in a different language than the model was trained on."""
+        if text not in self._languages:
+            self._languages.add(text)
+            check_language(self.layer.language, text)
 
     def _spec(self, output, pooling, boundaries, dtype):
         """The checked arguments of a request."""

@@ -1,55 +1,18 @@
 """Data about the published models of other languages, for `registry.py`."""
 
+from keras_elmo.text.languages import LANGUAGES
+
 ALLENNLP = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
 
 NLPL = "http://vectors.nlpl.eu/repository"
 """The NLPL word embeddings repository, whose URLs are permanent."""
 
-MANY_LANGUAGES = {
-    "ar": "Arabic",
-    "bg": "Bulgarian",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "cu": "Old Church Slavonic",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "es": "Spanish",
-    "et": "Estonian",
-    "eu": "Basque",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "ga": "Irish",
-    "gl": "Galician",
-    "grc": "Ancient Greek",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hr": "Croatian",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "la": "Latin",
-    "lv": "Latvian",
-    "nl": "Dutch",
-    "nb": "Norwegian Bokmål",
-    "nn": "Norwegian Nynorsk",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sk": "Slovak",
-    "sl": "Slovene",
-    "sv": "Swedish",
-    "tr": "Turkish",
-    "ug": "Uyghur",
-    "uk": "Ukrainian",
-    "ur": "Urdu",
-    "vi": "Vietnamese",
-    "zht": "Chinese (traditional)",
+_CODES = """
+    ar bg ca cs cu da de el en es et eu fa fi fr ga gl grc he hi hr hu id it ja ko la lv nl nb
+    nn pl pt ro ru sk sl sv tr ug uk ur vi
+"""
+MANY_LANGUAGES = {code: LANGUAGES[code] for code in _CODES.split()} | {
+    "zht": "Chinese (traditional)"
 }
 """Codes and languages of ELMoForManyLangs, in the order of their numbers in the repository."""
 
@@ -76,15 +39,7 @@ and values, as `keras-elmo info` prints them."""
 EMBEDDIA = "https://www.clarin.si/repository/xmlui/bitstream/handle/11356/1277"
 """The archives of EMBEDDIA, whose page is http://hdl.handle.net/11356/1277."""
 
-EMBEDDIA_MODELS = {
-    "hr": "Croatian",
-    "et": "Estonian",
-    "fi": "Finnish",
-    "lv": "Latvian",
-    "lt": "Lithuanian",
-    "sl": "Slovenian",
-    "sv": "Swedish",
-}
+EMBEDDIA_MODELS = {code: LANGUAGES[code] for code in ("hr", "et", "fi", "lv", "lt", "sl", "sv")}
 """Codes and languages; an archive is named after its language."""
 
 SEQVEC = "http://data.bioembeddings.com/public/embeddings/embedding_models"

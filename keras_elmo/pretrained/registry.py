@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import logging
 import os
 import re
 from pathlib import Path
@@ -18,6 +19,15 @@ from keras_elmo.pretrained.catalog import (
     NLPL_MODELS,
     SEQVEC,
 )
+from keras_elmo.text.languages import (
+    LANGUAGES,
+    PROTEINS,
+    is_same_language,
+    language_codes,
+    similar_language,
+)
+
+_log = logging.getLogger(__name__)
 
 _URL = re.compile("https?://", re.IGNORECASE)
 _ARCHIVE = re.compile(r"\.(zip|tar\.gz|tgz)(\?.*)?\Z", re.IGNORECASE)
@@ -89,7 +99,8 @@ def register_model(
             download.
         tokenization: How to split text for the model.
         license: License of the weights.
-        language: ISO 639 code of its language, by which `list_models` finds it.
+        language: ISO 639 code of its language, by which `list_models` finds it; `"zxx"` for
+            proteins.
 
     Returns:
         The `PretrainedModel`.
@@ -123,7 +134,8 @@ def list_models(language: str | None = None) -> list[str]:
     """Names of the models that `ElmoLayer` knows, the bundled one first.
 
     Args:
-        language: ISO 639 code of a language, for its models only.
+        language: ISO 639 code or English name of a language, for its models only; `"proteins"`
+            for models of proteins.
 
     Raises:
         ValueError: if no model is known for that language.
@@ -140,17 +152,44 @@ def list_models(language: str | None = None) -> list[str]:
     found = _of_language(language)
     if not found:
         codes = sorted({model.language for model in list(_MODELS.values())} - {None})
-        raise ValueError(f"No model for language {language!r}: expected one of {', '.join(codes)}.")
+        close = similar_language(language)
+        hint = f" Did you mean {close!r}, {LANGUAGES[close]}?" if close else ""
+        raise ValueError(
+            f"No model for language {language!r}: expected one of {', '.join(codes)}.{hint}"
+        )
     return found
 
 
-def _of_language(code):
-    """Names of the models of a language, by its ISO code or a collection's own, such as zht."""
+def _of_language(language):
+    """Names of the models of a language, by its name, ISO code or a collection's own, as zht."""
+    codes = {language, *language_codes(language)}
     return [
         name
         for name, model in list(_MODELS.items())  # another thread may register one
-        if model.language == code or ("/" in name and name.endswith(f"/{code}"))
+        if model.language in codes or ("/" in name and name.split("/")[1] in codes)
     ]
+
+
+def check_language(model: str | None, text: str | None) -> None:
+    """Logs a warning if a text is in a different language than the model was trained on.
+
+    Args:
+        model, text: The ISO 639 code of each, `PROTEINS`, `"xx"` for several languages, or `None`
+            if it is not known.
+    """
+    if model is None or text is None or is_same_language(model, text):
+        return
+    if "xx" in (model, text) and PROTEINS not in (model, text):
+        return
+    names = {**LANGUAGES, "xx": "text"}
+    own, other = (names.get(code, code) for code in (model, text))
+    found = ", ".join(map(repr, _of_language(text)[:5]))
+    models = f"Models for {other}: {found}." if found else f"No model for {other} is known by name."
+    split = "" if PROTEINS in (model, text) else f" If the text is {own}, tokenize it as {model!r}."
+    _log.warning(
+        f"The model was trained on {own}, not on {other}: its vectors of this text mean little. "
+        f"{models}{split}"
+    )
 
 
 def get_model(name: str) -> PretrainedModel:
@@ -196,13 +235,33 @@ def urls_of(model: PretrainedModel) -> list[tuple[str, ...]]:
 
 def hint_at_models(name: str) -> str:
     """The end of an error message on an unknown name: similar names, and all names."""
-    close = _of_language(name)[:3] or difflib.get_close_matches(name, list(_MODELS))
+    close = _of_language(name)[:3] or _similar_names(name)
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     short = [known for known in list(_MODELS) if "/" not in known]
     return (
         f"{hint} Known models: {', '.join(short)}, and {len(_MODELS) - len(short)} more: see "
         "list_models() or `keras-elmo models`."
     )
+
+
+def _similar_names(name):
+    """Names of models for a name with a typing error, or with a language in place of its code."""
+    collection, slash, last = name.rpartition("/")
+    if slash:
+        collections = {known.partition("/")[0] for known in list(_MODELS) if "/" in known}
+        collections = difflib.get_close_matches(collection, collections, 1)
+        names = [x for x in list(_MODELS) if x.partition("/")[0] in collections and "/" in x]
+    else:
+        names = [x for x in list(_MODELS) if "/" not in x]
+    if not names:
+        return []
+    ends = {x.rpartition("/")[2]: x for x in names}
+    found = _of_language(last)
+    if not found:
+        found = [ends[x] for x in difflib.get_close_matches(last, ends)]
+    if not found and (code := similar_language(last)):
+        found = _of_language(code)
+    return ([x for x in found if x in names] or found)[:3]
 
 
 def _allennlp(name, folder, description, stem=None, weights="weights", **known):
@@ -263,6 +322,7 @@ def _catalog():
         (f"{SEQVEC}/seqvec/options.json", f"{SEQVEC}/seqvec/weights.hdf5"),
         tokenization="residues as tokens, upper-case letters",
         license="none stated with the weights; SeqVec's code is MIT",
+        language=PROTEINS,
     )
     text = "Portuguese, contributed to AllenNLP"
     yield _allennlp("allennlp/pt", "contributed/pt", text, "pt", language="pt")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from keras_elmo.text.languages import PROTEINS
 from keras_elmo.text.tokens import token_bytes
 
 
@@ -33,6 +34,7 @@ class TextFormat(NamedTuple):
     parse: Callable[[bytes, str], Content]
     """What a record holds, of which JSON is asked for a field."""
     is_tokenized: bool = False  # whether `Content.text` is always a sequence of tokens
+    language: str | None = None  # the code of the language that its texts are in
 
 
 def format_of(
@@ -224,7 +226,9 @@ FORMATS = {
     "text": TextFormat((), "line", _lines, _parse_line),
     "json": TextFormat((".jsonl", ".ndjson", ".json"), "record", _split_json, _parse_json),
     "conllu": TextFormat((".conllu", ".conll"), "sentence", _split_conllu, _parse_conllu, True),
-    "fasta": TextFormat((".fasta", ".fa", ".faa"), "entry", _split_fasta, _parse_fasta, True),
+    "fasta": TextFormat(
+        (".fasta", ".fa", ".faa"), "entry", _split_fasta, _parse_fasta, True, PROTEINS
+    ),
 }
 """The formats by name; a file with another ending is lines of text."""
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.formats import FORMATS, format_of
-from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, make_tokenizer
+from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, language_of, make_tokenizer
 from keras_elmo.text.tokens import in_blocks, token_bytes, without_padding
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -206,6 +206,11 @@ def unit_of(source: str | os.PathLike[str] | BinaryIO, **options: Any) -> str:
     return _Text(source, **options).unit
 
 
+def text_language(source: str | os.PathLike[str] | BinaryIO, **options: Any) -> str | None:
+    """The code of the language of a text that `read_records` reads so, `None` if not known."""
+    return _Text(source, **options).language
+
+
 def check_text(path: str | os.PathLike[str], **options: Any) -> None:
     """Raises ValueError as the first record of `read_records` does, before a model is loaded.
 
@@ -248,6 +253,7 @@ class _Text:
         self._field = "text" if field is None else field
         self._max_tokens = math.inf if max_line_tokens is None else max_line_tokens
         self._tokenizer = make_tokenizer(tokenize)
+        self.language = self._format.language or language_of(tokenize)
         # Splitting many lines at once gives the same tokens as `read`, faster.
         self._is_split_at_spaces = self._format is FORMATS["text"] and not tokenize
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any, Literal, overload
 
+from keras_elmo.text.languages import LANGUAGES, language_codes, similar_language
 from keras_elmo.text.tokens import token_bytes, tokens_of
 
 Tokenize = bool | str | Callable[[str], list[list[str]]] | None
@@ -92,7 +93,7 @@ def make_tokenizer(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
     if how is None or how is False:
         return lambda text: [tokens_of(text)]
     if how is True or isinstance(how, str):
-        language = "en" if how is True else how
+        language = language_of(how)
         _libraries(language)  # whose errors come before a text is read or a model is loaded
         how = functools.partial(tokenize, language=language)
     if not callable(how):
@@ -115,6 +116,11 @@ def make_tokenizer(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
     return sentences
 
 
+def language_of(how: Tokenize) -> Any:
+    """The code of the language of a text that is tokenized so, `None` if it is not known."""
+    return "en" if how is True else how if isinstance(how, str) else None
+
+
 def _is_list(value):
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
@@ -129,6 +135,21 @@ def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
         "Most sentences end in a token such as %r, but the published models were trained on text "
         "in which punctuation marks are tokens. If this is raw text, pass tokenize=True.",
         raw[0].decode(),
+    )
+    return True
+
+
+def hint_at_proteins(sentences: Iterable[Sequence[Any]]) -> bool:
+    """Logs a hint if most tokens have several letters; returns whether they do."""
+    tokens = [token_bytes(token) for tokens in sentences for token in tokens]
+    long = [token for token in tokens if len(token) > 1]
+    if len(long) <= len(tokens) / 2:
+        return False
+    _log.warning(
+        "Most tokens have several letters, such as %r, but the model was trained on proteins, in "
+        "which each residue is a token. Embed proteins as list(sequence) or from FASTA, and text "
+        "with a model for its language.",
+        long[0].decode()[:40],
     )
     return True
 
@@ -156,6 +177,18 @@ def _code_hash(code):
     return digest.hexdigest()[:16]
 
 
+def _language_error(language):
+    codes = language_codes(language) or list(filter(None, [similar_language(language)]))
+    if not codes:
+        return f"Unknown language {language!r}: pass one of spaCy's codes, such as 'de'."
+    if language in codes:
+        return (
+            f"spaCy has no rules for {LANGUAGES[language]}: pass 'xx', which stands for rules that "
+            "several languages share."
+        )
+    return f"Unknown language {language!r}: pass its code, {' or '.join(map(repr, codes))}."
+
+
 @functools.cache
 def _libraries(language: str) -> tuple[Any, Any]:
     """The sentence splitter, and the tokenizer of a language."""
@@ -168,7 +201,7 @@ def _libraries(language: str) -> tuple[Any, Any]:
     from spacy.lang.char_classes import HYPHENS
 
     if not re.fullmatch("[a-z]{2,3}", language) or find_spec(f"spacy.lang.{language}") is None:
-        raise ValueError(f"Unknown language {language!r}: pass one of spaCy's codes, such as 'de'.")
+        raise ValueError(_language_error(language))
     pipeline: Any = spacy.blank(language)
     if language == "en":
         dashes = HYPHENS.removeprefix("-|")

@@ -13,7 +13,7 @@ def test_the_catalog():
     assert list_models(language="en") == [*english, "many-languages/en"]
     assert get_model("original").weights_bytes == 374_434_792
     assert get_model("default").local_path is not None
-    assert get_model("seqvec").language is None
+    assert list_models("proteins") == ["seqvec"]
     assert [options for options, _ in registry.urls_of(get_model("seqvec"))] == [
         "http://data.bioembeddings.com/public/embeddings/embedding_models/seqvec/options.json",
         "https://rostlab.org/~deepppi/embedding_repo/embedding_models/seqvec/options.json",
@@ -53,8 +53,29 @@ def test_the_models_of_a_language():
     assert list_models("no") == [f"nlpl/no-{number}" for number in (210, 211, 217, 218)]
     assert list_models("zh") == ["many-languages/zht"]
     assert get_model("nlpl/no-218").files == ("http://vectors.nlpl.eu/repository/20/218.zip",)
-    with pytest.raises(ValueError, match="No model for language 'xx': expected one of ar, bg, ca"):
-        list_models(language="xx")
+    for name in ("German", "german", "de_AT", "de-DE", "deutsch", "deu"):
+        assert list_models(name) == ["many-languages/de"]
+    assert list_models("Greek") == ["many-languages/el"]
+    assert list_models("chinese") == ["many-languages/zht"]
+    assert list_models("norwegian") == [
+        *list_models("no"),
+        "many-languages/nb",
+        "many-languages/nn",
+    ]
+    for name in ("xx", "", "klingon"):
+        message = f"No model for language '{name}': expected one of ar, bg, ca"
+        with pytest.raises(ValueError, match=message) as error:
+            list_models(language=name)
+        assert "Did you mean" not in str(error.value)
+    with pytest.raises(ValueError, match="Did you mean 'de', German"):
+        list_models("grman")
+
+
+@pytest.mark.parametrize("name", ["many-languages/xx", "user/repo", "data/it"])
+def test_no_language_is_suggested_for_a_name_without_one(name):
+    with pytest.raises(FileNotFoundError) as error:
+        ElmoLayer(name)
+    assert "Did you mean" not in str(error.value)
 
 
 def test_unknown_names_show_close_ones():
@@ -72,7 +93,17 @@ def test_unknown_names_show_close_ones():
         ("it", "Did you mean 'many-languages/it'?"),
         ("pt", "Did you mean 'allennlp/pt' or 'many-languages/pt'?"),
         ("zht", "Did you mean 'many-languages/zht'?"),
-        ("many-languages/itt", "Did you mean 'many-languages/it'"),
+        ("many-languages/itt", "Did you mean 'many-languages/it'?"),
+        ("many-languages/english", "Did you mean 'many-languages/en'?"),
+        ("many-languages/German", "Did you mean 'many-languages/de'?"),
+        ("many-languages/deutsch", "Did you mean 'many-languages/de'?"),
+        ("many-languages/grman", "Did you mean 'many-languages/de'?"),
+        ("many-languages/zh", "Did you mean 'many-languages/zht'?"),
+        ("many-langs/de", "Did you mean 'many-languages/de'?"),
+        ("embeddia/german", "Did you mean 'many-languages/de'?"),
+        ("german", "Did you mean 'many-languages/de'?"),
+        ("english", "Did you mean 'default' or 'small' or 'medium'?"),
+        ("protein", "Did you mean 'seqvec'?"),
         ("nlpl/ru-196", "Did you mean 'nlpl/ru-195'"),
     ],
 )

@@ -45,6 +45,14 @@ def test_other_languages_have_their_own_rules():
     for language in ("qq", "", "../../etc", "de.examples"):
         with pytest.raises(ValueError, match=f"Unknown language '{language}'"):
             tokenize("?", language=language)
+    for language, message in (
+        ("German", "Unknown language 'German': pass its code, 'de'"),
+        ("de_AT", "Unknown language 'de_AT': pass its code, 'de'"),
+        ("grman", "Unknown language 'grman': pass its code, 'de'"),
+        ("gl", "spaCy has no rules for Galician: pass 'xx'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tokenize("?", language=language)
     with pytest.raises(ValueError, match="Expected a text as one string"):
         tokenize(["A list"])
 
