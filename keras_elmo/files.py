@@ -53,16 +53,12 @@ def atomic_write(
     check_output(path, inputs, overwrite)
     partial = _partial_name(path) + os.path.splitext(path)[1]
     try:
-        yield partial
-        sync_to_disk(partial)
-        check_replaceable(path, overwrite)  # something may have appeared
-        os.replace(partial, path)
-        sync_to_disk(os.path.dirname(path))
-    except OSError as error:
-        # The system's error on a full disk has no name, and the name of the partial file is hidden.
-        if error.errno is not None and error.filename in (None, partial):
-            error.filename = path
-        raise
+        with names_output(path, partial):
+            yield partial
+            sync_to_disk(partial)
+            check_replaceable(path, overwrite)  # something may have appeared
+            os.replace(partial, path)
+            sync_to_disk(os.path.dirname(path))
     finally:
         remove(partial)
 
@@ -83,17 +79,33 @@ def atomic_folder(
     check_not_an_input(path, inputs)
     path = os.path.abspath(path)
     check_replaceable(path, overwrite, own_names)
+    check_new_folder(os.path.dirname(path))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     partial = _partial_name(path)
     try:
-        os.mkdir(partial)
-        yield partial
-        sync_tree(partial)
-        check_replaceable(path, overwrite, own_names)  # something may have appeared
-        replace(partial, path)
-        sync_to_disk(os.path.dirname(path))
+        with names_output(path, partial):
+            os.mkdir(partial)
+            yield partial
+            sync_tree(partial)
+            check_replaceable(path, overwrite, own_names)  # something may have appeared
+            replace(partial, path)
+            sync_to_disk(os.path.dirname(path))
     finally:
         remove(partial)
+
+
+@contextlib.contextmanager
+def names_output(path: str | os.PathLike, partial: str | os.PathLike = PARTIAL) -> Iterator[None]:
+    """Names an output in the OSErrors of the block that name nothing or its partial file.
+
+    The system's error on a full disk has no name, and a user does not know those of partial files.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and os.fspath(partial) in str(error.filename or partial):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        raise
 
 
 def replace(new: str, old: str) -> None:
@@ -166,6 +178,16 @@ def check_folder(path: str | os.PathLike) -> None:
     if not os.path.isdir(folder):
         message = f"The folder {folder} does not exist: create it before writing {name}."
         raise FileNotFoundError(message)
+    check_new_folder(folder)
+
+
+def check_new_folder(path: str | os.PathLike) -> None:
+    """Raises OSError if a folder cannot be written to, or does not exist and cannot be created."""
+    folder = Path(path).absolute()
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is not a folder: choose a different output.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"The folder {folder} cannot be written to: choose a different one.")
 

@@ -8,6 +8,7 @@ import pytest
 
 from keras_elmo import files
 from keras_elmo.files import atomic_folder, atomic_write
+from keras_elmo.pretrained.weights import model_folder
 
 
 def test_takes_the_place_of_the_old_file(tmp_path):
@@ -198,9 +199,26 @@ def test_what_a_kill_leaves_of_a_replaced_folder_is_removed_by_the_next(tmp_path
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path):
-    path = tmp_path / "log.csv"
-    message = "No space left on device: .*log.csv"
-    with pytest.raises(OSError, match=message) as error, atomic_write(path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert error.value.filename == str(path)
+@pytest.mark.parametrize("write", [atomic_write, atomic_folder, model_folder])
+@pytest.mark.parametrize("of_partial", [True, False])
+def test_a_full_disk_names_the_output(tmp_path, write, of_partial):
+    """The system's error has no name, or that of a partial file."""
+    path = tmp_path / "output"
+    with pytest.raises(OSError, match="No space left on device: '.*output'$"), write(path) as name:
+        names = [os.path.join(name, "weights.hdf5"), None, name] if of_partial else []
+        raise OSError(errno.ENOSPC, "No space left on device", *names)
+
+
+def test_a_folder_that_cannot_be_created_is_told_first(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    for place in ("file", "file/folder"):
+        with pytest.raises(NotADirectoryError, match="file is not a folder: choose a different"):
+            files.check_new_folder(tmp_path / place)
+    files.check_new_folder(tmp_path / "a" / "b")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    for place in (".", "a", "a/b"):
+        with pytest.raises(PermissionError, match=f"The folder {tmp_path} cannot be written to"):
+            files.check_new_folder(tmp_path / place)
+    with pytest.raises(PermissionError), atomic_folder(tmp_path / "a" / "b"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import PARTIAL, sync_to_disk, sync_tree
+from keras_elmo.files import PARTIAL, names_output, sync_to_disk, sync_tree
 from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.pretrained.formats import OPTIONS, SOFTMAX, VOCABULARY, WEIGHTS, format_of
 from keras_elmo.pretrained.hdf5 import (
@@ -117,7 +117,10 @@ def model_folder(folder: str | os.PathLike) -> Iterator[str]:
     different model.
     """
     os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder) as partial:
+    with (
+        names_output(folder),
+        tempfile.TemporaryDirectory(prefix=PARTIAL, dir=folder) as partial,
+    ):
         yield partial
         old = Path(folder, SOFTMAX)
         if old.exists() and not Path(partial, SOFTMAX).exists():

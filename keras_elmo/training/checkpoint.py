@@ -85,7 +85,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         Returns:
             The number of steps done, which is the number of the next batch of the corpus.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         if is_first_process():
             remove_partials(self.folder)
         # Before anything is loaded, which all processes do together.

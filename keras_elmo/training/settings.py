@@ -15,7 +15,7 @@ from typing import Any
 
 from keras_elmo.arguments import check_boolean, check_integer, check_number
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import atomic_write, read_json
+from keras_elmo.files import atomic_write, check_new_folder, read_json
 from keras_elmo.pretrained.folder import CHECKPOINTS, LOG, TRAINING, latest_checkpoint
 from keras_elmo.pretrained.formats import VOCABULARY
 from keras_elmo.pretrained.registry import get_model
@@ -274,6 +274,7 @@ class TrainingSettings:
         """Checks files before anything is read or written.
 
         Raises:
+            OSError: if the output is not a folder, or cannot be written to.
             FileExistsError: if the output holds files that a run would replace, but no run.
             FileNotFoundError: if an input file does not exist.
         """
@@ -291,6 +292,7 @@ class TrainingSettings:
 
     def _check_output(self):
         folder = Path(self.output)
+        check_new_folder(folder)
         if (folder / TRAINING).is_file():
             return
         for name in (VOCABULARY, LOG, CHECKPOINTS, "model"):

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import logging
+import os
 import time
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -192,6 +193,12 @@ def _train(folder, settings, config, start, index, shard, callbacks, show_progre
     _log_plan(model, settings, num_steps, steps_per_pass)
     run = _Run(folder, settings, rate, steps_per_pass)
     step = run.restore(model, corpus)
+    if not step and last_state(folder) == folder / "model":
+        raise ValueError(
+            f"{folder} holds the model of a training run that has ended, but no valid checkpoint "
+            "to continue it: choose a different output, or remove the folder. To start with the "
+            f"weights of that model, pass start_from={os.fspath(folder)!r}."
+        )
     if step > num_steps:
         raise ValueError(
             f"{folder} holds a training run of {step:,} steps, more than steps={num_steps}: pass a "

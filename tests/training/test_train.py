@@ -175,6 +175,19 @@ def test_a_training_that_has_ended_stays(once, run, caplog):
     assert (run / "log.csv").read_text().count("\n") == 4
 
 
+@pytest.mark.filterwarnings("ignore:.* was renamed")
+@pytest.mark.parametrize("damage", [True, False])
+def test_a_model_whose_checkpoints_are_gone_is_not_replaced(run, damage):
+    weights = (run / "model" / "weights.hdf5").read_bytes()
+    for path in (run / "checkpoints").iterdir():
+        path.write_bytes(b"damaged") if damage else path.unlink()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="holds the model of a training run that has ended"):
+            train(settings(run, **SAME))
+    assert (run / "model" / "weights.hdf5").read_bytes() == weights
+    assert ElmoLayer(run)
+
+
 def test_model_cards(once, run, tmp_path):
     """Of the model, and of an export of a checkpoint."""
     steps, last = "steps of 4 x 8 words, 0.2", once.result.history[-1]["val_perplexity"]
@@ -249,6 +262,20 @@ def test_a_run_that_fails_at_once_leaves_no_more_than_its_index(tmp_path, name, 
     assert {path.name for path in run.iterdir()} <= {"index", ".lock"}
 
 
+def test_a_run_that_failed_before_its_first_step_can_be_repeated(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr("keras_elmo.training.train.write_record", lambda *_: 1 / 0)
+        train(settings(tmp_path / "run"))
+    assert train(settings(tmp_path / "run", steps=1, held_out=None)).history
+
+
+def test_an_output_that_is_no_folder_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(NotADirectoryError, match="file is not a folder"):
+            settings(path).check_files()
+
+
 @pytest.mark.slow
 def test_early_stopping_takes_the_best_weights_of_one_run(tmp_path):
     """Keras calls the callback once, at the end, though the last epoch is shorter."""
@@ -301,7 +328,7 @@ def test_a_text_that_changed_is_told(run, tmp_path, caplog):
     changed = settings(run, files=text, vocabulary=None, held_out=(), **SAME)
     with pytest.raises(ValueError, match="the text of its corpus is different"):
         train(changed)
-    for path in (run / "checkpoints").iterdir():
+    for path in (run / "exported", *(run / "checkpoints").iterdir()):
         path.unlink()
     # Nothing has been learned, so that everything is made of the new text.
     assert train(changed).vocabulary.words == ["<S>", "</S>", "<UNK>", "a", "b", "c"]
