@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any, Literal, overload
 
+from keras_elmo.text.abbreviations import ABBREVIATIONS, LAST_ABBREVIATIONS, ORDINALS
 from keras_elmo.text.languages import LANGUAGES, language_codes, similar_language
 from keras_elmo.text.tokens import token_bytes, tokens_of
 
@@ -18,6 +19,17 @@ Tokenize = bool | str | Callable[[str], list[list[str]]] | None
 """How raw text becomes tokens: `True` or the code of a language for `tokenize`, or a function."""
 
 _RAW_END = re.compile(rb"\w[.!?]$")
+_ABBREVIATION = re.compile(r"[^\W\d_]{2,}\.")
+_NUMBER = re.compile(r"[\d.,:/-]*\d\.")
+_CLOSING = re.compile("[\"'\u2018\u2019\u201c\u201d\xab\xbb)\\]]+")
+# Quotes that close here and open for syntok, in German and French; the letter that follows.
+_QUOTED_END = re.compile(
+    r"[.!?\u2026](?:[\u201c\u2018\xab\xbb]|\s\xbb)"
+    r"(?:\s+(?=[\u201e\u201a\xab\xbb]?\s?(\w))|\s*\Z)"
+)
+_WORD_START = re.compile(r"[\s(\[\"'\u201e\u201a\u201c\xab\xbb]")
+_INITIAL = re.compile(r"[^\W\d_]\.")
+_EMOTICONS = {"8)"}  # for spaCy, also in ls(8)
 _log = logging.getLogger(__name__)
 
 
@@ -70,14 +82,12 @@ def tokenize(
     """
     if not isinstance(text, str):
         raise ValueError(f"Expected a text as one string, got {text!r:.60}.")
-    segmenter, tokenizer = _libraries(language)
-    paragraphs = segmenter.analyze(text)
-    starts = [sentence[0].offset for paragraph in paragraphs for sentence in paragraph]
+    rules = _rules(language)
     sentences, offsets = [], []
-    for start, stop in itertools.pairwise([*starts, len(text)]):
-        tokens = [token for token in tokenizer(text[start:stop]) if not token.is_space]
-        sentences.append([token.text for token in tokens])
-        offsets.append([start + token.idx for token in tokens])
+    for start, stop in itertools.pairwise([*rules.sentence_starts(text), len(text)]):
+        tokens = rules.tokens(text[start:stop])
+        sentences.append([token for token, _ in tokens])
+        offsets.append([start + offset for _, offset in tokens])
     return (sentences, offsets) if return_offsets else sentences
 
 
@@ -94,7 +104,7 @@ def make_tokenizer(how: Tokenize) -> Callable[[Any], list[list[Any]]]:
         return lambda text: [tokens_of(text)]
     if how is True or isinstance(how, str):
         language = language_of(how)
-        _libraries(language)  # whose errors come before a text is read or a model is loaded
+        _rules(language)  # whose errors come before a text is read or a model is loaded
         how = functools.partial(tokenize, language=language)
     if not callable(how):
         raise ValueError(
@@ -189,22 +199,100 @@ def _language_error(language):
     return f"Unknown language {language!r}: pass its code, {' or '.join(map(repr, codes))}."
 
 
+class _Rules:
+    """How a language is split: into sentences by syntok, into tokens by spaCy.
+
+    syntok knows abbreviations of English, German and Spanish. For languages other than English,
+    those of spaCy's rules and of `ABBREVIATIONS` are added here.
+    """
+
+    def __init__(self, language, segmenter, tokenizer):
+        self._segmenter, self._tokenizer = segmenter, tokenizer
+        self._is_english = language == "en"
+        rules = getattr(tokenizer, "rules", None) or {}
+        known = {word[:-1] for word in rules if _ABBREVIATION.fullmatch(word)}
+        own = _with_capitals(ABBREVIATIONS.get(language, "").split())
+        self._inner = (known | own) - set(LAST_ABBREVIATIONS.split())
+        self._ordinal = re.compile(ORDINALS.get(language, "(?!)"))
+        # Where spaCy has no abbreviations, as in Czech and Polish, treebanks split off the period.
+        self._joined = own if known and not self._is_english else set()
+        if rules:
+            tokenizer.rules = {word: rule for word, rule in rules.items() if word not in _EMOTICONS}
+        for word in self._joined | (_with_capitals(known) if self._joined else set()):
+            if f"{word}." not in rules:
+                tokenizer.add_special_case(f"{word}.", [{"ORTH": f"{word}."}])
+
+    def sentence_starts(self, text):
+        """Where each sentence begins."""
+        starts = []
+        for paragraph in self._segmenter.analyze(text):
+            first = len(starts)
+            for start in (sentence[0].offset for sentence in paragraph):
+                before = text[starts[-1] : start] if len(starts) > first else ""
+                if not self._continues(before.rstrip(), text[start : start + 10]):
+                    starts.append(start)
+        return starts if self._is_english else _after_quotes(text, starts)
+
+    def _continues(self, before, after):
+        """Whether a sentence continues, from its text so far and the next characters."""
+        if self._is_english or not before.endswith("."):
+            return False
+        before = before[-40:]
+        word = _WORD_START.split(before)[-1][:-1]
+        is_initial = len(word) == 1 and word.isalpha() and _INITIAL.match(after)
+        is_ordinal = self._ordinal.search(f"{before}\n{after}")
+        return bool(is_initial or is_ordinal or word in self._inner)
+
+    def tokens(self, sentence):
+        """The tokens of a sentence, and where in it each begins."""
+        found = [
+            (token.text, token.idx) for token in self._tokenizer(sentence) if not token.is_space
+        ]
+        last = len(found) - 1
+        while last > 0 and _CLOSING.fullmatch(found[last][0]):
+            last -= 1
+        if last > 0 and found[last][0].endswith("."):
+            token, start = found[last]
+            # A number or an ordinary word: the period ends the sentence.
+            if _NUMBER.fullmatch(token) or token[:-1] in self._joined & self._inner:
+                found[last : last + 1] = [(token[:-1], start), (".", start + len(token) - 1)]
+        return found
+
+
+def _after_quotes(text, starts):
+    """The starts of sentences, with the quotes that close one in it."""
+    found = set(starts)
+    for end in _QUOTED_END.finditer(text):
+        found.difference_update(range(end.start() + 1, end.end()))
+        if (end[1] or "").isupper():
+            found.add(end.end())
+    return sorted(found)
+
+
+def _with_capitals(words):
+    return {*words, *(word[0].upper() + word[1:] for word in words)}
+
+
 @functools.cache
-def _libraries(language: str) -> tuple[Any, Any]:
-    """The sentence splitter, and the tokenizer of a language."""
+def _rules(language: str) -> _Rules:
+    """The rules of a language."""
     try:
         import spacy
         import syntok.segmenter
     except ImportError:
         message = 'Raw text needs two packages: pip install "keras-elmo[tokenize]"'
         raise ImportError(message) from None
-    from spacy.lang.char_classes import HYPHENS
+    from spacy.lang.char_classes import ALPHA, HYPHENS
 
     if not re.fullmatch("[a-z]{2,3}", language) or find_spec(f"spacy.lang.{language}") is None:
         raise ValueError(_language_error(language))
     pipeline: Any = spacy.blank(language)
-    if language == "en":
-        dashes = HYPHENS.removeprefix("-|")
-        infixes = [rule.replace(HYPHENS, dashes) for rule in pipeline.Defaults.infixes]
-        pipeline.tokenizer.infix_finditer = spacy.util.compile_infix_regex(infixes).finditer
-    return syntok.segmenter, pipeline.tokenizer
+    tokenizer = pipeline.tokenizer
+    if hasattr(tokenizer, "infix_finditer"):  # not in those of Chinese and Japanese, for example
+        infixes = list(pipeline.Defaults.infixes or ())
+        if language == "en":
+            dashes = HYPHENS.removeprefix("-|")
+            infixes = [rule.replace(HYPHENS, dashes) for rule in infixes]
+        infixes.append(rf"(?<=[{ALPHA}0-9])[(\[](?=[{ALPHA}0-9])")  # such as the one of ls(1)
+        tokenizer.infix_finditer = spacy.util.compile_infix_regex(infixes).finditer
+    return _Rules(language, syntok.segmenter, tokenizer)

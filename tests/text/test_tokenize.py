@@ -40,6 +40,111 @@ def test_offsets_are_places_in_the_raw_text():
     assert places == sorted(set(places))
 
 
+@pytest.mark.parametrize(
+    "language, text, expected",
+    [
+        (
+            "de",
+            "Das gilt u. a. für Köln. Er kam 2022. Siehe apt-get(8) und Abb. 3. Ende.",
+            "Das gilt u. a. für Köln . | Er kam 2022 . | Siehe apt-get ( 8 ) und Abb. 3 . | Ende .",
+        ),
+        (
+            "de",
+            "Am 3. Mai kam Dr. med. Roth, d. h. z. B. er.",
+            "Am 3. Mai kam Dr. med. Roth , d. h. z. B. er .",
+        ),
+        (
+            "de",
+            "Es gilt i. d. R. u. Ä. mehr. Vgl. S. 12 ff. oben usw. So ist es.",
+            "Es gilt i. d. R. u. Ä. mehr . | Vgl. S. 12 ff. oben usw. | So ist es .",
+        ),
+        (
+            "de",
+            "Es war am 12. Er kam im 19. Jahrhundert. „Gut.“ Sie ging.",
+            "Es war am 12 . | Er kam im 19. Jahrhundert . | „ Gut . “ | Sie ging .",
+        ),
+        (
+            "de",
+            "Er rief »Halt!« und kam. »Gut!« Das half.",
+            "Er rief » Halt ! « und kam . | » Gut ! « | Das half .",
+        ),
+        (
+            "fr",
+            "M. Petit, p. ex. à Caen, voit Mme. Roy et MM. Roux.",
+            "M. Petit , p. ex. à Caen , voit Mme. Roy et MM. Roux .",
+        ),
+        (
+            "fr",
+            "« Ça va ? » Il dit « Oui. » Elle part. « Bon. »",
+            "« Ça va ? » | Il dit « Oui . » | Elle part . | « Bon . »",
+        ),
+        (
+            "es",
+            "El Sr. García vive en EE. UU. desde 2010. La Sra. López, p. ej., no.",
+            "El Sr. García vive en EE. UU. desde 2010 . | La Sra. López , p. ej. , no .",
+        ),
+        (
+            "es",
+            "Véase pág. 12. El Dr. Ruiz vino en 1950.",
+            "Véase pág. 12 . | El Dr. Ruiz vino en 1950 .",
+        ),
+        (
+            "it",
+            "Il sig. Rossi e il dott. Bianchi, p. es., videro Roma ecc. Ieri no.",
+            "Il sig. Rossi e il dott. Bianchi , p. es. , videro Roma ecc. | Ieri no .",
+        ),
+        (
+            "pt",
+            "O Sr. Silva e a Profa. Costa, p. ex., moram na Av. Central.",
+            "O Sr. Silva e a Profa. Costa , p. ex. , moram na Av. Central .",
+        ),
+        (
+            "nl",
+            "Dhr. Jansen woont bijv. in Breda. Prof. dr. Smit ook.",
+            "Dhr. Jansen woont bijv. in Breda . | Prof. dr. Smit ook .",
+        ),
+        (
+            "sv",
+            "Det gäller t. ex. Stockholm, bl. a. vid kap. 3. Se dr. Ek.",
+            "Det gäller t. ex. Stockholm , bl. a. vid kap. 3 . Se dr . | Ek .",
+        ),
+        (
+            "da",
+            "Det er f.eks. Hr. Hansen, den 3. maj 1950. Ja.",
+            "Det er f.eks. Hr. Hansen , den 3. maj 1950 . | Ja .",
+        ),
+        (
+            "pl",
+            "Mieszka np. Jan, ul. Długa 5. Prof. Nowak, tzw. Janek.",
+            "Mieszka np . Jan , ul . Długa 5 . | Prof . Nowak , tzw . Janek .",
+        ),
+        (
+            "cs",
+            "Bydlí např. v Praze, ul. Nová. Prof. Novák, tj. Jan.",
+            "Bydlí např . v Praze , ul . Nová . | Prof . Novák , tj . Jan .",
+        ),
+        (
+            "en",
+            "Mr. Hill (see ls(1)) came in 2022. He left the U.S. in May.",
+            "Mr. Hill ( see ls ( 1 ) ) came in 2022 . | He left the U.S. in May .",
+        ),
+    ],
+)
+def test_abbreviations_and_ends_of_sentences(language, text, expected):
+    sentences, offsets = tokenize(text, language, return_offsets=True)
+    assert " | ".join(map(" ".join, sentences)) == expected
+    for tokens, starts in zip(sentences, offsets, strict=True):
+        assert [text[i : i + len(token)] for token, i in zip(tokens, starts, strict=True)] == tokens
+
+
+def test_a_word_that_is_also_an_abbreviation_ends_a_sentence():
+    assert tokenize("Voici mon ex.", "fr") == [["Voici", "mon", "ex", "."]]
+    assert tokenize("„Es war 2022.“", "de") == [["„", "Es", "war", "2022", ".", "“"]]
+    assert [len(x) for x in tokenize("Das ist Dr.\n\nMüller kam.", "de")] == [3, 3]
+    assert tokenize("Siehe ls(8) und 8)", "de") == [["Siehe", "ls", "(", "8", ")", "und", "8", ")"]]
+    assert tokenize("Het a(b).", "zh")[0][-4:] == ["(", "b", ")", "."]
+
+
 def test_other_languages_have_their_own_rules():
     assert tokenize("Das ist z.B. gut.", language="de") == [["Das", "ist", "z.B.", "gut", "."]]
     for language in ("qq", "", "../../etc", "de.examples"):
