@@ -167,11 +167,11 @@ def _skip(records: Iterator[Record], writer: VectorWriter, source):
         digest = record.digest
     if digest != writer.digest:
         raise ValueError(
-            f"{source} does not begin with the {writer.num_lines:,} lines that {writer.path} "
+            f"{source} does not begin with the {writer.num_lines:,} lines that {writer.name} "
             "holds: resume with the same text, or write to a different name."
         )
     if writer.is_finished and next(records, None) is not None:
         raise ValueError(
-            f"{source} has more lines than the {writer.num_lines:,} of {writer.path}, which is "
+            f"{source} has more lines than the {writer.num_lines:,} of {writer.name}, which is "
             "complete: replace it with overwrite=True, or write the new lines to a different name."
         )

@@ -51,9 +51,7 @@ def check_vectors_output(
     path = os.fspath(path)
     if compression not in (None, "gzip"):
         raise ValueError(f"compression must be None or 'gzip', got {compression!r}.")
-    if _suffix(path) not in FORMATS:
-        *others, last = FORMATS
-        raise ValueError(f"The name must end in {', '.join(others)} or {last}; got {path!r}.")
+    _check_suffix(path)
     FORMATS[_suffix(path)].check_installed()
     if resume and overwrite:
         raise ValueError("resume and overwrite cannot be combined: choose one.")
@@ -63,6 +61,13 @@ def check_vectors_output(
             "or choose a different name."
         )
     _check_files(path, inputs, resume or overwrite)
+    _check_suffix(os.path.realpath(path))  # of the file that a link names
+
+
+def _check_suffix(path):
+    if _suffix(path) not in FORMATS:
+        *others, last = FORMATS
+        raise ValueError(f"The name must end in {', '.join(others)} or {last}; got {path!r}.")
 
 
 def _check_files(path, inputs, overwrite):
@@ -97,7 +102,7 @@ def open_writer(
         inputs, compression, resume, overwrite: As for `check_vectors_output`, as are the errors.
     """
     check_vectors_output(path, inputs, compression=compression, resume=resume, overwrite=overwrite)
-    path = os.path.realpath(path)
+    path = os.fspath(path)
     with locked(f"{_parts_folder(path)}.lock", f"Another process is writing {path}"):
         writer = VectorWriter(path, {**settings, "compression": compression}, resume, overwrite)
         try:
@@ -134,16 +139,17 @@ class VectorWriter:
     does not continue are removed when its first part is written.
 
     Attributes:
-        path: The output.
+        name: The output, as the user named it, for messages.
+        path: Its path, without links.
         is_finished: Whether an earlier run has completed the output, which is then left unchanged.
     """
 
-    def __init__(self, path: str, settings: dict, resume: bool, overwrite: bool):
-        self.path = path
+    def __init__(self, name: str, settings: dict, resume: bool, overwrite: bool):
+        self.name, self.path = name, os.path.realpath(name)
         self.is_finished = False
         settings = json.loads(json.dumps(settings))  # as they are stored
-        self._format = FORMATS[_suffix(path)]
-        self._folder = _parts_folder(path)
+        self._format = FORMATS[_suffix(self.path)]
+        self._folder = _parts_folder(self.path)
         self._state = _State(settings, overwrite=overwrite)  # after the last part
         self._parts: list[str] = []
         self._rows: list[Row] = []  # of the next part
@@ -163,7 +169,7 @@ class VectorWriter:
                 for name in names
             ]
             raise ValueError(
-                f"{self.path} was made with {' and '.join(changed)}: resume with the same, replace "
+                f"{self.name} was made with {' and '.join(changed)}: resume with the same, replace "
                 "it with overwrite=True, or choose a different name."
             )
         if not is_finished and os.path.isfile(self.path):
@@ -192,7 +198,8 @@ class VectorWriter:
                     "float16, 65,504. Write the file again with dtype='float32'."
                 )
             self._rows.append(Row(self.num_lines, record, array))
-            self._num_bytes += array.nbytes + _LINE_BYTES
+            fields = sum(len(text or "") for text in record.fields.values())
+            self._num_bytes += array.nbytes + fields + _LINE_BYTES
         seconds = time.monotonic() - self._part_start
         if self._num_bytes >= _PART_BYTES or seconds >= _PART_SECONDS:
             self._end_part()

@@ -162,6 +162,7 @@ def test_other_fields_of_json_are_kept(tmp_path, embedder, suffix):
         {"text": "the cat"},
         {"id": 1.5},
         {"text": ["the"], "id": {"é": [1, None]}},
+        {"text": "the", "id": "x" * 200_000},  # more than an attribute of HDF5 itself may have
         {"text": "the cat", "id": None},
     ]
     source, target = tmp_path / "text.jsonl", tmp_path / f"v{suffix}"
@@ -169,7 +170,7 @@ def test_other_fields_of_json_are_kept(tmp_path, embedder, suffix):
     for resume in (False, True):
         embedder.embed_file(source, target, keep_fields=("id", "text"), resume=resume)
     found = [row[-1] for row in lines_of(target)]
-    assert found == ["a\ufffdé", None, "1.5", '{"é": [1, null]}', None]
+    assert found == ["a\ufffdé", None, "1.5", '{"é": [1, null]}', "x" * 200_000, None]
     with pytest.raises(ValueError, match="made with keep_fields=\\['id', 'text'\\]"):
         embedder.embed_file(source, target, keep_fields=["id"], resume=True)
 

@@ -438,6 +438,28 @@ def test_one_process_at_a_time_writes_a_file(path, small_parts):
     assert os.listdir(path.parent) == [path.name]
 
 
+def test_a_link_to_a_file_of_no_format_is_refused(tmp_path):
+    (tmp_path / "link.h5").symlink_to(tmp_path / "v.bin")
+    with (
+        pytest.raises(ValueError, match="must end in .*v.bin'"),
+        open_writer(tmp_path / "link.h5", SETTINGS),
+    ):
+        pytest.fail("known before")
+
+
+@pytest.mark.parametrize("name", ["v.h5", "./v.h5", "link.h5"])
+def test_messages_name_the_output_as_the_user_did(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.h5").symlink_to(tmp_path / "v.h5")
+    fill(open_writer(name, SETTINGS))
+    for settings, message in (({"model": "n"}, "made with"), (SETTINGS, "already: choose")):
+        with (
+            pytest.raises((ValueError, FileExistsError), match=f"^{name} .*{message}"),
+            open_writer(name, settings, resume=message == "made with"),
+        ):
+            pytest.fail("refused")
+
+
 def test_a_link_to_a_file_is_kept(tmp_path, small_parts):
     target = tmp_path / "large" / "v.h5"
     target.parent.mkdir()
