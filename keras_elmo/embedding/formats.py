@@ -134,8 +134,14 @@ def _copy_datasets(path, target):
 
     with h5py.File(path, "r") as source:
         for name in map(str.encode, source):
-            # Three times as fast as `source.copy`; compressed data are copied unchanged.
-            h5py.h5o.copy(source.id, name, target.id, name)
+            try:
+                # Three times as fast as `source.copy`; compressed data are copied unchanged.
+                h5py.h5o.copy(source.id, name, target.id, name)
+            except RuntimeError as error:  # a full disk is an OSError, see `write_hdf5`
+                raise ValueError(
+                    f"{path} is damaged ({error}). Remove it and resume: its lines, and those "
+                    "after them, are then embedded again."
+                ) from error
 
 
 class NpzFormat:

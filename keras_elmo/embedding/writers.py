@@ -299,7 +299,7 @@ def _read_state(path, num_before):
         if state.lines == num_before + num_rows:
             return state
         reason = f"{num_rows:,} lines in place of {state.lines - num_before:,}"
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         if not is_damage(error):
             raise
         reason = error

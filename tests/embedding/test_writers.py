@@ -394,6 +394,26 @@ def test_a_damaged_part_is_written_again(path, small_parts, damage, caplog):
     assert os.listdir(path.parent) == [path.name]
 
 
+def test_a_part_that_cannot_be_joined_is_named(tmp_path, small_parts):
+    """A flipped bit in the description of a dataset: the rest of the part can be read."""
+    path = tmp_path / "v.h5"
+    write_blocks(killed(path), 3)
+    part = tmp_path / ".v.h5.parts" / "part-00001.h5"
+    with h5py.File(part) as file:
+        place = h5py.h5o.get_info(file["2"].id).addr
+    content = bytearray(part.read_bytes())
+    content[place : place + 4] = b"\xff" * 4
+    part.write_bytes(content)
+    message = f"{part} is damaged .*Remove it and resume"
+    with pytest.raises(ValueError, match=message), open_writer(path, SETTINGS, resume=True) as one:
+        one.finish()
+    part.unlink()
+    with open_writer(path, SETTINGS, resume=True) as writer:
+        write_blocks(writer, 3)
+        writer.finish()
+    assert numbers_in(path) == list(range(6))
+
+
 @pytest.mark.parametrize("damage", [os.unlink, truncate])
 def test_a_damaged_output_is_named(path, small_parts, damage):
     with open_writer(path, SETTINGS) as writer:
