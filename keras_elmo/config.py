@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -191,6 +192,8 @@ class ElmoConfig:
 
         An `ElmoConfig` is returned unchanged.
 
+        A warning tells which value is used for a field that bilm-tf requires and that is absent.
+
         Raises:
             ValueError: if it is not a dict, or a field is missing, unknown or invalid.
 
@@ -221,6 +224,8 @@ class ElmoConfig:
             fields |= _read_section("lexicon", lexicon, _LEXICON)
             if fields["num_characters"] is None and not fields["word_dim"]:
                 _fail("lexicon", lexicon, "n_characters, word_dim or both")
+        elif char_cnn is not None:
+            _warn_of_absent(char_cnn, "activation", "max_characters_per_token")
         return cls(
             **fields,
             bidirectional=options.pop("bidirectional", True),
@@ -365,6 +370,16 @@ def _read_section(section, values, known):
                 f"The options have no field {section}.{name}; found {section} = {values!s:.200}."
             )
     return fields
+
+
+def _warn_of_absent(char_cnn, *names):
+    for name in names:
+        if char_cnn.get(name) is None:
+            warnings.warn(
+                f"The options have no char_cnn.{name}, which bilm-tf requires: "
+                f"{_CHAR_CNN[name][1]!r} is used, as in the published models.",
+                stacklevel=4,
+            )
 
 
 def _checked_filters(filters):

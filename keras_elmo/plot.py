@@ -1,7 +1,7 @@
 """Pictures of a biLM's vectors, drawn by matplotlib: `pip install "keras-elmo[plot]"`."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -11,6 +11,7 @@ from keras_elmo import analysis
 from keras_elmo.analysis import Sentence, layer_names
 from keras_elmo.embedding.embedder import Embedder
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.inside import layers_inside
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.pretrained.locate import ModelSource
 from keras_elmo.text.tokens import check_batch
@@ -39,9 +40,9 @@ def similarity(
     Args:
         first, second: Lists of tokens, or strings to be split at white space. Without the second,
             the first is compared with itself.
-        model: As for `Embedder`; an `Embedder`; or a Keras model with an `ElmoLayer`. The mix of a
-            trained layer or model is the learned one, and the mix of a new model the mean of the
-            layers. Mixes with `layer_norm` are not drawn, since they depend on the batch.
+        model: As for `Embedder`; or an `Embedder`. The mix of a trained layer or model is the
+            learned one, and the mix of a new model the mean of the layers. Mixes with `layer_norm`
+            are not drawn, since they depend on the batch.
         weights: The share of each layer in the mix to draw, instead of the model's: `L + 1` numbers
             of at least 0 with the sum 1, as `ElmoLayer(mix_weights=...)`, such as `(0, 0, 1)` for
             the top layer.
@@ -186,35 +187,11 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum | keras.Model) -> Figure:
 
 
 def _embedder(model):
-    if isinstance(model, Embedder):
-        return model
-    if isinstance(model, keras.Model):
-        layers = [part for part in _parts(model) if isinstance(part, ElmoLayer)]
-        if len(layers) != 1:
-            raise ValueError(
-                f"Expected a model with one ElmoLayer; {model.name} has {len(layers)}. Pass the "
-                "layer itself."
-            )
-        (model,) = layers
-    return Embedder(model, progress=False)
+    return model if isinstance(model, Embedder) else Embedder(model, progress=False)
 
 
 def _mixes(layer):
-    return [part for part in _parts(layer) if isinstance(part, WeightedLayerSum)]
-
-
-def _parts(layer) -> Iterator[keras.layers.Layer]:
-    """A layer and the layers inside it: of models, of wrappers, and the mixes of ElmoLayers."""
-    yield layer
-    inside = []
-    if isinstance(layer, ElmoLayer):
-        inside = layer.mixes
-    elif isinstance(layer, keras.Model):
-        inside = layer.layers
-    elif isinstance(layer, keras.layers.Wrapper):
-        inside = [layer.layer]
-    for part in inside:
-        yield from _parts(part)
+    return [part for part in layers_inside(layer) if isinstance(part, WeightedLayerSum)]
 
 
 def _shortened(text, length=60):

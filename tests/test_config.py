@@ -151,6 +151,16 @@ def test_bad_options_are_named(options, message):
         ElmoConfig.from_json(options)
 
 
+@pytest.mark.parametrize(
+    "name, value, used",
+    [("activation", "relu", "'relu'"), ("max_characters_per_token", 50, "50")],
+)
+def test_a_value_that_bilm_tf_requires_is_told_where_it_is_absent(name, value, used):
+    with pytest.warns(UserWarning, match=f"no char_cnn.{name}, which bilm-tf requires: {used} is"):
+        config = ElmoConfig.from_dict(changed(f"char_cnn.{name}"))
+    assert getattr(config, name) == value
+
+
 def test_a_dict_may_be_required():
     assert ElmoConfig.from_dict(OPTIONS) == ElmoConfig.from_json(OPTIONS)
     with pytest.raises(ValueError, match=r"Expected the options as a dict, got 'options\.json'"):

@@ -3,6 +3,8 @@
 import importlib
 import io
 import sys
+import tempfile
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -78,11 +80,18 @@ def model_of(layer):
     return keras.Model(inputs, keras.Model(inputs, layer(inputs))(inputs))
 
 
+def file_of(layer):
+    """The file of such a model."""
+    path = Path(tempfile.mkdtemp()) / "task.keras"
+    model_of(layer).save(path)
+    return path
+
+
 def documents_of(layer):
     return keras.Sequential([keras.layers.TimeDistributed(layer)])
 
 
-@pytest.mark.parametrize("wrap", [lambda x: x, Embedder, model_of, documents_of])
+@pytest.mark.parametrize("wrap", [lambda x: x, Embedder, model_of, file_of, documents_of])
 def test_the_learned_mix_is_drawn(wrap):
     titles = list(panels(wrap(trained())))[3:]
     assert titles == ["weighted sum\n(0.20, 0.20, 0.60)"]

@@ -19,6 +19,9 @@ A_MODEL = (
     "Hugging Face Hub"
 )
 MODEL_HELP = f"{A_MODEL} (default: %(default)s)"
+EMBEDDER_HELP = (
+    f"{A_MODEL}, or the .keras file of a Keras model with an ElmoLayer (default: %(default)s)"
+)
 
 
 def positive(text: str) -> int:

@@ -1,6 +1,6 @@
 """The command `keras-elmo dump-words`."""
 
-from keras_elmo.cli.common import MODEL_HELP, add_overwrite
+from keras_elmo.cli.common import EMBEDDER_HELP, add_overwrite
 from keras_elmo.files import check_output
 
 
@@ -17,7 +17,7 @@ def add_command(commands, common):
     command.add_argument("vocabulary", metavar="VOCABULARY", help="text file of one word per line")
     command.add_argument("--output", required=True, metavar="FILE.h5")
     add_overwrite(command, "FILE.h5 if it exists")
-    command.add_argument("--model", default="default", help=MODEL_HELP)
+    command.add_argument("--model", default="default", help=EMBEDDER_HELP)
     command.set_defaults(run=_dump_words, check=_check)
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 
 from keras_elmo.cli.common import (
-    MODEL_HELP,
+    EMBEDDER_HELP,
     add_number,
     add_tokenize,
     print_table,
@@ -59,7 +59,7 @@ def add_command(commands, common):
     add("--field", help="the field of JSON that holds the sentence (default: text)")
     format_help = "the format of the text, whatever the name of its file"
     add("--format", choices=tuple(FORMATS), help=format_help)
-    add("--model", default="default", help=MODEL_HELP)
+    add("--model", default="default", help=EMBEDDER_HELP)
     add(
         "--vocabulary",
         metavar="FILE",

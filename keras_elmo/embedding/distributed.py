@@ -48,7 +48,7 @@ def embed_shards(
         files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
             a file system that all machines see under the same names.
         folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
-        model: As for `ElmoLayer`.
+        model: A path or name, as for `Embedder`.
         address: The cluster's, as for `ray.init`; `None` for this machine, or the cluster that this
             program runs on or is connected to.
         num_actors: Processes; `None` for as many as the cluster has cores for.

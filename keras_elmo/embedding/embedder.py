@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeVar, overload
 
+import keras
 import numpy as np
 
 from keras_elmo.arguments import check_integer
@@ -19,10 +20,11 @@ from keras_elmo.embedding.word_vectors import WordVectors
 from keras_elmo.files import atomic_write
 from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.inside import elmo_layer_of
 from keras_elmo.layers.process import check_process, unpickled
 from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME
-from keras_elmo.pretrained.locate import ModelSource
+from keras_elmo.pretrained.locate import ModelSource, is_keras_file
 from keras_elmo.pretrained.registry import check_language
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
@@ -67,7 +69,8 @@ class Embedder:
     It has its own copy of the weights: training an `ElmoLayer` later does not change it.
 
     Args:
-        model: As for `ElmoLayer`; or an `ElmoLayer`, whose mix is then used.
+        model: As for `ElmoLayer`; or an `ElmoLayer`, a Keras model with one, or the `.keras` file
+            of such a model. The mix of the layer is then used.
         batch_tokens: Tokens in a batch, including boundaries and padding. Halved if memory runs
             out.
         word_cache: Number of words to cache vectors for, the most recently used; 0 for none.
@@ -100,7 +103,7 @@ class Embedder:
 
     def __init__(
         self,
-        model: ModelSource | ElmoLayer = "default",
+        model: ModelSource | ElmoLayer | keras.Model = "default",
         *,
         batch_tokens: int = 2048,
         word_cache: int = 30_000,
@@ -111,16 +114,19 @@ class Embedder:
         self.batch_tokens = check_integer("batch_tokens", batch_tokens, 1)
         self.word_cache = check_integer("word_cache", word_cache, 0)
         self.progress = progress
-        if not isinstance(model, ElmoLayer):
-            self.layer = ElmoLayer(model, dtype=compute_dtype)
+        layer = elmo_layer_of(model)
+        if not isinstance(layer, ElmoLayer):
+            self.layer = ElmoLayer(layer, dtype=compute_dtype)
         elif compute_dtype is None:
-            self.layer = _copy(model)
+            self.layer = _copy(layer)
         else:
             raise ValueError(
                 "An ElmoLayer has its own dtype: leave out compute_dtype, or make the layer with "
                 f"ElmoLayer(dtype={compute_dtype!r})."
             )
         self.sources = [*self.layer.model_paths, vocabulary]
+        if is_keras_file(model):
+            self.sources.append(model)
         self.compute_dtype: str = self.layer.bilm_dtype_policy.name
         self.config: ElmoConfig = self.layer.config
         if not self.config.reads_text and vocabulary is None:

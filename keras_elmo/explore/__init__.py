@@ -31,8 +31,9 @@ def serve(model: str = "default", *, port: int = 8501, open_browser: bool = True
     """Serves the explorer, only on this machine, at http://127.0.0.1:PORT, until interrupted.
 
     Args:
-        model: As for `ElmoLayer`. With `"default"` or the folder of a training run, which have a
-            softmax, the page also shows how probable each word is for the language model.
+        model: A path or name, as for `Embedder`. With `"default"` or the folder of a training run,
+            which have a softmax, the page also shows how probable each word is for the language
+            model.
         port: The port; no other port is tried.
         open_browser: Whether to open the page.
 

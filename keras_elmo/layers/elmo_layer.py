@@ -107,6 +107,8 @@ class ElmoLayer(keras.layers.Layer):
         lexicon: The `Lexicon` of a model of ELMoForManyLangs, else `None`.
         mix_weights: The current share of each layer in the mix, after training the learned one.
         gamma: The current factor of the mix, likewise.
+        bilm_dtype_policy: The Keras dtype policy of the computation. (`compute_dtype` is
+            `"string"`, the dtype of the inputs that Keras makes in a `Sequential` model.)
         vocabulary: For a model that reads whole words, the words in the order of its table, if
             vocabulary.txt was next to its weights, else `None`.
         language: ISO 639 code of the language of a known model, else `None`.

@@ -107,9 +107,20 @@ def find_model_files(model: ModelSource) -> ModelFiles:
     return _from_path(_checked_path(model))
 
 
+def is_keras_file(model: object) -> bool:
+    """Whether it is the path of an existing file of a Keras model."""
+    is_path = isinstance(model, (str, os.PathLike))
+    return is_path and str(model).endswith(".keras") and os.path.isfile(model)
+
+
 def _from_path(path, language=None):
     if path.is_dir():
         return _read(path, find_model(path), language)
+    if is_keras_file(path):
+        raise FileNotFoundError(
+            f"{path} is a saved Keras model: load it with keras.models.load_model, and take the "
+            "ElmoLayer in its layers. An Embedder, pictures and `keras-elmo embed` take the file."
+        )
     if path.suffix == ".ckpt" and path.is_file():
         raise FileNotFoundError(
             f"{path} is a checkpoint of a training run: export it with `keras-elmo export {path} "

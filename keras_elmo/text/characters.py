@@ -91,7 +91,10 @@ class ByteRules(TokenEncoder):
 
 
 def encode_sentences(
-    sentences: Iterable[Iterable[str | bytes]], max_characters_per_token: int = 50
+    sentences: Iterable[Iterable[str | bytes]],
+    max_characters_per_token: int = 50,
+    *,
+    pad_to: int | None = None,
 ) -> np.ndarray:
     """Encodes tokenized sentences as the character ids that ELMo reads.
 
@@ -103,24 +106,36 @@ def encode_sentences(
     Args:
         sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
         max_characters_per_token: Characters of a token, the two marks included; at least 3.
+        pad_to: The number of tokens T of each row; `None` for that of the longest sentence. JAX
+            compiles a model for each T: few different ones save time.
 
     Returns:
-        int32 array `(B, T + 2, C)`, with T the tokens of the longest sentence. Ids: 1-256 bytes,
+        int32 array `(B, T + 2, C)`, where shorter sentences are padded. Ids: 1-256 bytes,
         257 and 258 begin and end of sentence, 259 and 260 begin and end of word, 261 padding inside
         a word, 0 padding after a sentence.
 
     Raises:
-        ValueError: if a sentence is a plain string, a token is neither `str` nor `bytes`, or
-            `max_characters_per_token` is below 3.
+        ValueError: if a sentence is a plain string or has more than `pad_to` tokens, a token is
+            neither `str` nor `bytes`, or `max_characters_per_token` is below 3.
 
     Example:
 
     >>> encode_sentences([["ELMo", "reads", "bytes"], ["Hi"]]).shape
     (2, 5, 50)
+    >>> encode_sentences([["ELMo", "reads", "bytes"], ["Hi"]], pad_to=32).shape
+    (2, 34, 50)
 
     Reference: BILM_TF.md, "Characters"; bilm-tf `UnicodeCharsVocabulary` and `Batcher`.
     """
-    return ByteRules(max_characters_per_token).encode_sentences(sentences)
+    ids = ByteRules(max_characters_per_token).encode_sentences(sentences)
+    if pad_to is None:
+        return ids
+    pad_to, longest = check_integer("pad_to", pad_to, 1), ids.shape[1] - 2
+    if longest > pad_to:
+        raise ValueError(
+            f"A sentence has {longest:,} tokens, more than pad_to={pad_to}: pass a larger one."
+        )
+    return np.pad(ids, ((0, 0), (0, pad_to - longest), (0, 0)))
 
 
 def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:

@@ -217,6 +217,8 @@ def test_places_without_a_model_are_named(tmp_path):
     refused(
         tmp_path / "step-00000001.ckpt", r"is a checkpoint .* `keras-elmo export .*\.ckpt --out"
     )
+    (tmp_path / "task.keras").write_bytes(b"PK")
+    refused(tmp_path / "task.keras", r"^.*task\.keras is a saved Keras model: load it with keras")
     refused([TINY], r"a pair of paths \(options, weights\), got 1 items", ValueError)
     refused(3, "a pair .* of paths, or hf://user/repo; got 3", ValueError)
 

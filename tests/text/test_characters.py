@@ -84,6 +84,19 @@ def test_empty_sentences_and_no_sentences():
     assert encode_sentences([]).shape == (0, 2, 50)
 
 
+def test_rows_of_a_given_length():
+    sentences = [["a", "b", "c"], ["d"]]
+    ids, padded = (encode_sentences(sentences, 20, pad_to=length) for length in (None, 6))
+    assert padded.shape == (2, 8, 20)
+    np.testing.assert_array_equal(padded[:, :5], ids)
+    assert not padded[:, 5:].any()
+    assert encode_sentences([], pad_to=3).shape == (0, 5, 50)
+    with pytest.raises(ValueError, match="has 3 tokens, more than pad_to=2"):
+        encode_sentences(sentences, pad_to=2)
+    with pytest.raises(ValueError, match="pad_to must be an integer of at least 1"):
+        encode_sentences(sentences, pad_to="longest")
+
+
 def test_splits_at_ascii_white_space_only():
     assert split_tokens(" a\t b\u00a0c\n\x0b\x0c\rd\x1ce ") == ["a", "b\u00a0c", "d\x1ce"]
     assert split_tokens(b" a\t b ") == [b"a", b"b"]
