@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from keras_elmo.arguments import check_boolean, check_integer, check_number
-from keras_elmo.files import atomic_write, read_json
+from keras_elmo.files import atomic_write, names_file, read_json
 
 NUM_CHARACTERS = 261
 """Character ids of a token: 256 bytes, four boundary marks and the padding inside a word."""
@@ -184,7 +184,9 @@ class ElmoConfig:
         """
         if isinstance(path_or_dict, dict):
             return cls.from_dict(path_or_dict)
-        return cls.from_dict(read_json(path_or_dict))
+        options = read_json(path_or_dict)
+        with names_file(path_or_dict):
+            return cls.from_dict(options)
 
     @classmethod
     def from_dict(cls, options: "dict[str, Any] | ElmoConfig") -> "ElmoConfig":

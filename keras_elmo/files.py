@@ -35,6 +35,15 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
+def names_file(path: str | os.PathLike) -> Iterator[None]:
+    """Adds the name of a file to the ValueErrors of the block, which are about its content."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+@contextlib.contextmanager
 def atomic_write(
     path: str | os.PathLike, overwrite: bool = True, inputs: Iterable[Any] = ()
 ) -> Iterator[str]:
@@ -104,7 +113,8 @@ def names_output(path: str | os.PathLike, partial: str | os.PathLike = PARTIAL) 
         yield
     except OSError as error:
         if error.errno is not None and os.fspath(partial) in str(error.filename or partial):
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            error.filename = os.fspath(path)
+            del error.filename2
         raise
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from keras_elmo import files
+from keras_elmo import ElmoConfig, Vocabulary, files
 from keras_elmo.files import atomic_folder, atomic_write
 from keras_elmo.pretrained.weights import model_folder
 
@@ -207,6 +207,14 @@ def test_a_full_disk_names_the_output(tmp_path, write, of_partial):
     with pytest.raises(OSError, match="No space left on device: '.*output'$"), write(path) as name:
         names = [os.path.join(name, "weights.hdf5"), None, name] if of_partial else []
         raise OSError(errno.ENOSPC, "No space left on device", *names)
+
+
+@pytest.mark.parametrize("read", [ElmoConfig.from_json, Vocabulary.from_file])
+def test_errors_about_the_content_of_a_file_name_it(tmp_path, read):
+    path = tmp_path / "file"
+    path.write_text("{}\n")
+    with pytest.raises(ValueError, match=rf"{path}: "):
+        read(path)
 
 
 def test_a_folder_that_cannot_be_created_is_told_first(tmp_path, monkeypatch):

@@ -56,10 +56,12 @@ def add_command(commands, common):
 def _check(arguments, parser):
     if arguments.bilm_tf and arguments.per_sentence:
         parser.error("--bilm-tf gives one figure for the whole text: leave out --per-sentence")
-    arguments.model = model = find_language_model(arguments.model, needs_softmax=True)
+    found = find_language_model(arguments.model, needs_softmax=True)
     files = find_files(arguments.files)
+    paths = [found]
+    if isinstance(found, ModelFiles):  # else a run, which may save a later checkpoint meanwhile
+        arguments.model, paths = found, found.paths
     if arguments.per_sentence:
-        paths = model.paths if isinstance(model, ModelFiles) else [model]
         sources = [*files, arguments.vocab, *paths]
         check_output(arguments.per_sentence, sources, arguments.overwrite)
 

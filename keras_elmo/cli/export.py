@@ -2,6 +2,7 @@
 
 from keras_elmo.cli.common import A_MODEL, add_overwrite
 from keras_elmo.pretrained.language_models import find_model_or_checkpoint
+from keras_elmo.pretrained.locate import ModelFiles
 
 
 def add_command(commands, common):
@@ -52,7 +53,9 @@ def _check(arguments, parser):
     if arguments.format != "hdf5" and (arguments.dtype or arguments.vocab):
         parser.error("--dtype and --vocab need --format hdf5")
     # Before Keras is loaded.
-    arguments.found = find_model_or_checkpoint(arguments.model)
+    found = find_model_or_checkpoint(arguments.model)
+    # A run that is still training may save a later checkpoint meanwhile.
+    arguments.found = found if isinstance(found, ModelFiles) else arguments.model
 
 
 def _export(arguments):

@@ -61,7 +61,8 @@ def _run(argv):
         if debug:
             traceback.print_exc()
         message = to_cli_names(" ".join(str(error).split()), arguments.names)
-        return _fail(message or type(error).__name__)
+        nothing = "Not enough memory" if isinstance(error, MemoryError) else type(error).__name__
+        return _fail(message or nothing)
 
 
 def _fail(message):

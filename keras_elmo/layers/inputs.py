@@ -1,6 +1,5 @@
 """The inputs of layers: batches of ids or strings, from a user, in a graph or of a new model."""
 
-import warnings
 from typing import Any
 
 import keras
@@ -10,6 +9,7 @@ from keras import ops
 from keras_elmo.config import ElmoConfig
 from keras_elmo.text.characters import BEGIN_SENTENCE, boundary_row
 from keras_elmo.text.tokens import as_batch, is_string_tensor, warn_if_column
+from keras_elmo.warn import warn
 
 
 def read_batch(inputs: Any) -> Any:
@@ -88,11 +88,10 @@ def check_ids(ids: Any, config: ElmoConfig) -> None:
     if config.reads_text and not config.has_lexicon and used.any():
         begin = boundary_row(BEGIN_SENTENCE, config.row_width)
         if not (ids[:, 0] == begin).all(axis=-1).any():
-            warnings.warn(
+            warn(
                 "These character ids have no rows for the boundaries of sentences, and the first "
                 "and last token of each sentence are taken for them. Add them to AllenNLP's ids "
-                "with keras_elmo.compat.add_sentence_boundaries.",
-                stacklevel=5,
+                "with keras_elmo.compat.add_sentence_boundaries."
             )
 
 

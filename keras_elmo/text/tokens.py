@@ -1,15 +1,14 @@
 """Sentences as users have them to lists of tokens."""
 
-import inspect
 import numbers
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from keras_elmo.warn import warn
+
 Item = TypeVar("Item")
-_PACKAGES = ("keras_elmo", "keras")
 _STRING_KINDS = frozenset("OSUT")  # of NumPy's dtypes
 
 
@@ -194,21 +193,11 @@ def warn_if_column(shape: tuple) -> None:
 
 
 def _warn(observation):
-    warnings.warn(
+    warn(
         f"{observation}, but in a batch of shape (B, T) each string is one token. If they are "
         "sentences, pass them with shape (B,), x[:, 0] or tf.squeeze(x, 1), or split them into "
-        "tokens.",
-        UserWarning,
-        stacklevel=_callers_level(),
+        "tokens."
     )
-
-
-def _callers_level():
-    """The `stacklevel` of the line that called this package, directly or through Keras."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _PACKAGES:
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def num_positions(text: list[list[Any]], boundaries: bool = True) -> int:

@@ -5,16 +5,16 @@ import dataclasses
 import hashlib
 import itertools
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_elmo.files import atomic_write
+from keras_elmo.files import atomic_write, names_file
 from keras_elmo.text.characters import TokenEncoder, add_boundaries
 from keras_elmo.text.reader import Files, TextStats, find_files, open_text, pluralize, read_blocks
 from keras_elmo.text.tokenize import Tokenize
 from keras_elmo.text.tokens import checked_tokens, token_bytes
+from keras_elmo.warn import warn
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 """The boundaries of a sentence and unknown words, as the files spell them.
@@ -86,7 +86,8 @@ class Vocabulary:
         words = read_words(path)
         while words and not words[-1] and len(words) > (size or 0):
             words.pop()
-        return cls(words)
+        with names_file(path):
+            return cls(words)
 
     @classmethod
     def from_counts(
@@ -178,10 +179,9 @@ class Vocabulary:
             return
         ranks = np.log(np.arange(1, len(ordinary) + 1))
         if np.corrcoef(ranks, np.log(ordinary + 1.0))[0, 1] > -0.5:
-            warnings.warn(
+            warn(
                 "The vocabulary is not sorted by descending count in this corpus. Sampled softmax "
-                "draws negatives by rank and will train poorly: create it with `keras-elmo vocab`.",
-                stacklevel=2,
+                "draws negatives by rank and will train poorly: create it with `keras-elmo vocab`."
             )
 
 

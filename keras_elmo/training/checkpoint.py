@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from keras_elmo.files import atomic_write, is_damage, remove_partials
 from keras_elmo.pretrained.folder import checkpoints, latest_checkpoint
 from keras_elmo.training.devices import assert_same_on_all_processes, is_first_process
 from keras_elmo.training.settings import checked
+from keras_elmo.warn import warn
 
 _STATE = "state.json"
 
@@ -103,10 +103,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 if is_first_process():
                     path.replace(backup)
                 assert_same_on_all_processes(0, "")  # the others wait
-                warnings.warn(
+                warn(
                     f"{error} It was renamed to {backup.name}; training continues from the "
-                    "checkpoint before it, if there is one.",
-                    stacklevel=2,
+                    "checkpoint before it, if there is one."
                 )
             else:
                 self.step, self.history = state["step"], state["history"]

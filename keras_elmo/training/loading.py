@@ -13,7 +13,6 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.config import ElmoConfig
-from keras_elmo.files import read_json
 from keras_elmo.pretrained.folder import (
     CHECKPOINTS,
     LOG,
@@ -31,6 +30,7 @@ from keras_elmo.text.reader import pluralize
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.checkpoint import load_checkpoint, read_checkpoint_state
 from keras_elmo.training.language_model import BidirectionalLanguageModel, with_training_options
+from keras_elmo.training.settings import read_training
 
 _log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ def _run_of(files):
 
 def _record(run):
     path = None if run is None else run / TRAINING
-    return read_json(path) if path is not None and path.is_file() else {}
+    return read_training(path) if path is not None and path.is_file() else {}
 
 
 def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:

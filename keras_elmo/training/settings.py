@@ -440,7 +440,18 @@ def read_record(folder: str | os.PathLike) -> dict[str, Any]:
     """The training.json of the run in a folder; empty unless it has a checkpoint to resume from."""
     path = Path(folder) / TRAINING
     is_trained = latest_checkpoint(path.parent / CHECKPOINTS)[1] is not None
-    return read_json(path) if is_trained and path.exists() else {}
+    return read_training(path) if is_trained and path.exists() else {}
+
+
+def read_training(path: str | os.PathLike) -> dict[str, Any]:
+    """The settings in a training.json. Raises ValueError if it is damaged."""
+    record = read_json(path)
+    if missing := {"config", "batch_size", "unroll_steps"} - record.keys():
+        raise ValueError(
+            f"{os.fspath(path)} is damaged: it has no {', '.join(sorted(missing))}. Move it "
+            "elsewhere, or choose a different output."
+        )
+    return record
 
 
 def write_record(folder: str | os.PathLike, settings: TrainingSettings, config: ElmoConfig) -> None:

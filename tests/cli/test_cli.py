@@ -458,12 +458,20 @@ def test_errors_leave_with_1_and_one_line(run, arguments, message):
     assert code == 1 and message in err
 
 
-def test_an_error_without_a_message_is_named(run, monkeypatch):
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (KeyError(), "KeyError"),
+        (MemoryError(), "Not enough memory"),
+        (MemoryError("Unable to allocate 2 GiB"), "Unable to allocate 2 GiB"),
+    ],
+)
+def test_an_error_without_a_cause_is_named(run, monkeypatch, error, message):
     def fails(*_):
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr("keras_elmo.cli.models.list_models", fails)
-    assert run("models")[2] == "keras-elmo: error: MemoryError\n"
+    assert run("models")[2] == f"keras-elmo: error: {message}\n"
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "info", "x"], ["info", "x", "--debug"]])

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import importlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import pytest
 
 from helpers import tensorflow_only
 from keras_elmo import Vocabulary, load_language_model
+from keras_elmo.training.checkpoint import save_checkpoint
 from many_languages import MANY_LANGUAGES
 from training_models import DATA, ONE_LAYER, WORDS, tiny_model, write_tf1_checkpoint
 
@@ -135,6 +137,26 @@ def test_training_goes_on_when_its_log_cannot_be_printed(train, tmp_path, monkey
     assert (tmp_path / "run" / "exported").exists()
     full = "keras-elmo: error: Standard output cannot be written to: No space left on device\n"
     assert (code, err) == ((1, full) if reader == "full" else (0, ""))
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["export", "--output", "out"]])
+def test_a_run_that_saves_a_checkpoint_meanwhile(run, tmp_path, monkeypatch, command):
+    """While Keras is loaded, a checkpoint that was found is removed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("keras_elmo.export.hdf5.verified", lambda *_: {})  # which takes seconds
+    model, checkpoints = tiny_model(), tmp_path / "run" / "checkpoints"
+    model.compile("sgd")
+    checkpoints.mkdir(parents=True)
+    shutil.copy(VOCAB, tmp_path / "run" / "vocabulary.txt")
+    save_checkpoint(checkpoints / "step-00000001.ckpt", model, {"step": 1})
+
+    def trains(**_):
+        os.rename(checkpoints / "step-00000001.ckpt", checkpoints / "step-00000002.ckpt")
+
+    monkeypatch.setattr(importlib.import_module("keras_elmo.cli.main"), "import_keras", trains)
+    name, *more = command
+    code, _, err = run(name, "run", *([HELD_OUT] if name == "evaluate" else more))
+    assert code == 0, err
 
 
 def assert_same_models(one, other):

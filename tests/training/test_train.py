@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shutil
+import warnings
 from types import SimpleNamespace
 
 import keras
@@ -175,15 +176,18 @@ def test_a_training_that_has_ended_stays(once, run, caplog):
     assert (run / "log.csv").read_text().count("\n") == 4
 
 
-@pytest.mark.filterwarnings("ignore:.* was renamed")
 @pytest.mark.parametrize("damage", [True, False])
 def test_a_model_whose_checkpoints_are_gone_is_not_replaced(run, damage):
     weights = (run / "model" / "weights.hdf5").read_bytes()
     for path in (run / "checkpoints").iterdir():
         path.write_bytes(b"damaged") if damage else path.unlink()
-    for _ in range(2):
-        with pytest.raises(ValueError, match="holds the model of a training run that has ended"):
-            train(settings(run, **SAME))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            with pytest.raises(ValueError, match="holds the model of a training run that has ende"):
+                train(settings(run, **SAME))
+    renamed = [one.filename for one in warned if "was renamed" in str(one.message)]
+    assert set(renamed) == ({__file__} if damage else set())  # warnings point to the caller
     assert (run / "model" / "weights.hdf5").read_bytes() == weights
     assert ElmoLayer(run)
 
@@ -353,11 +357,13 @@ def test_another_vocabulary_is_refused(run, tmp_path):
     assert Vocabulary.from_file(run / "vocabulary.txt") == vocabulary()
 
 
-@pytest.mark.parametrize("content", ["{", "7", '{"a": ' * 10**5])
+@pytest.mark.parametrize("content", ["{", "7", '{"a": ' * 10**5, '{"config": {}}'])
 def test_damaged_settings_are_named(run, content):
     (run / "training.json").write_text(content)
-    with pytest.raises(ValueError, match=r"training\.json (is not a|must hold a) JSON"):
-        train(settings(run, **SAME))
+    message = r"training\.json (is not a JSON|must hold a JSON|is damaged: it has no batch_size)"
+    for use in (lambda: train(settings(run, **SAME)), lambda: saved_model(run).record):
+        with pytest.raises(ValueError, match=message):
+            use()
 
 
 @pytest.mark.slow
