@@ -8,7 +8,7 @@ _PACKAGES = ("keras_elmo", "keras")
 
 def warn(message: str) -> None:
     """Warns at the line that called this package, directly or through Keras."""
-    frame, level = inspect.currentframe(), 0
+    frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _PACKAGES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, UserWarning, stacklevel=level)
