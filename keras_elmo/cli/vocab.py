@@ -3,6 +3,7 @@
 from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
 from keras_elmo.files import check_output
 from keras_elmo.text.reader import find_files, pluralize
+from keras_elmo.text.vocabulary import VOCABULARY_LIMITS, Vocabulary, count_words
 
 
 def add_command(commands, common):
@@ -19,14 +20,18 @@ def add_command(commands, common):
     add_tokenize(command)
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
     add_overwrite(command, "FILE if it exists")
-    add_number(command, "--min-count", 3, "leave out words that occur less often")
-    add_number(command, "--size", None, "maximum number of words, including the 3 special ones")
+    add_number(
+        command,
+        "--min-count",
+        VOCABULARY_LIMITS["min_count"],
+        "leave out words that occur less often",
+    )
+    size = "maximum number of words, including the 3 special ones"
+    add_number(command, "--size", VOCABULARY_LIMITS["size"], size)
     command.set_defaults(run=_vocab, needs_keras=False)
 
 
 def _vocab(arguments):
-    from keras_elmo.text.vocabulary import Vocabulary, count_words
-
     check_output(arguments.output, find_files(arguments.files), arguments.overwrite)
     words = count_words(arguments.files, tokenize=arguments.tokenize, show_progress=None)
     vocabulary = Vocabulary.from_counts(

@@ -29,7 +29,6 @@ from keras_elmo.pretrained.registry import check_language
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.characters import distinct
 from keras_elmo.text.languages import PROTEINS
-from keras_elmo.text.reader import text_language
 from keras_elmo.text.tokenize import (
     Tokenize,
     hint_at_proteins,
@@ -470,9 +469,9 @@ class Embedder:
             tokenize=tokenize,
             format=format,
         )
-        self._check_language(text_language(source, **reading))
         writing = dict(compression=compression, resume=resume, overwrite=overwrite)
-        return run_file_job(self, source, target, spec, reading, **writing)
+        check = self._check_language
+        return run_file_job(self, source, target, spec, reading, check, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""

@@ -90,7 +90,13 @@ def _split_json(lines, source):
         if line.strip():
             break
     lines = itertools.chain(start, lines)
-    is_array = start and start[-1].lstrip().startswith(b"[")
+    first = start[-1].strip() if start else b""
+    if first == b"{":
+        raise ValueError(
+            f"{source} has an object of JSON in several lines: write each on its own line, as `jq "
+            "-c . OLD > NEW` does, or all in one array."
+        )
+    is_array = first.startswith(b"[")
     return _elements(b"".join(lines), source) if is_array else lines
 
 
@@ -119,7 +125,7 @@ def _elements(content, source):
 
 
 def _parse_json(line, field):
-    """The string or the tokens in the field of a JSON object."""
+    """The string or the tokens in the field of a JSON object, or in place of an object."""
     text = line.decode("utf-8", "ignore").strip()
     if not text:
         return Content("", "an empty line")
@@ -129,15 +135,17 @@ def _parse_json(line, field):
         return Content("", f"not JSON: {error.msg} at character {error.pos + 1:,}")
     except (ValueError, RecursionError) as error:
         return Content("", f"not JSON: {error}")
-    if not isinstance(row, dict):
-        return Content("", f"no field {field!r}")
-    if field not in row:
-        return Content("", f"no field {field!r}", fields=row)
-    value = row[field]
+    value, fields, name = row, None, "the record"
+    if isinstance(row, dict):
+        if field not in row:
+            found = ", ".join(map(repr, itertools.islice(row, 5)))
+            error = f"no field {field!r}" + (f", only {found}" if found else "")
+            return Content("", error, fields=row)
+        value, fields, name = row[field], row, f"field {field!r}"
     is_list = isinstance(value, list) and all(isinstance(token, str) for token in value)
     if is_list or isinstance(value, str):
-        return Content(value, fields=row)
-    return Content("", f"field {field!r} is neither a string nor a list of strings", fields=row)
+        return Content(value, fields=fields)
+    return Content("", f"{name} is neither a string nor a list of strings", fields=fields)
 
 
 # CoNLL-U: a word on each line, a blank line after each sentence.
@@ -235,11 +243,19 @@ FORMATS = {
 _TO_TEXT = "write its sentences to a .txt file, one per line"
 _NOT_LINES = {
     **dict.fromkeys((".csv", ".tsv", ".xls", ".xlsx", ".ods"), f"a table, not lines: {_TO_TEXT}"),
-    **dict.fromkeys((".html", ".htm", ".xhtml", ".xml", ".tei"), f"markup, not text: {_TO_TEXT}"),
     **dict.fromkeys(
-        (".pdf", ".doc", ".docx", ".odt", ".rtf", ".epub"),
+        (".html", ".htm", ".xhtml", ".xml", ".tei", ".tex", ".srt", ".vtt"),
+        f"markup, not text: {_TO_TEXT}",
+    ),
+    **dict.fromkeys(
+        (".pdf", ".doc", ".docx", ".odt", ".rtf", ".epub", ".ppt", ".pptx", ".odp", ".ipynb"),
         f"a formatted document, not text: {_TO_TEXT}",
     ),
+    **dict.fromkeys(
+        (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar", ".bz2", ".zst"),
+        "an archive or compressed, but neither .gz nor .xz: unpack it and pass its text files",
+    ),
+    **dict.fromkeys((".fastq", ".fq"), "FASTQ, not FASTA: convert it"),
     **dict.fromkeys(
         (".parquet", ".arrow", ".feather", ".h5", ".hdf5", ".npy", ".npz", ".pkl"),
         f"binary data, not text: {_TO_TEXT}",

@@ -27,16 +27,24 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a glob pattern such as `"shards/*.gz"`, or a list of either."""
 
 _OPENED_BY: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
+_UNPACK = "decompress it, or, if it is a gzip or xz file, rename it to end in .gz or .xz"
+_TO_TEXT = "write its sentences to a text file, one per line"
 _MAGIC = {
-    b"\x1f\x8b": "gzip",
-    b"\xfd7zXZ\0": "xz",
-    b"BZh91AY": "bzip2",
-    b"\x28\xb5\x2f\xfd": "Zstandard",
-    b"PK\x03\x04": "zip",
-    b"\x89HDF": "HDF5",
-    b"PAR1": "Parquet",
-    b"%PDF": "PDF",
+    b"\x1f\x8b": ("gzip", _UNPACK),
+    b"\xfd7zXZ\0": ("xz", _UNPACK),
+    b"BZh91AY": ("bzip2", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("Zstandard", _UNPACK),
+    b"PK\x03\x04": ("zip", _UNPACK),
+    b"\x89HDF": ("HDF5", _TO_TEXT),
+    b"PAR1": ("Parquet", _TO_TEXT),
+    b"%PDF": ("PDF", _TO_TEXT),
+    b"{\\rtf": ("RTF", _TO_TEXT),
+    b"<?xml": ("XML", _TO_TEXT),
+    b"<!doctype": ("HTML", _TO_TEXT),
+    b"<html": ("HTML", _TO_TEXT),
 }
+"""How files of other kinds begin, in lower case where they are text, and what to do with them."""
+
 _MAX_LINE_BYTES = 2**28
 _BLOCK_BYTES = 2**21
 _HEAD_BYTES = 2**18
@@ -404,11 +412,10 @@ def _lines(file, name):
             f"{type(file).__name__}."
         )
     lines = iter(functools.partial(file.readline, _MAX_LINE_BYTES), b"")
-    if kind := next((kind for magic, kind in _MAGIC.items() if first.startswith(magic)), None):
-        raise ValueError(
-            f"{name} is {kind}, not text: decompress it, or, if it is a gzip or xz file, rename it "
-            "to end in .gz or .xz."
-        )
+    start = first.removeprefix(codecs.BOM_UTF8)[:16]
+    for magic, (kind, remedy) in _MAGIC.items():
+        if start.startswith(magic) or start.lower().startswith(magic):
+            raise ValueError(f"{name} is {kind}, not text: {remedy}.")
     if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in first:
         raise ValueError(f"{name} is UTF-16 or not text: convert it to UTF-8.")
     if b"\r" in first.rstrip() and not first.endswith(b"\n"):

@@ -23,6 +23,10 @@ In dicts, words are UTF-8 `bytes` and boundaries these `str`, so that no word is
 """
 
 UNKNOWN_KEY = UNKNOWN.encode()
+VOCABULARY_LIMITS = {"min_count": 1, "size": 50_000}
+"""How often a word of a text must occur, and how many words at most, to be in the vocabulary that
+`train` makes for it without another one, and `vocab` by default."""
+
 _NO_WORD = "!!!MAXTERMID"  # bilm-tf skips this line of a vocabulary, without counting it
 
 
@@ -120,8 +124,11 @@ class Vocabulary:
         )
         words = [word for word in (key.decode() for _, key in ranked) if word not in SPECIALS]
         if not words:
-            found = f"No word occurs {min_count} times or more" if counts else "No word was counted"
-            raise ValueError(f"{found}: is the text empty?")
+            raise ValueError(
+                f"No word occurs {min_count} times or more: pass a smaller min_count."
+                if counts
+                else "No word was counted: is the text empty?"
+            )
         return cls([*SPECIALS, *words][:size])
 
     def write(self, path: str | os.PathLike, overwrite: bool = True) -> None:

@@ -22,7 +22,7 @@ from keras_elmo.pretrained.language_models import check_no_lexicon
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import pluralize
-from keras_elmo.text.vocabulary import Vocabulary
+from keras_elmo.text.vocabulary import VOCABULARY_LIMITS, Vocabulary
 from keras_elmo.training.checkpoint import TrainingCheckpoint
 from keras_elmo.training.corpus import LanguageModelCorpus
 from keras_elmo.training.devices import (
@@ -51,8 +51,6 @@ from keras_elmo.training.settings import (
 )
 
 _log = logging.getLogger(__name__)
-
-_VOCABULARY_SIZE = 50_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,7 +263,7 @@ def _check_learning_rate(rate, run):
 def _vocabulary(settings, words):
     """The given vocabulary, else one of the words of the text, and the counts of its words."""
     if settings.vocabulary is None:
-        vocabulary = Vocabulary.from_counts(words.counts, size=_VOCABULARY_SIZE)
+        vocabulary = Vocabulary.from_counts(words.counts, **VOCABULARY_LIMITS)
     else:
         vocabulary = Vocabulary.from_file(settings.vocabulary)
     counts = vocabulary.counts(words)

@@ -12,6 +12,7 @@ import pytest
 
 from helpers import tensorflow_only
 from keras_elmo import Vocabulary, load_language_model
+from keras_elmo.text.vocabulary import VOCABULARY_LIMITS
 from keras_elmo.training.checkpoint import save_checkpoint
 from many_languages import MANY_LANGUAGES
 from training_models import DATA, ONE_LAYER, WORDS, tiny_model, write_tf1_checkpoint
@@ -48,6 +49,19 @@ def test_vocab(run, tmp_path):
     assert vocabulary.words[3] == "the" and len(vocabulary) == 20
     code, _, err = run("vocab", tmp_path / "none*", "--output", tmp_path / "new.txt")
     assert code == 1 and "No text file matches" in err
+
+
+@pytest.mark.parametrize("limits", [{}, {"min_count": 2}, {"size": 30}])
+def test_vocab_writes_the_vocabulary_that_train_makes(run, options, tmp_path, monkeypatch, limits):
+    for name, limit in limits.items():
+        monkeypatch.setitem(VOCABULARY_LIMITS, name, limit)
+    assert run("vocab", TRAIN, "--output", tmp_path / "vocab.txt")[0] == 0
+    sizes = "--batch-size", 4, "--unroll-steps", 8, "--negatives", 0, "--steps", 1
+    code, *_ = run("train", TRAIN, "--options", options, "--output", tmp_path / "run", *sizes)
+    assert code == 0
+    found = (tmp_path / "run" / "vocabulary.txt").read_text()
+    assert (tmp_path / "vocab.txt").read_text() == found
+    assert len(found.splitlines()) == {"min_count": 123, "size": 30}.get(*limits or [""], 127)
 
 
 def test_train_evaluate_and_export(run, train, tmp_path, monkeypatch):

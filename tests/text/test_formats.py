@@ -169,6 +169,24 @@ def test_lines_that_are_not_json(line, reason):
     assert record.error == reason and record.tokens == []
 
 
+NEITHER = "the record is neither a string nor a list of strings"
+
+
+@pytest.mark.parametrize(
+    "text", ['["one two", ["a b", "c"], [1], 2]', '"one two"\n["a b", "c"]\n[1]\n2']
+)
+def test_records_of_json_without_fields(text):
+    found = records(text.encode(), "json")
+    assert [record.tokens for record in found] == [["one", "two"], ["a b", "c"], [], []]
+    assert [record.error for record in found] == [None, None, NEITHER, NEITHER]
+
+
+def test_an_object_of_json_in_several_lines():
+    for content in (json.dumps({"text": "a b"}, indent=2), '\n{\n"data": []}'):
+        with pytest.raises(ValueError, match="The text has an object of JSON in several lines"):
+            records(content.encode(), "json")
+
+
 @pytest.mark.parametrize("indent, start", [(None, ""), (2, ""), (None, " \n ")])
 def test_an_array_of_json(tmp_path, indent, start):
     rows = [{"text": "a b"}, {"text": ["]", "}, {"]}, {"other": 1}, 2, {"text": "caf\u00e9"}]
@@ -176,7 +194,13 @@ def test_an_array_of_json(tmp_path, indent, start):
     (tmp_path / "a.json").write_bytes(content.replace("\u00e9".encode(), b"\xff\xc3\xa9"))
     found = list(read_records(tmp_path / "a.json"))
     assert [record.tokens for record in found] == [["a", "b"], ["]", "}, {"], [], [], ["caf\u00e9"]]
-    assert [record.error for record in found] == [None, None, *2 * ["no field 'text'"], None]
+    assert [record.error for record in found] == [
+        None,
+        None,
+        "no field 'text', only 'other'",
+        NEITHER,
+        None,
+    ]
     assert [record.is_utf8 for record in found] == [*4 * [True], False]
     assert len({record.digest for record in found}) == 5
     assert records(b" [ ] ", "json") == []
@@ -199,6 +223,10 @@ def test_damaged_arrays_of_json(content):
         ("a.pdf", "is a formatted document, not text"),
         ("a.docx", "is a formatted document"),
         ("a.parquet", "is binary data"),
+        ("a.ipynb", "is a formatted document"),
+        ("a.zip", "is an archive or compressed, but neither .gz nor .xz: unpack it"),
+        ("a.tar.gz", "is an archive"),
+        ("a.fastq", "is FASTQ, not FASTA"),
     ],
 )
 def test_files_of_other_kinds(tmp_path, name, message):

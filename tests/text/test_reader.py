@@ -87,7 +87,10 @@ def test_a_byte_order_mark_is_no_text(tmp_path, ending, compress):
         (gzip.compress(b"a b", mtime=0), "is gzip, not text: decompress it"),
         (lzma.compress(b"a b"), "is xz, not text"),
         (bz2.compress(b"a b"), "is bzip2, not text"),
-        (b"PAR1\x15\x04", "is Parquet, not text"),
+        (b"PAR1\x15\x04", "is Parquet, not text: write its sentences"),
+        (b"{\\rtf1\\ansi a b}", "is RTF, not text"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n", "is XML, not text"),
+        (b"<!DOCTYPE html>\n", "is HTML, not text"),
         (b"ustar of the text\0", "is UTF-16 or not text"),
     ],
 )
