@@ -157,8 +157,10 @@ def test_ids_with_boundaries_are_those_of_encode_sentences():
     with pytest.raises(ValueError, match="without sentence boundaries, of batch_to_ids, got"):
         add_sentence_boundaries(ids)
     elmo = ElmoLayer(TINY)
-    with pytest.warns(UserWarning, match="no rows for the boundaries .*add_sentence_boundaries"):
+    message = "no rows for the boundaries .*add_sentence_boundaries"
+    with pytest.warns(UserWarning, match=message) as warned:
         elmo(ids_of(sentences))
+    assert warned[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         elmo(ids)

@@ -221,7 +221,9 @@ def training_summary(folder: Path, step: int | None = None) -> dict[str, str]:
     words = f"{settings['batch_size']} x {settings['unroll_steps']} words"
     details = {"Training": f"{pluralize(step, 'step')} of {words}"}
     if row:
-        details["Training"] += f", {float(row['epoch']):.4g} passes over the text"
+        passes = f"{float(row['epoch']):.4g}"
+        unit = "pass" if passes == "1" else "passes"
+        details["Training"] += f", {passes} {unit} over the text"
     if row.get("val_perplexity"):
         details["Held-out perplexity"] = f"{float(row['val_perplexity']):.2f}"
     return {**details, "Settings": ", ".join(f"{name}={x}" for name, x in settings.items())}

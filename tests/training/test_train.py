@@ -202,7 +202,10 @@ def test_model_cards(once, run, tmp_path):
     export_hdf5(run / "checkpoints" / "step-00000006.ckpt", tmp_path / "six")
     six = (tmp_path / "six" / "README.md").read_text()
     assert f"| Training | 6 {steps}222 passes over the text |\n" in six
-    (run / "log.csv").unlink()
+    log = run / "log.csv"
+    log.write_text(log.read_text().replace("0.2593", "1.0"))
+    assert saved_model(run).details()["Training"] == "7 steps of 4 x 8 words, 1 pass over the text"
+    log.unlink()
     export_hdf5(run, tmp_path / "seven")
     seven = (tmp_path / "seven" / "README.md").read_text()
     assert "| Training | 7 steps of 4 x 8 words |\n| Settings |" in seven
