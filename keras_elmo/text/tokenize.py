@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import inspect
 import itertools
 import logging
 import re
@@ -171,20 +172,37 @@ def tokenizer_name(how: Tokenize) -> Any:
     name = getattr(how, "__qualname__", "<lambda>")
     if name.endswith("<lambda>"):
         return uuid.uuid4().hex
-    code = getattr(how, "__code__", None)  # built-in functions have none
-    return name if code is None else f"{name} {_code_hash(code)}"
+    digest = hashlib.sha256(repr(_behavior(how, set())).encode()).hexdigest()
+    return f"{name} {digest[:16]}"
 
 
-def _code_hash(code):
-    """A hash of what a function does, which tells apart functions of one name."""
-    digest = hashlib.sha256(code.co_code + repr(code.co_names).encode())
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            constant = _code_hash(constant)
-        elif isinstance(constant, frozenset):  # in no order
-            constant = sorted(map(repr, constant))
-        digest.update(repr(constant).encode())
-    return digest.hexdigest()[:16]
+def _behavior(value, seen):
+    """What a function does, as far as that can be compared in another process.
+
+    Its code, and the functions, constants and simple objects that it uses: also those of other
+    names, default values, and the attributes of the object that it is a method of.
+    """
+    if isinstance(value, (str, bytes, int, float, types.NoneType, re.Pattern)):
+        return repr(value)
+    if isinstance(value, (tuple, frozenset)):
+        found = [_behavior(item, seen) for item in value]
+        return found if isinstance(value, tuple) else sorted(map(repr, found))
+    if id(value) in seen:
+        return None
+    seen.add(id(value))
+    if isinstance(value, types.CodeType):
+        constants = [_behavior(constant, seen) for constant in value.co_consts]
+        return value.co_code.hex(), value.co_names, constants
+    if isinstance(value, types.MethodType):
+        attributes = sorted(getattr(value.__self__, "__dict__", {}).items())
+        found = [(name, _behavior(attribute, seen)) for name, attribute in attributes]
+        return found, _behavior(value.__func__, seen)
+    if not isinstance(value, types.FunctionType):
+        return type(value).__qualname__
+    used = inspect.getclosurevars(value)
+    known = {**used.nonlocals, **used.globals, **(value.__kwdefaults__ or {})}
+    found = [(name, _behavior(known[name], seen)) for name in sorted(known)]
+    return _behavior(value.__code__, seen), _behavior(value.__defaults__, seen), found
 
 
 def _language_error(language):

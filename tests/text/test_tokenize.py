@@ -4,7 +4,7 @@ import pytest
 
 from keras_elmo import CorpusIndex, count_words, tokenize
 from keras_elmo.text.reader import read_sentences
-from keras_elmo.text.tokenize import make_tokenizer
+from keras_elmo.text.tokenize import make_tokenizer, tokenizer_name
 
 pytestmark = pytest.mark.needs("spacy", "syntok")
 
@@ -201,3 +201,47 @@ def test_no_characters_are_lost_in_a_long_paragraph():
     sentences = tokenize(text)
     assert len(sentences) == 40_000
     assert "".join(sentences[-1]) == text[:31].replace(" ", "")
+
+
+class Splitter:
+    def __init__(self, sign):
+        self.sign, self.calls = sign, []
+
+    def split(self, text):
+        self.calls.append(text)
+        return [text.split(self.sign)]
+
+
+def _functions(name, value):
+    """Functions of one name that use a value in different ways."""
+    space = {"value": value}
+    exec("def tokenize(text): return [text.split(value)]", space)
+    exec("def of_default(text, sign=value): return [text.split(sign)]", space)
+    exec(
+        "def helper(text): return text.split(value)\ndef indirect(text): return helper(text)", space
+    )
+
+    def closure(text):
+        return [text.split(value)]
+
+    def nested(text):
+        return closure(text)
+
+    return {**space, "closure": closure, "nested": nested, "method": Splitter(value).split}[name]
+
+
+WAYS = ("tokenize", "of_default", "indirect", "closure", "nested", "method")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_functions_of_one_name_are_told_apart(way):
+    one, same, other = (_functions(way, value) for value in "aab")
+    assert tokenizer_name(one) == tokenizer_name(same) != tokenizer_name(other)
+    one("a b")  # what it counts does not matter
+    assert tokenizer_name(one) == tokenizer_name(same)
+
+
+def test_functions_without_a_name_are_never_the_same():
+    one = lambda text: [text.split()]  # noqa: E731
+    assert tokenizer_name(one) != tokenizer_name(one)
+    assert tokenizer_name(str.split) == tokenizer_name(str.split) != tokenizer_name(str.upper)
