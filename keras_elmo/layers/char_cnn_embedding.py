@@ -159,16 +159,17 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         table = ops.cast(self.char_embedding, self.compute_dtype)
         x = gather(ops.pad(table, ((1, 0), (0, 0))), characters)
         # Bias and activation are monotone: they commute with the maximum, which leaves less to do.
+        # OpenVINO computes wrong sums if the bias comes directly after the maximum.
         x = ops.concatenate([self._largest(conv, x) for conv in self.convolutions], axis=-1)
+        x += ops.cast(ops.concatenate([conv.bias for conv in self.convolutions]), x.dtype)
         return ops.relu(x) if self.activation == "relu" else ops.tanh(x)
 
     def _largest(self, convolution, x):
         """The maximum of a convolution over its positions, `(N, F)`."""
-        kernel, bias = (ops.cast(w, x.dtype) for w in (convolution.kernel, convolution.bias))
-        x = ops.conv(x, kernel, data_format="channels_last")
+        x = ops.conv(x, ops.cast(convolution.kernel, x.dtype), data_format="channels_last")
         if self.uses_pool:
             x = ops.max_pool(x, _POOL_SIZE, padding="same", data_format="channels_last")
-        return ops.max(x, axis=1) + bias
+        return ops.max(x, axis=1)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.any(ops.not_equal(inputs, 0), axis=-1) if mask is None else mask

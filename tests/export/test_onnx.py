@@ -2,10 +2,11 @@
 
 import os
 
+import keras
 import pytest
 
 from export_checks import OUTPUTS, SENTENCES, assert_outputs
-from helpers import tensorflow_only
+from helpers import assert_close, tensorflow_only, to_numpy
 from keras_elmo import encode_sentences, export_onnx
 
 
@@ -30,6 +31,22 @@ def test_onnx_of_any_size(elmo, tmp_path):
     for sentences in (SENTENCES[:9], [["a"]], [["a"] * 70, [], ["b", "c"]], [[], []]):
         ids = encode_sentences(sentences)
         assert_outputs(dict(zip(sizes, session.run(list(sizes), {"char_ids": ids}))), elmo, ids)
+
+
+@pytest.mark.slow
+@tensorflow_only
+@pytest.mark.needs("openvino")
+def test_openvino_exports_of_keras_are_right(elmo, tmp_path):
+    import openvino
+
+    inputs = keras.Input((None, 50), dtype="int32")
+    model = keras.Model(inputs, elmo(inputs))
+    model.export(str(tmp_path / "elmo.xml"), format="openvino", verbose=False)
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}
+    run = openvino.Core().compile_model(tmp_path / "elmo.xml", "CPU", exact)
+    ids = encode_sentences(SENTENCES[:9])
+    vectors = run([ids])[0]
+    assert_close(vectors, to_numpy(elmo(ids)))
 
 
 @tensorflow_only
