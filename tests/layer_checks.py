@@ -7,6 +7,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 
 from helpers import assert_close, compiled, to_numpy
 
@@ -23,6 +24,8 @@ def check_layer(make_layer, inputs, *, weights, trainable=None, output_mask=None
     """
     trainable = weights if trainable is None else trainable
     _check_config(make_layer)
+    with pytest.raises(ValueError, match="dtype is that of the computation.* leave out dtype"):
+        make_layer(dtype="int32")
     layer = make_layer()
     layer.build(inputs.shape)
     assert (len(layer.weights), len(layer.trainable_weights)) == (weights, trainable)

@@ -4,11 +4,17 @@ import dataclasses
 import inspect
 from typing import Any
 
+import keras
+
 from keras_elmo.config import ElmoConfig
 
 
 class Configured:
     """Mixin for layers, metrics and models that keep each argument as an attribute of its name."""
+
+    def __init__(self, **kwargs: Any):
+        float_policy(kwargs.get("dtype"))
+        super().__init__(**kwargs)
 
     def arguments(self) -> dict[str, Any]:
         """The constructor's arguments; in a user's subclass, of the package's class."""
@@ -26,6 +32,22 @@ class Configured:
 
     def get_config(self):
         return {**super().get_config(), **self.arguments()}
+
+
+def float_policy(
+    dtype: str | keras.dtype_policies.DTypePolicy | None,
+) -> keras.dtype_policies.DTypePolicy:
+    """The dtype policy of a layer, Keras' global one for `None`.
+
+    Raises ValueError unless it computes in floating-point numbers.
+    """
+    policy = keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
+    if "float" not in policy.compute_dtype:
+        raise ValueError(
+            "dtype is that of the computation, such as 'float32'; layers read strings and ids "
+            f"without it: leave out dtype and input_shape; got dtype={policy.name!r}."
+        )
+    return policy
 
 
 def argument_names(layer: Any) -> list[str]:

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras.initializers import RandomNormal
 
+from keras_elmo.layers.configured import Configured
+
 
 class Dense(keras.layers.Dense):
     """A `keras.layers.Dense` that keeps its float kernel, which is part of a model's files.
@@ -16,7 +18,7 @@ class Dense(keras.layers.Dense):
 
 
 @keras.saving.register_keras_serializable("keras_elmo")
-class Highway(keras.layers.Layer):
+class Highway(Configured, keras.layers.Layer):
     """Passes each number of a vector on unchanged, transformed, or as a mix of both.
 
     `y = g * relu(x W_t + b_t) + (1 - g) * x` with the gate `g = sigmoid(x W_c + b_c)`. bilm-tf
