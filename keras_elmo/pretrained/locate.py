@@ -180,6 +180,12 @@ def _checked_pair(pair):
             raise FileNotFoundError(
                 f"The file {path} of the pair (options, weights) does not exist."
             )
+    with open(paths[1], "rb") as file:
+        if file.read(64).lstrip().startswith(b"{"):
+            raise ValueError(
+                f"{paths[1]} is a JSON file, not weights: pass the pair as (options, weights), in "
+                "this order."
+            )
     return paths
 
 

@@ -110,6 +110,13 @@ def test_elmo_for_many_langs_is_recognized(kind, inside, variant, tmp_path):
     assert (found.config, found.lexicon) == (expected.config, expected.lexicon)
 
 
+@pytest.mark.parametrize("first", ["weights.hdf5", "options.json"])
+def test_a_pair_in_the_wrong_order_is_told_so(first):
+    pair = TINY / first, TINY / "options.json"
+    with pytest.raises(ValueError, match=r"options\.json is a JSON file.* as \(options, weights\)"):
+        find_model_files(pair)
+
+
 @every_kind
 def test_files_beside_the_weights(kind, tmp_path):
     beside = {"m/softmax.hdf5": b"softmax", "m/vocabulary.txt": b"a\n", "vocabulary.txt": b"b\n"}
