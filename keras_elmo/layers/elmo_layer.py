@@ -15,6 +15,7 @@ from keras_elmo.arguments import check_boolean, check_integer, check_number
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
+from keras_elmo.layers.configured import float_policy
 from keras_elmo.layers.inputs import check_ids, check_strings, read_batch
 from keras_elmo.layers.lexicon_encoder import LexiconEncoder
 from keras_elmo.layers.process import check_process, unpickled
@@ -53,8 +54,9 @@ class ElmoLayer(keras.layers.Layer):
     Threads can share a layer that is not `stateful`; on JAX not during `fit` and `predict`. Forked
     processes cannot use ELMo layers; spawn workers instead.
 
-    A saved model contains the weights; a config contains neither weights nor paths. While the layer
-    exists, `keras.models.clone_model` and `from_config` copy the current weights of its biLM.
+    A saved model contains the weights; a config contains neither weights nor paths, but the words
+    and the language. While the layer exists, `keras.models.clone_model` and `from_config` copy the
+    current weights of its biLM.
 
     Args:
         model: The model to load: a name in `list_models()`; a folder or archive (zip, tar.gz) of a
@@ -170,12 +172,7 @@ class ElmoLayer(keras.layers.Layer):
         **kwargs: Any,
     ):
         check_process()
-        policy = keras.config.dtype_policy() if dtype is None else keras.dtype_policies.get(dtype)
-        if "float" not in policy.compute_dtype:
-            raise ValueError(
-                "dtype is that of the computation, such as 'float32'; an ElmoLayer reads strings "
-                f"and ids without it: leave out dtype and input_shape; got dtype={dtype!r}."
-            )
+        policy = float_policy(dtype)
         # A Sequential model takes its input's dtype from here; the parts have their own.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)
@@ -347,6 +344,7 @@ class ElmoLayer(keras.layers.Layer):
         ValueError if the layer cannot read the inputs.
         """
         check_process()
+        self._check_dtype_of_weights()
         if self.config.reads_text:
             inputs = read_batch(inputs)
             if isinstance(inputs, Sentences):
@@ -357,6 +355,19 @@ class ElmoLayer(keras.layers.Layer):
             inputs = as_batch(inputs)
         check_ids(inputs, self.config)
         return inputs, None
+
+    def _check_dtype_of_weights(self):
+        """Raises ValueError if a PyTorch module that contains the layer converted its weights."""
+        if keras.backend.backend() != "torch":
+            return
+        expected = self.bilm_dtype_policy.variable_dtype
+        found = str(next(self.bilm.parameters()).dtype).removeprefix("torch.")
+        if found != expected:
+            raise ValueError(
+                f"The weights of this ElmoLayer were converted from {expected} to {found}, as by "
+                "half() or to(dtype) of a PyTorch module, which does not change what a Keras layer "
+                f"computes: make it with ElmoLayer(..., dtype={found!r})."
+            )
 
     def _ids_of_sentences(self, sentences):
         words, index = self.text_encoder.encode_batch(sentences)
@@ -493,6 +504,8 @@ class ElmoLayer(keras.layers.Layer):
             "model": None,
             "config": self.config.to_dict(),
             "lexicon": None if self.lexicon is None else self.lexicon.to_dict(),
+            "vocabulary": None if self.vocabulary is None else "\n".join(self.vocabulary),
+            "language": self.language,
             "weights_of": self._instance_id,
             "output": self.output_kind,
             "num_mixes": self.num_mixes,
@@ -524,12 +537,13 @@ class ElmoLayer(keras.layers.Layer):
                 )
         config = dict(config)
         source = _layers.get(str(config.pop("weights_of", None)))
+        words, language = config.pop("vocabulary", None), config.pop("language", None)
         # Not by Keras' own: the message of an error would have the config in it, a lexicon too.
         layer = cls(**config)
+        layer.vocabulary, layer.language = None if words is None else words.split("\n"), language
         if source is not None and source.config == layer.config:
             copy_arrays(source.backbone, layer.backbone)
-            for name in ("model_paths", "language", "vocabulary"):
-                setattr(layer, name, getattr(source, name))
+            layer.model_paths = source.model_paths
         return layer
 
 

@@ -71,6 +71,17 @@ def test_torch_export():
     np.testing.assert_allclose(to_numpy(exported(ids)), to_numpy(elmo(ids)), atol=1e-6)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="a layer is a module of PyTorch")
+@pytest.mark.parametrize("convert", ["half", "bfloat16", "double"])
+def test_a_module_that_converts_weights_is_told_what_to_do(convert):
+    elmo = getattr(ElmoLayer(TINY), convert)()
+    dtype = {"half": "float16", "double": "float64"}.get(convert, convert)
+    with pytest.raises(ValueError, match=f"converted from float32 to {dtype}.* dtype='{dtype}'"):
+        elmo(IDS)
+    elmo = getattr(ElmoLayer(TINY, dtype=dtype), convert)()
+    assert keras.backend.standardize_dtype(elmo(IDS).dtype) == dtype
+
+
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras' export of JAX models")
 def test_jax_export_of_sentences_of_any_length(tmp_path):
     tf = pytest.importorskip("tensorflow")
@@ -478,6 +489,34 @@ def test_copies(duplicate):
     elmo.mixes[0].gamma.assign([2.0])
     assert_same(duplicate(elmo), elmo)
     assert_same(duplicate(on_ids(elmo)), elmo)
+
+
+def saved_and_loaded(model, path):
+    model.save(path)
+    return keras.models.load_model(path)
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [
+        saved_and_loaded,
+        lambda model, path: keras.models.clone_model(model),
+        lambda model, path: pickle.loads(pickle.dumps(model)),
+        lambda model, path: copy.deepcopy(model),
+    ],
+    ids=["saved", "cloned", "pickled", "copied"],
+)
+def test_copies_know_their_words_and_language(tmp_path, duplicate):
+    config = ElmoConfig(None, vocabulary_size=4, lstm_dim=8, projection_dim=4)
+    elmo = ElmoLayer(None, config=config)
+    elmo.vocabulary, elmo.language = ["<S>", "</S>", "<UNK>", "chat"], "fr"
+    model = keras.Sequential([keras.Input((None,), dtype="int32"), elmo])
+    (layer,) = duplicate(model, tmp_path / "model.keras").layers
+    assert (layer.vocabulary, layer.language) == (elmo.vocabulary, "fr")
+    for found, vectors in zip(
+        *(Embedder(x, progress=False).embed(["chat"]) for x in (layer, elmo))
+    ):
+        np.testing.assert_array_equal(found, vectors)
 
 
 def test_clones_have_the_bilm_and_a_config_alone_has_not():
