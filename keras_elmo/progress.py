@@ -21,3 +21,11 @@ def progress_bar(
         unit_scale=unit == "bytes",
         disable=None if shown is None else not shown,
     )
+
+
+def duration(seconds: float) -> str:
+    """A time in words, such as `"40 s"`, `"9 min"` or `"2 h 5 min"`."""
+    minutes = round(seconds / 60)
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import re
+import shlex
 import sys
 import typing
 from pathlib import Path
@@ -92,5 +93,7 @@ def _train(arguments):
         raise
     if result.report is not None:
         print_report(result.report)
+        print(f"Word counts alone have a perplexity of {result.unigram_perplexity:.2f}")
     folder = str(result.folder)
-    print(f"Wrote the model to {folder}: ElmoLayer({folder!r})")
+    print(f"Wrote the model to {folder}: ElmoLayer({folder!r}), or")
+    print(f'keras-elmo embed --model {shlex.quote(folder)} "A sentence in tokens ."')

@@ -23,7 +23,7 @@ In dicts, words are UTF-8 `bytes` and boundaries these `str`, so that no word is
 """
 
 UNKNOWN_KEY = UNKNOWN.encode()
-VOCABULARY_LIMITS = {"min_count": 1, "size": 50_000}
+VOCABULARY_LIMITS = {"min_count": 2, "size": 50_000}
 """How often a word of a text must occur, and how many words at most, to be in the vocabulary that
 `train` makes for it without another one, and `vocab` by default."""
 

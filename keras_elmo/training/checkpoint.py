@@ -40,9 +40,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Args:
         folder: Where to save `step-00000123.ckpt`; created if it does not exist.
         keep: How many of the latest checkpoints to keep.
+        monitor: A value in the logs, such as `"val_perplexity"`: the checkpoint for which it is
+            lowest is kept as well.
 
     Attributes:
         step: Steps done, over all epochs.
+        best_step: The step for which `monitor` is lowest, of several the first; `None` without one.
         history: A dict for each epoch that ended: `epoch`, `step` and the logs.
         corpus: The `identity()` of the corpus, which `restore` and `fit` set, or `None`.
 
@@ -67,10 +70,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     ... )
     """
 
-    def __init__(self, folder: str | os.PathLike, *, keep: int = 3):
+    def __init__(
+        self, folder: str | os.PathLike, *, keep: int = 3, monitor: str | None = None
+    ):
         super().__init__()
         self.folder = Path(folder)
         self.keep = checked("keep", keep)
+        self.monitor = monitor
         self.step = 0
         self.history: list[dict[str, Any]] = []
         self.corpus: dict[str, Any] | None = None
@@ -112,6 +118,31 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 break
         return self.step
 
+    @property
+    def best_step(self) -> int | None:
+        rows = [row for row in self.history if self.monitor in row]
+        return min(rows, key=lambda row: row[self.monitor])["step"] if rows else None
+
+    def restore_best(self, model: keras.Model) -> int:
+        """Loads the weights of `best_step` into a model, without its optimizer.
+
+        Returns:
+            The step of the weights that the model has now: the last one if there is no better
+            checkpoint, or it is damaged, of which a warning tells.
+        """
+        best = self.best_step
+        if best is None or best == self.step:
+            return self.step
+        try:
+            load_checkpoint(self._checkpoint_path(best), model, optimizer=False)
+        except (DamagedCheckpointError, FileNotFoundError) as error:
+            warnings.warn(f"{error} The weights of the last step are used.", stacklevel=2)
+            return self.step
+        return best
+
+    def _checkpoint_path(self, step):
+        return self.folder / f"step-{step:08d}.ckpt"
+
     def on_train_begin(self, logs=None):
         together, steps = self.model.steps_per_execution, self.params["steps"]
         if steps and steps % together:  # Keras would run more steps of an endless stream
@@ -141,9 +172,10 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 "this training run: call restore first, or choose a different folder."
             )
         state = {"step": self.step, "history": self.history, "corpus": self.corpus}
-        save_checkpoint(self.folder / f"step-{self.step:08d}.ckpt", self.model, state)
-        for _, old in checkpoints(self.folder)[: -self.keep]:
-            old.unlink(missing_ok=True)
+        save_checkpoint(self._checkpoint_path(self.step), self.model, state)
+        for step, old in checkpoints(self.folder)[: -self.keep]:
+            if step != self.best_step:
+                old.unlink(missing_ok=True)
 
 
 def save_checkpoint(

@@ -147,6 +147,34 @@ def bilm_tf_perplexity(
     return _exp(total / count), round(count / batch_size)
 
 
+def unigram_perplexity(
+    files: Files | CorpusIndex, vocabulary: Vocabulary, counts: np.ndarray
+) -> float:
+    """The perplexity of word counts, which a language model should be far below.
+
+    A word has its share of the training text, after one is added to the count of each word.
+
+    Args:
+        files: The text to score, as for `perplexity`.
+        vocabulary: The `Vocabulary`.
+        counts: How often each of its words occurs in the training text, from `Vocabulary.counts`.
+
+    Returns:
+        exp of the mean negative log-likelihood of a token or sentence end, in nats.
+
+    Example:
+
+    >>> words = count_words("train.txt")
+    >>> unigram_perplexity("heldout.txt", vocabulary, vocabulary.counts(words))
+    812.3
+    """
+    index = files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
+    # No word is followed by the beginning of its sentence.
+    frequencies = np.delete(counts + 1.0, vocabulary.begin_id)
+    targets = np.delete(vocabulary.counts(index.word_counts), vocabulary.begin_id)
+    return _exp(-np.average(np.log(frequencies / frequencies.sum()), weights=targets))
+
+
 class Scorer:
     """A language model as a compiled function of a batch and a state, to the loss of each word.
 

@@ -60,6 +60,7 @@ class CorpusIndex:
     stats: TextStats
     text_hash: str
     _folder: Path | None = None  # of this build
+    _whole: "CorpusIndex | None" = None  # of which this is a part
 
     @classmethod
     def build(
@@ -129,8 +130,9 @@ class CorpusIndex:
         return cls._in_memory(ids, np.concatenate([[0], np.cumsum(lengths)]), list(table.ids))
 
     @classmethod
-    def _in_memory(cls, ids, starts, words):
+    def _in_memory(cls, ids, starts, words, whole=None):
         index = cls()
+        index._whole = whole
         index.ids, index.starts, index.words = ids, starts, words
         index.counts = np.bincount(ids, minlength=2 + len(words))[2:]
         index.text_hash = _text_hash(_new_hash(ids), words)
@@ -142,7 +144,16 @@ class CorpusIndex:
         starts = self.starts[: number + 1]
         ids = self.ids[: starts[-1]]
         # Ids are in the order of first occurrence.
-        return self._in_memory(ids, starts, self.words[: max(0, ids.max(initial=0) - 1)])
+        words = self.words[: max(0, ids.max(initial=0) - 1)]
+        return self._in_memory(ids, starts, words, self)
+
+    def last(self, number: int) -> "CorpusIndex":
+        """The index of the last sentences, at most this many, which shares the ids of this one.
+
+        Its `words` are all words of this index.
+        """
+        starts = self.starts[-number - 1 :]
+        return self._in_memory(self.ids[starts[0] :], starts - starts[0], self.words, self)
 
     def __len__(self) -> int:
         """The number of sentences."""
@@ -166,6 +177,8 @@ class CorpusIndex:
 
     def characters(self, max_characters_per_token: int) -> np.ndarray:
         """The characters of each id, int16 `(2 + len(words), C)`, kept on disk with the index."""
+        if self._whole is not None:
+            return self._whole.characters(max_characters_per_token)[: 2 + len(self.words)]
         rules = ByteRules(max_characters_per_token)
         parts = range(0, len(self.words), _WORDS_ENCODED_TOGETHER)
         parts = (self.words[start : start + _WORDS_ENCODED_TOGETHER] for start in parts)

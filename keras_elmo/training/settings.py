@@ -6,6 +6,7 @@ Imports no Keras, because the command line lists them.
 import dataclasses
 import functools
 import json
+import math
 import os
 import re
 import textwrap
@@ -42,6 +43,7 @@ LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001}
 
 BILM_TF: dict[str, Any] = {
     "preset": "original",
+    "min_count": 1,
     "epochs": 10.0,
     "batch_size": 128,
     "unroll_steps": 20,
@@ -58,6 +60,7 @@ BILM_TF: dict[str, Any] = {
     "seed": 0,
     "checkpoint_every": 500,
     "evaluate_sentences": 1000,
+    "patience": 0,
     "keep": 3,
     "devices": 1,
     "tensorboard": False,
@@ -65,17 +68,35 @@ BILM_TF: dict[str, Any] = {
 """The settings of bilm-tf, and defaults for those that only this package has."""
 
 
-def fitting(words: int) -> dict[str, Any]:
-    """The defaults that replace bilm-tf's for a text with so many words to predict.
+_FITTING: tuple[tuple[float, dict[str, Any]], ...] = (
+    (1e6, {"epochs": 10.0, "batch_size": 32, "learning_rate": 0.003, "dropout": 0.4}),
+    (1e7, {"epochs": 5.0, "batch_size": 64, "learning_rate": 0.003, "dropout": 0.2}),
+    (1e8, {"epochs": 2.0, "batch_size": 128, "learning_rate": 0.002, "dropout": 0.0}),
+    (math.inf, {"epochs": 1.0, "batch_size": 256, "learning_rate": 0.002, "dropout": 0.0}),
+)
+"""The settings that fit a text with at most so many words to predict, found by experiments."""
 
-    A small text has smaller batches, so that a pass over it has at least 100 steps of 20 words.
-    """
-    return {
-        "preset": "tiny",
-        "epochs": 1.0,
-        "batch_size": min(128, max(1, words // (100 * 20))),
-        "zero_softmax_bias": False,
-    }
+_FOR_ALL = {
+    "preset": "tiny",
+    "min_count": 2,
+    "optimizer": "adam",
+    "schedule": "cosine",
+    "zero_softmax_bias": False,
+    "patience": 5,
+}
+
+
+def fitting(words: int) -> dict[str, Any]:
+    """The defaults that replace bilm-tf's for a text with so many words to predict."""
+    values = next(values for most, values in _FITTING if words <= most)
+    # A pass over a tiny text still has 100 steps of 20 words.
+    batch_size = min(values["batch_size"], max(1, words // (100 * 20)))
+    return {**_FOR_ALL, **values, "batch_size": batch_size}
+
+
+def fitting_steps(steps: int) -> dict[str, Any]:
+    """The defaults that replace bilm-tf's for a training run of so many steps."""
+    return {"warmup_steps": min(500, steps // 20), "checkpoint_every": min(2000, -(-steps // 20))}
 
 
 _DEFAULTS = {**BILM_TF, **fitting(1 << 40)}  # of a large text
@@ -133,6 +154,11 @@ class TrainingSettings:
         "`</S>` and `<UNK>`).",
         is_path=True,
     )
+    min_count: int | None = _setting(
+        "Leave words that occur less often out of a vocabulary that is made of the text; they train "
+        "`<UNK>`.",
+        check=_positive,
+    )
     recipe: str | None = _setting(
         "bilm-tf, to train as the original does, whatever the size of the text.",
         choices=("bilm-tf",),
@@ -166,7 +192,14 @@ class TrainingSettings:
         "With `process`: HOST:PORT,..., the address of each process, the same for all.",
         is_path=True,
     )
-    held_out: Files | None = _setting("Text to evaluate on.", is_path=True)
+    held_out: Files | None = _setting(
+        "Text to evaluate on (default: the last sentences of the text).", is_path=True
+    )
+    set_aside: int | None = _setting(
+        "Without `held_out`: the number of sentences at the end of the text to evaluate on, and not "
+        "to train on (default: a twentieth of the text, at most 1,000).",
+        check=_count,
+    )
     epochs: float | None = _setting(
         "Passes over the text, such as 2.5.", check=_rate, option="n_epochs", may_change=True
     )
@@ -233,7 +266,16 @@ class TrainingSettings:
         check=_positive,
         may_change=True,
     )
-    keep: int | None = _setting("Checkpoints to keep.", check=_positive, may_change=True)
+    patience: int | None = _setting(
+        "Training ends after so many reports without a lower held-out perplexity, and the "
+        "checkpoint with the lowest becomes the model. 0: it goes on to the last step, which "
+        "becomes the model.",
+        check=_count,
+        may_change=True,
+    )
+    keep: int | None = _setting(
+        "Checkpoints to keep, besides the best.", check=_positive, may_change=True
+    )
     compute_dtype: str | None = _setting(
         "Keras dtype policy (default: Keras' own, float32 unless set).",
         choices=("float32", "mixed_bfloat16", "bfloat16", "mixed_float16"),
@@ -248,6 +290,10 @@ class TrainingSettings:
         for one, other in (("epochs", "steps"), ("preset", "options")):
             if getattr(self, one) and getattr(self, other):
                 raise ValueError(f"Pass {one} or {other}, not both.")
+        if self.held_out and self.set_aside:
+            raise ValueError(
+                f"set_aside={self.set_aside} evaluates on the end of the text: leave out held_out."
+            )
         if self.start_from and (self.preset or self.options):
             raise ValueError(
                 "start_from has the architecture of its model: leave out preset and options."
@@ -347,7 +393,8 @@ class TrainingSettings:
 
         keras_defaults = {"compute_dtype": keras.config.dtype_policy().name}
         fitted = {} if self.recipe else fitting(words)
-        values = _layered(keras_defaults, BILM_TF, fitted, from_options(options), self.given())
+        given = _layered(from_options(options), self.given())
+        values = _layered(keras_defaults, BILM_TF, fitted, given)
         values.setdefault("learning_rate", LEARNING_RATES[values["optimizer"]])
         batch_size, unroll_steps = values["batch_size"], values["unroll_steps"]
         steps_per_pass = words // (batch_size * unroll_steps)
@@ -359,9 +406,30 @@ class TrainingSettings:
             )
         if (epochs := values.pop("epochs", None)) is not None:
             values["steps"] = max(1, round(epochs * steps_per_pass))
+        if not self.recipe:
+            lengths = fitting_steps(values["steps"])
+            if values["schedule"] == "constant":
+                del lengths["warmup_steps"]
+            values.update((name, x) for name, x in lengths.items() if name not in given)
         if self.options or self.start_from:
             del values["preset"]
         return TrainingSettings(**values)
+
+    def with_set_aside(self, sentences: int) -> "TrainingSettings":
+        """The settings with a number for `set_aside`, for a text of so many sentences.
+
+        Raises:
+            ValueError: if no sentence is left to train on.
+        """
+        number = self.set_aside
+        if number is None:
+            number = 0 if self.held_out or self.recipe else min(1000, sentences // 20)
+        if number >= sentences:
+            raise ValueError(
+                f"set_aside must be smaller than the {pluralize(sentences, 'sentence')} of the "
+                f"text, got {number}."
+            )
+        return dataclasses.replace(self, set_aside=number)
 
     def architecture(self) -> ElmoConfig | None:
         """The architecture that `options` or `preset` gives, if one of them is given."""

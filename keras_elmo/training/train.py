@@ -20,7 +20,7 @@ from keras_elmo.pretrained.folder import CHECKPOINTS, EXPORTED, LOG, last_state
 from keras_elmo.pretrained.formats import VOCABULARY
 from keras_elmo.pretrained.language_models import check_no_lexicon
 from keras_elmo.pretrained.weight_table import count_parameters
-from keras_elmo.progress import progress_bar
+from keras_elmo.progress import duration, progress_bar
 from keras_elmo.text.reader import pluralize
 from keras_elmo.text.vocabulary import VOCABULARY_LIMITS, Vocabulary
 from keras_elmo.training.checkpoint import TrainingCheckpoint
@@ -31,7 +31,7 @@ from keras_elmo.training.devices import (
     join_processes,
     split_batches,
 )
-from keras_elmo.training.evaluation import PerplexityReport, perplexity
+from keras_elmo.training.evaluation import PerplexityReport, perplexity, unigram_perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
 from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.language_model import BidirectionalLanguageModel
@@ -42,6 +42,7 @@ from keras_elmo.training.loading import (
     start_from,
     training_summary,
 )
+from keras_elmo.training.neighbors import word_neighbors
 from keras_elmo.training.optimizer import TrapezoidSchedule, bilm_tf_optimizer
 from keras_elmo.training.settings import (
     PRESETS,
@@ -51,6 +52,8 @@ from keras_elmo.training.settings import (
 )
 
 _log = logging.getLogger(__name__)
+
+_SECONDS_TO_FIRST_LINE, _SECONDS_BETWEEN_LINES = 10, 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,7 @@ class TrainingResult:
         history: A dict for each report: `step`, `epoch` (passes over the text so far), the losses
             and perplexities, with the prefix `val_` for the held-out text.
         report: The `PerplexityReport` of the held-out text, or `None`.
+        unigram_perplexity: The perplexity of word counts on it; see the function of this name.
     """
 
     model: BidirectionalLanguageModel
@@ -71,6 +75,7 @@ class TrainingResult:
     folder: Path
     history: list[dict[str, float]]
     report: PerplexityReport | None
+    unigram_perplexity: float | None
 
 
 def train(
@@ -139,11 +144,23 @@ def train(
         )
         for line in index.stats.lines():
             _log.info(line)
+        held_out = None
+        if settings.held_out:
+            held_out = CorpusIndex.build(
+                settings.held_out, folder / "index" / "held_out", tokenize=settings.tokenize
+            )
+        settings = settings.with_set_aside(len(index))
+        if settings.set_aside:
+            size = pluralize(settings.set_aside, "sentence")
+            _log.info(f"Held out: the last {size} of the text, which are not trained on")
+            held_out = index.last(settings.set_aside)
+            index = index.first(len(index) - settings.set_aside)
         options = config.training_options if config else {}
         settings = settings.resolved(options, index.stats.predictions)
         config = dataclasses.replace(config or PRESETS[settings.preset], training_options={})
         stack.enter_context(split_batches(settings.batch_size, settings.devices, shard[1]))
-        return _train(folder, settings, config, start, index, shard, callbacks, show_progress)
+        texts = index, held_out
+        return _train(folder, settings, config, start, texts, shard, callbacks, show_progress)
 
 
 def _architecture(settings, start, record):
@@ -158,7 +175,8 @@ def _architecture(settings, start, record):
     return config
 
 
-def _train(folder, settings, config, start, index, shard, callbacks, show_progress):
+def _train(folder, settings, config, start, texts, shard, callbacks, show_progress):
+    index, held_out_index = texts
     vocabulary, counts = _vocabulary(settings, index.word_counts)
     num_steps = settings.steps
     batch_words = settings.batch_size * settings.unroll_steps
@@ -182,10 +200,7 @@ def _train(folder, settings, config, start, index, shard, callbacks, show_progre
         **rows,
     )
     held_out = None
-    if settings.held_out:
-        held_out_index = CorpusIndex.build(
-            settings.held_out, folder / "index" / "held_out", tokenize=settings.tokenize
-        )
+    if held_out_index is not None:
         first = held_out_index.first(settings.evaluate_sentences)
         held_out = EvaluationCorpus(first, vocabulary, config, **rows)
     _log_plan(model, settings, num_steps, steps_per_pass)
@@ -204,13 +219,17 @@ def _train(folder, settings, config, start, index, shard, callbacks, show_progre
         )
     if step:
         _check_learning_rate(rate, run)
+        if held_out is None and settings.patience and run.best_step and not run.has_ended:
+            raise ValueError(
+                "The held-out text of this training run decides when it ends: pass held_out again."
+            )
     elif settings.start_from:
         source = start or settings.start_from  # which a run with only damaged checkpoints needs
         start_from(model, source, vocabulary, settings.start_vocabulary)
     else:
         vocabulary.check_order(counts)
     callbacks = list(callbacks)
-    is_exported = step >= num_steps and last_state(folder) == folder / "model"
+    is_exported = run.has_ended and last_state(folder) == folder / "model"
     if is_first_process():
         if not is_exported:
             (folder / EXPORTED).unlink(missing_ok=True)
@@ -219,7 +238,7 @@ def _train(folder, settings, config, start, index, shard, callbacks, show_progre
         if settings.tensorboard:
             callbacks.append(keras.callbacks.TensorBoard(folder / "tensorboard"))
     run.log_start()
-    if step < num_steps:
+    if not run.has_ended:
         every, first_epoch = settings.checkpoint_every, len(run.history)
         with progress_bar("training", num_steps, unit="steps", shown=show_progress) as run.bar:
             run.bar.update(step)
@@ -234,17 +253,23 @@ def _train(folder, settings, config, start, index, shard, callbacks, show_progre
             )
     if is_exported:  # a callback may have restored the weights of an earlier step
         copy_weights(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
-    scores, details = None, training_summary(folder, run.step)
-    if settings.held_out:
+    else:
+        step = run.restore_best(model) if settings.patience else run.step
+        if step != run.step:
+            _log.info(f"The model of step {step:,} had the lowest held-out perplexity")
+    scores, unigrams, details = None, None, training_summary(folder, step)
+    if held_out_index is not None:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
             scores = perplexity(
                 model, held_out_index, vocabulary, on_sentence=lambda _: bar.update()
             )
+        unigrams = unigram_perplexity(held_out_index, vocabulary, counts)
         details["Held-out perplexity"] = f"{scores.perplexity:.2f}"
     if is_first_process() and not is_exported:
         model.export_hdf5(folder / "model", vocabulary, details)
         (folder / EXPORTED).touch()
-    return TrainingResult(model, vocabulary, folder / "model", run.history, scores)
+        _log_neighbors(folder / "model", index)
+    return TrainingResult(model, vocabulary, folder / "model", run.history, scores, unigrams)
 
 
 def _check_learning_rate(rate, run):
@@ -263,7 +288,8 @@ def _check_learning_rate(rate, run):
 def _vocabulary(settings, words):
     """The given vocabulary, else one of the words of the text, and the counts of its words."""
     if settings.vocabulary is None:
-        vocabulary = Vocabulary.from_counts(words.counts, **VOCABULARY_LIMITS)
+        limits = {**VOCABULARY_LIMITS, "min_count": settings.min_count}
+        vocabulary = Vocabulary.from_counts(words.counts, **limits)
     else:
         vocabulary = Vocabulary.from_file(settings.vocabulary)
     counts = vocabulary.counts(words)
@@ -329,6 +355,13 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
 
 
+def _log_neighbors(model, index):
+    """Logs the nearest words of a few words."""
+    for word, count, layers in word_neighbors(model, index):
+        rows = "; ".join(f"{layer}: {', '.join(found)}" for layer, found in layers.items())
+        _log.info(f"Nearest to {word} ({pluralize(count, 'time')}): {rows}")
+
+
 class _Run(TrainingCheckpoint):
     """What each epoch leaves behind: a line of the log, a checkpoint, and a row of log.csv.
 
@@ -338,22 +371,31 @@ class _Run(TrainingCheckpoint):
     async_safe = True  # JAX updates the bar in a thread, and does not wait for each step
 
     def __init__(self, folder, settings, rate, steps_per_pass):
-        super().__init__(folder / CHECKPOINTS, keep=settings.keep)
+        super().__init__(folder / CHECKPOINTS, keep=settings.keep, monitor="val_perplexity")
         self.bar = None
         self._path, self._rate = folder / LOG, rate
         self._num_steps, self._steps_per_pass = settings.steps, steps_per_pass
+        self._patience = settings.patience
+        self._next_line = None
         self._words_per_step = settings.batch_size * settings.unroll_steps
+
+    @property
+    def has_ended(self):
+        """Whether the last step is done, or the held-out perplexity has stopped falling."""
+        if self.step >= self._num_steps or not self._patience or self.best_step is None:
+            return self.step >= self._num_steps
+        return sum(row["step"] > self.best_step for row in self.history) >= self._patience
 
     def log_start(self):
         """Logs from which step the training continues."""
         if self.step:
-            is_done = self.step >= self._num_steps
-            what = "This training has already ended" if is_done else "Resumed"
+            what = "This training has already ended" if self.has_ended else "Resumed"
             _log.info(f"{what} after step {self.step:,}")
             self._write_rows()  # the process may have been killed before
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._started, self._speed = time.monotonic(), None
+        self._clock = self._epoch_clock = time.monotonic(), 0  # and the steps done by then
+        self._speed = None
 
     def on_train_batch_begin(self, batch, logs=None):
         super().on_train_batch_begin(batch, logs)
@@ -361,9 +403,16 @@ class _Run(TrainingCheckpoint):
             self.model.stop_training = True  # after this step: the last epoch may be shorter
 
     def on_train_batch_end(self, batch, logs=None):
+        if self._next_line is None:  # the first step of this process was compiled
+            self._clock = time.monotonic(), batch + self.model.steps_per_execution
+            self._next_line = self._clock[0] + _SECONDS_TO_FIRST_LINE
         if not self.bar.disable:
             self.bar.set_postfix_str(f"perplexity {logs['perplexity']:.1f}", refresh=False)
             self.bar.update()
+        elif time.monotonic() > self._next_line:
+            self._measure()
+            self._log_progress(self.step + self._done, logs)
+            self._speed = None
 
     def on_test_begin(self, logs=None):
         ops.convert_to_numpy(self.model.optimizer.iterations)  # waits for the last step
@@ -377,21 +426,30 @@ class _Run(TrainingCheckpoint):
         logs["epoch"] = round(step / self._steps_per_pass, 4)  # passes over the text
         logs["learning_rate"] = float(self._rate(step - 1) if is_schedule else constant)
         logs["tokens_per_second"] = self._speed
+        self._log_progress(step, logs)
+        super().on_epoch_end(epoch, logs)
+        self._write_rows()
+        if self.has_ended and self.step < self._num_steps:
+            self.model.stop_training = True
+            _log.info(f"Stopped: the lowest held-out perplexity was that of step {self.best_step:,}")
+
+    def _measure(self):
+        """Sets the words per second of the epoch, without the step that is compiled, if possible."""
+        began, steps = self._clock if self._done > self._clock[1] else self._epoch_clock
+        seconds = max(time.monotonic() - began, 1e-9)
+        self._speed = (self._done - steps) * self._words_per_step / seconds
+
+    def _log_progress(self, step, logs):
+        """Logs a line about a step."""
         shown = [f"step {step:,}", f"perplexity {logs['perplexity']:.1f}"]
         if "val_perplexity" in logs:
             shown.append(f"held-out {logs['val_perplexity']:.1f}")
         shown.append(f"{self._speed:,.0f} tokens/s")
         if step < self._num_steps:
-            minutes = round((self._num_steps - step) * self._words_per_step / self._speed / 60)
-            shown.append(f"ETA {minutes // 60}:{minutes % 60:02}")
+            left = (self._num_steps - step) * self._words_per_step / self._speed
+            shown.append(f"{duration(left)} left")
         _log.info(", ".join(shown))
-        super().on_epoch_end(epoch, logs)
-        self._write_rows()
-
-    def _measure(self):
-        """Sets the words per second since the epoch began."""
-        seconds = max(time.monotonic() - self._started, 1e-9)
-        self._speed = self._done * self._words_per_step / seconds
+        self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
 
     def _write_rows(self):
         """Writes the history to log.csv."""

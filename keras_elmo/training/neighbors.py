@@ -1,0 +1,78 @@
+"""The nearest neighbors of a few words: whether a language model has learned what words mean."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_elmo.analysis import layer_names, nearest
+from keras_elmo.embedding.embedder import Embedder
+from keras_elmo.training.index import CorpusIndex
+
+_MIN_COUNT = 3
+
+
+class WordNeighbors(NamedTuple):
+    """The words whose vectors are most like those of a word."""
+
+    word: str
+    count: int
+    """How often it occurs in the text."""
+    layers: dict[str, list[str]]
+    """The nearest words by the name of the layer, the nearest one first."""
+
+
+def word_neighbors(
+    model: Any,
+    files: Any,
+    *,
+    num_words: int = 6,
+    num_neighbors: int = 3,
+    max_sentences: int = 2000,
+) -> list[WordNeighbors]:
+    """Frequent and rare words of a text with the words nearest to them, by layer.
+
+    A word is the mean of its vectors in the text. Only words of letters that occur at least three
+    times are compared.
+
+    Args:
+        model: What an `Embedder` takes.
+        files: The text, as for `perplexity`.
+        num_words: How many words, of which half are among the most frequent, half among the rarest.
+        num_neighbors: Neighbors of each.
+        max_sentences: How many sentences are read, from the beginning.
+
+    Returns:
+        A `WordNeighbors` for each word, by descending count; none where the text has too few words.
+
+    Example:
+
+    >>> for word, count, layers in word_neighbors("run", "text.txt"):
+    ...     print(word, layers["LSTM 2"])
+    river ['lake', 'coast', 'valley']
+    """
+    index = files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
+    index = index.first(max_sentences)
+    sentences = [index.sentence(i) for i in range(len(index))]
+    ids = {word: i for i, word in enumerate(index.words)}
+    sums = None
+    for tokens, layers in zip(sentences, Embedder(model).embed(sentences, "layers")):
+        if sums is None:
+            sums = np.zeros((len(layers), len(ids), layers.shape[-1]), np.float32)
+        np.add.at(sums, (slice(None), [ids[token] for token in tokens]), layers)
+    order = np.argsort(-index.counts, kind="stable")
+    kept = [i for i in order if index.counts[i] >= _MIN_COUNT and index.words[i].decode().isalpha()]
+    if len(kept) <= num_neighbors or sums is None:
+        return []
+    words = [index.words[i].decode() for i in kept]
+    found = dict(zip(layer_names(len(sums)), (nearest(one[kept], num_neighbors) for one in sums)))
+    # The most frequent words have no meaning of their own.
+    places = np.concatenate([np.linspace(0.05, 0.2, num_words // 2), np.linspace(0.8, 1, num_words - num_words // 2)])
+    shown = np.unique((places * (len(kept) - 1)).astype(int))
+    return [
+        WordNeighbors(
+            words[i],
+            int(index.counts[kept[i]]),
+            {name: [words[j] for j, _ in rows[i]] for name, rows in found.items()},
+        )
+        for i in shown.tolist()
+    ]
