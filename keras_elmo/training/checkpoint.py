@@ -70,9 +70,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     ... )
     """
 
-    def __init__(
-        self, folder: str | os.PathLike, *, keep: int = 3, monitor: str | None = None
-    ):
+    def __init__(self, folder: str | os.PathLike, *, keep: int = 3, monitor: str | None = None):
         super().__init__()
         self.folder = Path(folder)
         self.keep = checked("keep", keep)

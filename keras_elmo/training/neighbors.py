@@ -66,7 +66,9 @@ def word_neighbors(
     words = [index.words[i].decode() for i in kept]
     found = dict(zip(layer_names(len(sums)), (nearest(one[kept], num_neighbors) for one in sums)))
     # The most frequent words have no meaning of their own.
-    places = np.concatenate([np.linspace(0.05, 0.2, num_words // 2), np.linspace(0.8, 1, num_words - num_words // 2)])
+    places = np.concatenate(
+        [np.linspace(0.05, 0.2, num_words // 2), np.linspace(0.8, 1, num_words - num_words // 2)]
+    )
     shown = np.unique((places * (len(kept) - 1)).astype(int))
     return [
         WordNeighbors(

@@ -483,6 +483,8 @@ def from_options(options: Mapping[str, Any]) -> dict[str, Any]:
         option = field.metadata.get("option")
         if option and options.get(option) is not None:
             values[name] = checked(name, options[option], f"{option} in the options")
+    if "learning_rate" in values:
+        values["optimizer"] = "adagrad"  # bilm-tf has no other
     is_sampled = options.get("sample_softmax")
     if is_sampled is not None and not check_boolean("sample_softmax in the options", is_sampled):
         values["negatives"] = 0

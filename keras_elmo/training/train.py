@@ -431,7 +431,9 @@ class _Run(TrainingCheckpoint):
         self._write_rows()
         if self.has_ended and self.step < self._num_steps:
             self.model.stop_training = True
-            _log.info(f"Stopped: the lowest held-out perplexity was that of step {self.best_step:,}")
+            _log.info(
+                f"Stopped: the lowest held-out perplexity was that of step {self.best_step:,}"
+            )
 
     def _measure(self):
         """Sets the words per second of the epoch, without the step that is compiled, if possible."""

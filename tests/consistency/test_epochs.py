@@ -42,6 +42,7 @@ def run(folder, *callbacks):
         negatives=40,
         steps=7,
         checkpoint_every=3,
+        patience=0,
         **BATCH,
     )
     return train(settings, callbacks)

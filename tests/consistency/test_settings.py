@@ -15,6 +15,8 @@ VALUES = {
     "tokenize": "de",
     "recipe": "bilm-tf",
     "start_from": "default",
+    "min_count": 4,
+    "set_aside": 5,
     "devices": 2,
     "epochs": 0.5,
     "steps": 7,
@@ -24,22 +26,23 @@ VALUES = {
     "negatives": 9000,
     "clip_norm": 3.0,
     "share_embedding_softmax": True,
-    "optimizer": "adam",
+    "optimizer": "adagrad",
     "learning_rate": 0.05,
-    "schedule": "cosine",
+    "schedule": "trapezoid",
     "warmup_steps": 3,
     "cooldown_steps": 4,
     "zero_softmax_bias": True,
     "seed": 9,
     "checkpoint_every": 11,
     "evaluate_sentences": 12,
+    "patience": 6,
     "keep": 2,
     "compute_dtype": "mixed_bfloat16",
     "tensorboard": True,
 }
 """A value for each setting that training.json records; not its default."""
 
-NEEDED = {"warmup_steps": {"schedule": "cosine"}, "cooldown_steps": {"schedule": "trapezoid"}}
+NEEDED = {"cooldown_steps": {"schedule": "trapezoid"}}
 
 
 def by_argument(name, value, **needed):
@@ -98,12 +101,13 @@ def test_a_setting_has_the_value_that_is_given(name, way):
 
 LAYERS = {
     "bilm-tf": ({"recipe": "bilm-tf"}, {}, {}, (10.0, "original", 0.2)),
-    "the size of the text": ({}, {}, {}, (1.0, "tiny", 0.2)),
+    "the size of the text": ({}, {}, {}, (10.0, "tiny", 0.003)),
     "options": ({}, {"n_epochs": 3, "learning_rate": 0.3}, {}, (3.0, "tiny", 0.3)),
     "record": ({}, {"n_epochs": 3}, {"steps": 50, "learning_rate": 0.4}, (1.0, "tiny", 0.4)),
-    "given": ({"epochs": 2}, {"n_epochs": 3}, {"steps": 50}, (2.0, "tiny", 0.2)),
+    "given": ({"epochs": 2}, {"n_epochs": 3}, {"steps": 50}, (2.0, "tiny", 0.003)),
     # A learning rate is that of its optimizer.
-    "optimizer": ({"optimizer": "adam"}, {"learning_rate": 0.3}, {}, (1.0, "tiny", 0.001)),
+    "optimizer": ({"optimizer": "adagrad"}, {}, {}, (10.0, "tiny", 0.2)),
+    "another optimizer": ({"optimizer": "adam"}, {"learning_rate": 0.3}, {}, (10.0, "tiny", 0.003)),
 }
 
 
@@ -118,7 +122,7 @@ def test_what_comes_before_what(arguments, options, record, expected):
 
 def test_a_small_text_has_small_batches():
     sizes = [TrainingSettings(files="text", output="run").resolved({}, n) for n in (50, 10**4)]
-    assert [(one.batch_size, one.steps) for one in sizes] == [(1, 2), (5, 100)]
+    assert [(one.batch_size, one.steps) for one in sizes] == [(1, 20), (5, 1000)]
     with pytest.raises(ValueError, match="The corpus has 10 words to predict, fewer than a step"):
         TrainingSettings(files="text", output="run").resolved({}, 10)
 
@@ -135,6 +139,10 @@ def settings_of(folder, **changes):
             "vocabulary": DATA / "vocab.txt",
             "output": folder,
             "options": WORDS.to_dict(),
+            "set_aside": 0,
+            "optimizer": "adagrad",
+            "schedule": "constant",
+            "checkpoint_every": 11,
             **changes,
         }
     )
