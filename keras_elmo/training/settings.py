@@ -155,8 +155,8 @@ class TrainingSettings:
         is_path=True,
     )
     min_count: int | None = _setting(
-        "Leave words that occur less often out of a vocabulary that is made of the text; they train "
-        "`<UNK>`.",
+        "For a vocabulary that is made of the text: leave out words that occur less often. They "
+        "train `<UNK>`.",
         check=_positive,
     )
     recipe: str | None = _setting(
@@ -196,8 +196,8 @@ class TrainingSettings:
         "Text to evaluate on (default: the last sentences of the text).", is_path=True
     )
     set_aside: int | None = _setting(
-        "Without `held_out`: the number of sentences at the end of the text to evaluate on, and not "
-        "to train on (default: a twentieth of the text, at most 1,000).",
+        "Without `held_out`: how many sentences at the end of the text to evaluate on, and not to "
+        "train on (default: a twentieth of the text, at most 1,000).",
         check=_count,
     )
     epochs: float | None = _setting(

@@ -436,7 +436,7 @@ class _Run(TrainingCheckpoint):
             )
 
     def _measure(self):
-        """Sets the words per second of the epoch, without the step that is compiled, if possible."""
+        """Sets the words per second of the epoch, if possible without the step that is compiled."""
         began, steps = self._clock if self._done > self._clock[1] else self._epoch_clock
         seconds = max(time.monotonic() - began, 1e-9)
         self._speed = (self._done - steps) * self._words_per_step / seconds

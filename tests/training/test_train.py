@@ -200,7 +200,7 @@ def test_model_cards(once, run, tmp_path):
     steps, last = "steps of 4 x 8 words, 0.2", once.result.history[-1]["val_perplexity"]
     card = (run / "model" / "README.md").read_text()
     assert f"| Training | 7 {steps}593 passes over the text |\n" in card
-    assert f"| Held-out perplexity | {last:.2f} |\n| Settings | set_aside=0, devices=1, " in card
+    assert f"| Held-out perplexity | {last:.2f} |\n| Settings | min_count=2, devices=1, " in card
     assert "| Softmax | 127 words |" in card
     export_hdf5(run / "checkpoints" / "step-00000006.ckpt", tmp_path / "six")
     six = (tmp_path / "six" / "README.md").read_text()
