@@ -33,6 +33,8 @@ from keras_elmo.training.corpus import LanguageModelCorpus as LanguageModelCorpu
 from keras_elmo.training.corpus import language_model_dataset as language_model_dataset
 from keras_elmo.training.evaluation import bilm_tf_perplexity as bilm_tf_perplexity
 from keras_elmo.training.evaluation import perplexity as perplexity
+from keras_elmo.training.evaluation import shared_perplexities as shared_perplexities
+from keras_elmo.training.evaluation import unigram_perplexity as unigram_perplexity
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus as EvaluationCorpus
 from keras_elmo.training.index import CorpusIndex as CorpusIndex
 from keras_elmo.training.language_model import (

@@ -50,13 +50,23 @@ def add_command(commands, common):
         "sentence to sentence, the last, incomplete window is dropped, and the batch size is 256 "
         "(unlike in bilm-tf, blank lines are skipped, and only ASCII white space separates tokens)",
     )
+    command.add_argument(
+        "--compare-with",
+        metavar="MODEL",
+        help="another model, such as default: prints the perplexities of both over the words that "
+        "are in both vocabularies",
+    )
     command.set_defaults(check=_check, run=_evaluate, renamed={"vocabulary": "--vocab"})
 
 
 def _check(arguments, parser):
-    if arguments.bilm_tf and arguments.per_sentence:
-        parser.error("--bilm-tf gives one figure for the whole text: leave out --per-sentence")
+    for option in ("per_sentence", "compare_with"):
+        if arguments.bilm_tf and getattr(arguments, option):
+            option = option.replace("_", "-")
+            parser.error(f"--bilm-tf gives one figure for the whole text: leave out --{option}")
     found = find_language_model(arguments.model, needs_softmax=True)
+    if arguments.compare_with:
+        arguments.other = find_language_model(arguments.compare_with, needs_softmax=True)
     files = find_files(arguments.files)
     paths = [found]
     if isinstance(found, ModelFiles):  # else a run, which may save a later checkpoint meanwhile
@@ -67,7 +77,11 @@ def _check(arguments, parser):
 
 
 def _evaluate(arguments):
-    from keras_elmo.training.evaluation import bilm_tf_perplexity, perplexity
+    from keras_elmo.training.evaluation import (
+        bilm_tf_perplexity,
+        perplexity,
+        shared_perplexities,
+    )
     from keras_elmo.training.index import CorpusIndex
     from keras_elmo.training.loading import load_language_model, saved_model
     from keras_elmo.training.settings import recorded_tokenizer
@@ -102,6 +116,13 @@ def _evaluate(arguments):
         size = arguments.batch_size or 64
         report = perplexity(model, text, vocabulary, batch_size=size, on_sentence=scored)
     print_report(report)
+    if arguments.compare_with:
+        models = [(model, vocabulary), load_language_model(arguments.other)]
+        (own, other), share = shared_perplexities(models, text, size)
+        print(
+            f"Over the {share:.1%} of the words that are in both vocabularies: {own:.2f}, "
+            f"{arguments.compare_with} {other:.2f}"
+        )
     if path is not None:
         print(f"Wrote the scores of each sentence to {path}")
 

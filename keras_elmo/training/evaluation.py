@@ -1,7 +1,7 @@
 """Perplexity of a text: every word is scored once, by the full softmax."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -173,6 +173,55 @@ def unigram_perplexity(
     frequencies = np.delete(counts + 1.0, vocabulary.begin_id)
     targets = np.delete(vocabulary.counts(index.word_counts), vocabulary.begin_id)
     return _exp(-np.average(np.log(frequencies / frequencies.sum()), weights=targets))
+
+
+def shared_perplexities(
+    models: Sequence[tuple[keras.Model, Vocabulary]],
+    files: Files | CorpusIndex,
+    batch_size: int = 64,
+) -> tuple[list[float], float]:
+    """The perplexities of several models over the words that all of them know.
+
+    Perplexities over different vocabularies do not compare: a word that is not in a vocabulary is
+    predicted as `<UNK>`, which is easy. Even these favor a smaller vocabulary a little, since each
+    word has fewer competitors.
+
+    Args:
+        models: Pairs of a `BidirectionalLanguageModel` and its `Vocabulary`.
+        files: The text, as for `perplexity`.
+        batch_size: Sentences scored together.
+
+    Returns:
+        The perplexity of each model, and the share of the predicted words that are scored, 0 to 1:
+        sentence ends and those words of the text that are in all vocabularies.
+
+    Example:
+
+    >>> models = [load_language_model("run"), load_language_model("default")]
+    >>> shared_perplexities(models, "heldout.txt")
+    ([97.5, 142.8], 0.93)
+    """
+    index = files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
+    is_known = {word: all(word in words for _, words in models) for word in index.words}
+    known = [
+        np.array([*map(is_known.__getitem__, index.sentence(i)), True]) for i in range(len(index))
+    ]
+    perplexities = []
+    for model, vocabulary in models:
+        losses: list[np.ndarray] = []
+
+        def collect(score, losses=losses):
+            kept = known[len(losses)]
+            found = [score.forward[kept]]
+            if score.backward is not None:
+                found.append(
+                    np.roll(score.backward, -1)[kept]
+                )  # the beginning of the sentence last
+            losses.append(np.mean(found, axis=0))
+
+        perplexity(model, index, vocabulary, batch_size=batch_size, on_sentence=collect)
+        perplexities.append(_exp(np.concatenate(losses).mean(dtype="float64")))
+    return perplexities, float(np.concatenate(known).mean())
 
 
 class Scorer:

@@ -255,8 +255,6 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
         copy_weights(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
     else:
         step = run.restore_best(model) if settings.patience else run.step
-        if step != run.step:
-            _log.info(f"The model of step {step:,} had the lowest held-out perplexity")
     scores, unigrams, details = None, None, training_summary(folder, step)
     if held_out_index is not None:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
@@ -431,9 +429,8 @@ class _Run(TrainingCheckpoint):
         self._write_rows()
         if self.has_ended and self.step < self._num_steps:
             self.model.stop_training = True
-            _log.info(
-                f"Stopped: the lowest held-out perplexity was that of step {self.best_step:,}"
-            )
+            best = f"{self.best_step:,}"
+            _log.info(f"Stopped: the held-out perplexity was lowest after step {best}")
 
     def _measure(self):
         """Sets the words per second of the epoch, if possible without the step that is compiled."""

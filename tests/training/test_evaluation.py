@@ -9,17 +9,21 @@ import pytest
 
 from helpers import to_numpy
 from keras_elmo import (
+    BidirectionalLanguageModel,
     CorpusIndex,
     ElmoLayer,
     Vocabulary,
     bilm_tf_perplexity,
+    count_words,
     encode_sentences,
     load_language_model,
     perplexity,
+    shared_perplexities,
+    unigram_perplexity,
 )
 from keras_elmo.training.checkpoint import save_checkpoint
 from keras_elmo.training.evaluation import Scorer
-from training_models import DATA, WORDS, tiny_model, vocabulary
+from training_models import BATCH, CONFIG, DATA, WORDS, tiny_model, vocabulary
 
 HELD_OUT = DATA / "heldout.txt"
 
@@ -36,6 +40,38 @@ def model():
 @pytest.fixture(scope="module")
 def scorer(model):
     return Scorer(model, batch_size=5)
+
+
+def test_the_perplexity_of_word_counts(tmp_path):
+    train, held_out = tmp_path / "train.txt", tmp_path / "held_out.txt"
+    train.write_text("a a b\nc\n")  # </S> a b c: 2, 2, 1, 1, of which c is unknown
+    held_out.write_text("a c\n")
+    words = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b"])
+    counts = words.counts(count_words(train))
+    probabilities = [3 / 10, 2 / 10, 3 / 10]  # a, <UNK>, </S>, each with one more, as has b
+    expected = np.prod(probabilities) ** (-1 / 3)
+    assert unigram_perplexity(held_out, words, counts) == pytest.approx(expected)
+
+
+def test_the_perplexities_of_several_models_are_over_the_words_of_all(model):
+    words = vocabulary()
+    other_words = Vocabulary(words.words[:60])
+    other = BidirectionalLanguageModel(CONFIG, 60, **BATCH)
+    losses = {}
+    for name, (one, known) in {"own": (model, words), "other": (other, other_words)}.items():
+        scores = []
+        perplexity(one, HELD_OUT, known, on_sentence=scores.append)
+        losses[name] = [
+            loss
+            for score in scores
+            for rows in (score.forward, [*score.backward[1:], score.backward[0]])
+            for word, loss in zip([*score.tokens, "the"], rows)
+            if word in other_words
+        ]
+    found, share = shared_perplexities([(model, words), (other, other_words)], HELD_OUT, 5)
+    expected = [math.exp(np.mean(losses[name])) for name in ("own", "other")]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert 0.3 < share == len(losses["own"]) / 2 / (187 + 12) < 0.95
 
 
 def test_any_batch_size_gives_the_same(model):

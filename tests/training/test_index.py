@@ -53,6 +53,21 @@ def test_the_first_sentences(tmp_path, number, expected):
     )
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_the_last_sentences(tmp_path, on_disk):
+    sentences = [[b"b", b"a"], [b"b"], [b"c", b"a"]]
+    index = CorpusIndex.from_sentences(sentences)
+    if on_disk:
+        (tmp_path / "text.txt").write_bytes(b"b a\nb\nc a\n")
+        index = CorpusIndex.build(tmp_path / "text.txt")
+    last = index.last(2)
+    assert sentences_of(last) == sentences[1:] and last.stats.tokens == 3
+    assert +last.word_counts.counts == {b"b": 1, b"c": 1, b"a": 1}
+    assert last.text_hash != CorpusIndex.from_sentences(sentences[:2]).text_hash
+    np.testing.assert_array_equal(last.characters(50), index.characters(50))
+    assert sentences_of(index.last(9)) == sentences
+
+
 def test_white_space_does_not_change_the_hash(tmp_path):
     hashes = set()
     for number, content in enumerate(["a b\nc\n", " a  b\r\n\nc", "a b\nd\n", "a\nb c\n"]):

@@ -1,5 +1,6 @@
 """Settings of a training, and a whole training from Python."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -212,6 +213,86 @@ def test_model_cards(once, run, tmp_path):
     export_hdf5(run, tmp_path / "seven")
     seven = (tmp_path / "seven" / "README.md").read_text()
     assert "| Training | 7 steps of 4 x 8 words |\n| Settings |" in seven
+
+
+OVERFITS = {"patience": 2, "steps": 40, "checkpoint_every": 2, "learning_rate": 1.0, "keep": 1}
+
+
+def test_a_run_ends_when_the_held_out_perplexity_rises(tmp_path, caplog):
+    """And is the same after kills, with the weights of the best checkpoint as the model."""
+
+    class Kill(keras.callbacks.Callback):
+        def __init__(self, step):
+            super().__init__()
+            self.step = step
+
+        def on_train_batch_end(self, batch, logs=None):
+            if self.model.optimizer.iterations == self.step:
+                raise KeyboardInterrupt
+
+    caplog.set_level(logging.INFO, "keras_elmo")
+    whole = train(settings(tmp_path / "whole", **OVERFITS))
+    values = [row["val_perplexity"] for row in whole.history]
+    best = int(np.argmin(values))
+    assert len(values) == best + 3 < 20  # and two that are not better
+    assert whole.report.perplexity == pytest.approx(values[best], rel=1e-5)
+    assert f"Stopped: the held-out perplexity was lowest after step {2 * best + 2}" in caplog.text
+    names = [path.name for path in sorted((tmp_path / "whole" / "checkpoints").iterdir())]
+    assert names == [f"step-{2 * n:08d}.ckpt" for n in (best + 1, best + 3)]
+    card = (whole.folder / "README.md").read_text()
+    assert f"| Training | {2 * best + 2} steps of" in card and f"{values[best]:.2f} |" in card
+
+    last = whole.history[-1]["step"]
+    for step in (1, 4, last - 1, last):
+        with pytest.raises(KeyboardInterrupt):
+            train(settings(tmp_path / "killed", **OVERFITS), [Kill(step)])
+    with pytest.raises(ValueError, match="pass held_out again"):
+        train(settings(tmp_path / "killed", **{**OVERFITS, "held_out": None}))
+    for _ in range(2):  # the second time it has ended
+        killed = train(settings(tmp_path / "killed", **OVERFITS))
+        assert [row["val_perplexity"] for row in killed.history] == values
+        for one, other in zip(killed.model.trainable_variables, whole.model.trainable_variables):
+            np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
+    assert f"already ended after step {last}" in caplog.text
+    longer = train(settings(tmp_path / "killed", **{**OVERFITS, "patience": 3}))
+    assert [row["step"] for row in longer.history][len(values) :] == [last + 2]
+
+
+def test_a_damaged_best_checkpoint_is_told(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:  # killed before the export
+        patch.setattr("keras_elmo.training.train.perplexity", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(settings(tmp_path, **OVERFITS))
+    min((tmp_path / "checkpoints").iterdir()).write_bytes(b"PK")
+    with pytest.warns(UserWarning, match="not a valid checkpoint.* The weights of the last step"):
+        result = train(settings(tmp_path, **OVERFITS))
+    assert result.report.perplexity == pytest.approx(result.history[-1]["val_perplexity"], rel=1e-5)
+
+
+def test_the_end_of_the_text_is_set_aside(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "keras_elmo")
+    alone, parts = {"held_out": None, "vocabulary": None}, (tmp_path / "train", tmp_path / "end")
+    lines = (DATA / "train.txt").read_text().splitlines(keepends=True)
+    for path, part in zip(parts, (lines[:-3], lines[-3:])):
+        path.write_text("".join(part))
+    result = train(settings(tmp_path / "run", **alone))
+    assert "Held out: the last 3 sentences of the text" in caplog.text
+    given = {**alone, "files": parts[0], "held_out": parts[1]}
+    expected = train(settings(tmp_path / "other", **given))
+    assert result.report.perplexity == expected.report.perplexity
+    assert result.report.sentences == 3 and result.vocabulary == expected.vocabulary
+    assert result.unigram_perplexity == expected.unigram_perplexity > 1
+    for one, other in zip(result.model.weights, expected.model.weights):
+        np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
+    counts = collections.Counter("".join(lines[:-3]).split())
+    words = {word for word, count in counts.items() if count >= 2}
+    assert set(result.vocabulary.words) == {"<S>", "</S>", "<UNK>", *words}
+
+    assert train(settings(tmp_path / "none", **alone, set_aside=0)).report is None
+    with pytest.raises(ValueError, match="set_aside must be smaller than the 60 sentences"):
+        train(settings(tmp_path / "all", **alone, set_aside=60))
+    with pytest.raises(ValueError, match="set_aside=3 evaluates on the end of the text"):
+        settings(tmp_path, set_aside=3)
 
 
 def test_no_callback_waits_for_every_step(once):
