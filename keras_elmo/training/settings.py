@@ -68,13 +68,30 @@ BILM_TF: dict[str, Any] = {
 """The settings of bilm-tf, and defaults for those that only this package has."""
 
 
-_FITTING: tuple[tuple[float, dict[str, Any]], ...] = (
-    (1e6, {"epochs": 10.0, "batch_size": 32, "learning_rate": 0.003, "dropout": 0.4}),
-    (1e7, {"epochs": 5.0, "batch_size": 64, "learning_rate": 0.003, "dropout": 0.2}),
-    (1e8, {"epochs": 2.0, "batch_size": 128, "learning_rate": 0.002, "dropout": 0.0}),
-    (math.inf, {"epochs": 1.0, "batch_size": 256, "learning_rate": 0.002, "dropout": 0.0}),
+_FITTING: tuple[tuple[float, dict[str, Any], dict[str, Any]], ...] = (
+    (
+        1e6,
+        {"epochs": 8.0, "batch_size": 32, "learning_rate": 0.003, "dropout": 0.4},
+        {"epochs": 3.0, "batch_size": 32, "learning_rate": 0.0005, "dropout": 0.1},
+    ),
+    (
+        1e7,
+        {"epochs": 5.0, "batch_size": 64, "learning_rate": 0.003, "dropout": 0.2},
+        {"epochs": 2.0, "batch_size": 64, "learning_rate": 0.0005, "dropout": 0.1},
+    ),
+    (
+        1e8,
+        {"epochs": 2.0, "batch_size": 128, "learning_rate": 0.002, "dropout": 0.1},
+        {"epochs": 1.0, "batch_size": 128, "learning_rate": 0.0005, "dropout": 0.0},
+    ),
+    (
+        math.inf,
+        {"epochs": 1.0, "batch_size": 256, "learning_rate": 0.002, "dropout": 0.0},
+        {"epochs": 1.0, "batch_size": 256, "learning_rate": 0.0005, "dropout": 0.0},
+    ),
 )
-"""The settings that fit a text with at most so many words to predict, found by experiments."""
+"""The settings that fit a text with at most so many words to predict: of a new model, and of one
+that starts with the weights of another model."""
 
 _FOR_ALL = {
     "preset": "tiny",
@@ -86,9 +103,10 @@ _FOR_ALL = {
 }
 
 
-def fitting(words: int) -> dict[str, Any]:
+def fitting(words: int, *, starts_from_model: bool = False) -> dict[str, Any]:
     """The defaults that replace bilm-tf's for a text with so many words to predict."""
-    values = next(values for most, values in _FITTING if words <= most)
+    _, new, started = next(row for row in _FITTING if words <= row[0])
+    values = started if starts_from_model else new
     # A pass over a tiny text still has 100 steps of 20 words.
     batch_size = min(values["batch_size"], max(1, words // (100 * 20)))
     return {**_FOR_ALL, **values, "batch_size": batch_size}
@@ -392,7 +410,9 @@ class TrainingSettings:
         import keras
 
         keras_defaults = {"compute_dtype": keras.config.dtype_policy().name}
-        fitted = {} if self.recipe else fitting(words)
+        fitted = {}
+        if not self.recipe:
+            fitted = fitting(words, starts_from_model=bool(self.start_from))
         given = _layered(from_options(options), self.given())
         values = _layered(keras_defaults, BILM_TF, fitted, given)
         values.setdefault("learning_rate", LEARNING_RATES[values["optimizer"]])

@@ -19,6 +19,7 @@ from keras_elmo.locks import locked
 from keras_elmo.pretrained.folder import CHECKPOINTS, EXPORTED, LOG, last_state
 from keras_elmo.pretrained.formats import VOCABULARY
 from keras_elmo.pretrained.language_models import check_no_lexicon
+from keras_elmo.pretrained.locate import find_model_files
 from keras_elmo.pretrained.weight_table import count_parameters
 from keras_elmo.progress import duration, progress_bar
 from keras_elmo.text.reader import pluralize
@@ -228,6 +229,11 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
         start_from(model, source, vocabulary, settings.start_vocabulary)
     else:
         vocabulary.check_order(counts)
+        if not settings.recipe and _is_english(index.word_counts):
+            _log.info(
+                "Hint:       this text looks English; a training that starts from the bundled "
+                "model reaches a lower perplexity: start_from='default'"
+            )
     callbacks = list(callbacks)
     is_exported = run.has_ended and last_state(folder) == folder / "model"
     if is_first_process():
@@ -298,6 +304,15 @@ def _vocabulary(settings, words):
             "            Most words of the text are not in the vocabulary: does it fit the text?"
         )
     return vocabulary, counts
+
+
+def _is_english(words):
+    """Whether nearly all words in lower-case letters are known to the bundled model."""
+    known = Vocabulary.from_file(find_model_files("default").vocabulary)
+    text = {word.decode(): count for word, count in words.counts.items()}
+    text = {word: count for word, count in text.items() if word.isalpha() and word.islower()}
+    share = sum(count for word, count in text.items() if word in known)
+    return share > 0.9 * sum(text.values()) > 0
 
 
 def _model(settings, config, counts):
