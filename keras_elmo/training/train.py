@@ -362,7 +362,8 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     size = f"{settings.batch_size} x {settings.unroll_steps} words"
     epochs = f"{num_steps / steps_per_pass:.2f} epochs, each {pluralize(steps_per_pass, 'step')}"
     _log.info(f"backend:    {keras.backend.backend()}")
-    _log.info(f"parameters: {bilm:,} in the biLM, {softmax:,} in the softmax")
+    directions = "forward and backward" if model.config.bidirectional else "forward"
+    _log.info(f"parameters: {bilm:,} in the biLM ({directions}), {softmax:,} in the softmax")
     _log.info(f"softmax:    {sampled if model.is_sampled else f'all {compared:,} words'}")
     _log.info(f"optimizer:  {settings.optimizer}, learning rate {settings.learning_rate:g}")
     _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
