@@ -8,10 +8,11 @@ import pytest
 
 from keras_elmo import ElmoConfig, TrainingSettings, cli, train
 from keras_elmo.training import settings as settings_module
-from keras_elmo.training.settings import SETTINGS, from_options, read_record, to_options
+from keras_elmo.training.settings import SETTINGS, fitting, from_options, read_record, to_options
 from training_models import DATA, WORDS
 
 WORDS_OF_TEXT = 100_000
+FITTED = fitting(WORDS_OF_TEXT)
 VALUES = {
     "tokenize": "de",
     "recipe": "bilm-tf",
@@ -102,13 +103,23 @@ def test_a_setting_has_the_value_that_is_given(name, way):
 
 LAYERS = {
     "bilm-tf": ({"recipe": "bilm-tf"}, {}, {}, (10.0, "original", 0.2)),
-    "the size of the text": ({}, {}, {}, (10.0, "tiny", 0.003)),
+    "the size of the text": ({}, {}, {}, (FITTED["epochs"], "tiny", FITTED["learning_rate"])),
     "options": ({}, {"n_epochs": 3, "learning_rate": 0.3}, {}, (3.0, "tiny", 0.3)),
     "record": ({}, {"n_epochs": 3}, {"steps": 50, "learning_rate": 0.4}, (1.0, "tiny", 0.4)),
-    "given": ({"epochs": 2}, {"n_epochs": 3}, {"steps": 50}, (2.0, "tiny", 0.003)),
+    "given": (
+        {"epochs": 2},
+        {"n_epochs": 3},
+        {"steps": 50},
+        (2.0, "tiny", FITTED["learning_rate"]),
+    ),
     # A learning rate is that of its optimizer.
-    "optimizer": ({"optimizer": "adagrad"}, {}, {}, (10.0, "tiny", 0.2)),
-    "another optimizer": ({"optimizer": "adam"}, {"learning_rate": 0.3}, {}, (10.0, "tiny", 0.003)),
+    "optimizer": ({"optimizer": "adagrad"}, {}, {}, (FITTED["epochs"], "tiny", 0.2)),
+    "another optimizer": (
+        {"optimizer": "adam"},
+        {"learning_rate": 0.3},
+        {},
+        (FITTED["epochs"], "tiny", FITTED["learning_rate"]),
+    ),
 }
 
 
@@ -123,7 +134,10 @@ def test_what_comes_before_what(arguments, options, record, expected):
 
 def test_a_small_text_has_small_batches():
     sizes = [TrainingSettings(files="text", output="run").resolved({}, n) for n in (50, 10**4)]
-    assert [(one.batch_size, one.steps) for one in sizes] == [(1, 20), (5, 1000)]
+    assert [(one.batch_size, one.steps) for one in sizes] == [
+        (1, 2 * FITTED["epochs"]),
+        (5, 100 * FITTED["epochs"]),
+    ]
     with pytest.raises(ValueError, match="The corpus has 10 words to predict, fewer than a step"):
         TrainingSettings(files="text", output="run").resolved({}, 10)
 
