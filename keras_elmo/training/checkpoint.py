@@ -134,7 +134,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         try:
             load_checkpoint(self._checkpoint_path(best), model, optimizer=False)
         except (DamagedCheckpointError, FileNotFoundError) as error:
-            warnings.warn(f"{error} The weights of the last step are used.", stacklevel=2)
+            warn(f"{error} The weights of the last step are used.")
             return self.step
         return best
 

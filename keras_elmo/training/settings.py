@@ -22,6 +22,7 @@ from keras_elmo.pretrained.formats import VOCABULARY
 from keras_elmo.pretrained.registry import get_model
 from keras_elmo.text.reader import Files, find_files, pluralize
 from keras_elmo.text.tokenize import Tokenize, tokenizer_name
+from keras_elmo.text.vocabulary import VOCABULARY_LIMITS
 
 PRESETS: dict[str, ElmoConfig] = {
     "tiny": ElmoConfig(
@@ -95,7 +96,6 @@ that starts with the weights of another model."""
 
 _FOR_ALL = {
     "preset": "tiny",
-    "min_count": 2,
     "optimizer": "adam",
     "schedule": "cosine",
     "zero_softmax_bias": False,
@@ -109,7 +109,8 @@ def fitting(words: int, *, starts_from_model: bool = False) -> dict[str, Any]:
     values = started if starts_from_model else new
     # A pass over a tiny text still has 100 steps of 20 words.
     batch_size = min(values["batch_size"], max(1, words // (100 * 20)))
-    return {**_FOR_ALL, **values, "batch_size": batch_size}
+    min_count = VOCABULARY_LIMITS["min_count"]
+    return {**_FOR_ALL, **values, "batch_size": batch_size, "min_count": min_count}
 
 
 def fitting_steps(steps: int) -> dict[str, Any]:

@@ -51,17 +51,17 @@ def test_vocab(run, tmp_path):
     assert code == 1 and "No text file matches" in err
 
 
-@pytest.mark.parametrize("limits", [{}, {"min_count": 2}, {"size": 30}])
+@pytest.mark.parametrize("limits", [{}, {"min_count": 1}, {"size": 30}])
 def test_vocab_writes_the_vocabulary_that_train_makes(run, options, tmp_path, monkeypatch, limits):
     for name, limit in limits.items():
         monkeypatch.setitem(VOCABULARY_LIMITS, name, limit)
     assert run("vocab", TRAIN, "--output", tmp_path / "vocab.txt")[0] == 0
-    sizes = "--batch-size", 4, "--unroll-steps", 8, "--negatives", 0, "--steps", 1
+    sizes = "--batch-size", 4, "--unroll-steps", 8, "--negatives", 0, "--steps", 1, "--set-aside", 0
     code, *_ = run("train", TRAIN, "--options", options, "--output", tmp_path / "run", *sizes)
     assert code == 0
     found = (tmp_path / "run" / "vocabulary.txt").read_text()
     assert (tmp_path / "vocab.txt").read_text() == found
-    assert len(found.splitlines()) == {"min_count": 123, "size": 30}.get(*limits or [""], 127)
+    assert len(found.splitlines()) == {"min_count": 127, "size": 30}.get(*limits or [""], 123)
 
 
 def test_train_evaluate_and_export(run, train, tmp_path, monkeypatch):
