@@ -123,7 +123,7 @@ class Embedder:
                 "An ElmoLayer has its own dtype: leave out compute_dtype, or make the layer with "
                 f"ElmoLayer(dtype={compute_dtype!r})."
             )
-        self.sources = [*self.layer.model_paths, vocabulary]
+        self.sources: list[Any] = [*self.layer.model_paths, vocabulary]
         if is_keras_file(model):
             self.sources.append(model)
         self.compute_dtype: str = self.layer.bilm_dtype_policy.name

@@ -109,8 +109,9 @@ def find_model_files(model: ModelSource) -> ModelFiles:
 
 def is_keras_file(model: object) -> bool:
     """Whether it is the path of an existing file of a Keras model."""
-    is_path = isinstance(model, (str, os.PathLike))
-    return is_path and str(model).endswith(".keras") and os.path.isfile(model)
+    if not isinstance(model, (str, os.PathLike)):
+        return False
+    return str(model).endswith(".keras") and os.path.isfile(model)
 
 
 def _from_path(path, language=None):

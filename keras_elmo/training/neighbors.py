@@ -15,7 +15,7 @@ class WordNeighbors(NamedTuple):
     """The words whose vectors are most like those of a word."""
 
     word: str
-    count: int
+    occurrences: int
     """How often it occurs in the text."""
     layers: dict[str, list[str]]
     """The nearest words by the name of the layer, the nearest one first."""
@@ -46,7 +46,7 @@ def word_neighbors(
 
     Example:
 
-    >>> for word, count, layers in word_neighbors("run", "text.txt"):
+    >>> for word, _, layers in word_neighbors("run", "text.txt"):
     ...     print(word, layers["LSTM 2"])
     river ['lake', 'coast', 'valley']
     """
@@ -58,7 +58,8 @@ def word_neighbors(
     for tokens, layers in zip(sentences, Embedder(model).embed(sentences, "layers")):
         if sums is None:
             sums = np.zeros((len(layers), len(ids), layers.shape[-1]), np.float32)
-        np.add.at(sums, (slice(None), [ids[token] for token in tokens]), layers)
+        for position, token in enumerate(tokens):
+            sums[:, ids[token]] += layers[:, position]
     order = np.argsort(-index.counts, kind="stable")
     kept = [i for i in order if index.counts[i] >= _MIN_COUNT and index.words[i].decode().isalpha()]
     if len(kept) <= num_neighbors or sums is None:
