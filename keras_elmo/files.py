@@ -193,9 +193,10 @@ def check_folder(path: str | os.PathLike) -> None:
 
 def check_new_folder(path: str | os.PathLike) -> None:
     """Raises OSError if a folder cannot be written to, or does not exist and cannot be created."""
-    folder = Path(path).absolute()
-    while not folder.exists():
-        folder = folder.parent
+    path = Path(path).absolute()
+    folder = next((folder for folder in (path, *path.parents) if folder.exists()), None)
+    if folder is None:
+        raise FileNotFoundError(f"{path.anchor} does not exist: choose a different output.")
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder} is not a folder: choose a different output.")
     if not os.access(folder, os.W_OK | os.X_OK):
