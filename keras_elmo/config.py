@@ -4,12 +4,12 @@ import contextlib
 import dataclasses
 import json
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from keras_elmo.arguments import check_boolean, check_integer, check_number
 from keras_elmo.files import atomic_write, names_file, read_json
+from keras_elmo.warn import warn
 
 NUM_CHARACTERS = 261
 """Character ids of a token: 256 bytes, four boundary marks and the padding inside a word."""
@@ -194,7 +194,7 @@ class ElmoConfig:
 
         An `ElmoConfig` is returned unchanged.
 
-        A warning tells which value is used for a field that bilm-tf requires and that is absent.
+        Warns if a field that bilm-tf requires is absent, and of the value that is used.
 
         Raises:
             ValueError: if it is not a dict, or a field is missing, unknown or invalid.
@@ -377,10 +377,9 @@ def _read_section(section, values, known):
 def _warn_of_absent(char_cnn, *names):
     for name in names:
         if char_cnn.get(name) is None:
-            warnings.warn(
+            warn(
                 f"The options have no char_cnn.{name}, which bilm-tf requires: "
-                f"{_CHAR_CNN[name][1]!r} is used, as in the published models.",
-                stacklevel=4,
+                f"{_CHAR_CNN[name][1]!r} is used, as in the published models."
             )
 
 

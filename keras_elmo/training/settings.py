@@ -118,7 +118,11 @@ def fitting_steps(steps: int) -> dict[str, Any]:
     return {"warmup_steps": min(500, steps // 20), "checkpoint_every": min(2000, -(-steps // 20))}
 
 
-_DEFAULTS = {**BILM_TF, **fitting(1 << 40)}  # of a large text
+_DEFAULTS = {
+    **BILM_TF,
+    **fitting(1 << 40),
+    **dict.fromkeys((*_FITTING[0][1], *fitting_steps(1)), "what fits the text"),
+}
 
 
 _positive = functools.partial(check_integer, least=1)
@@ -225,9 +229,7 @@ class TrainingSettings:
     steps: int | None = _setting(
         "Steps to train, in place of `epochs`.", check=_positive, may_change=True
     )
-    batch_size: int | None = _setting(
-        "Rows of a batch; a small text has fewer by default.", check=_positive, option="batch_size"
-    )
+    batch_size: int | None = _setting("Rows of a batch.", check=_positive, option="batch_size")
     unroll_steps: int | None = _setting(
         "Words of a window.", check=_positive, option="unroll_steps"
     )
@@ -251,7 +253,7 @@ class TrainingSettings:
     )
     optimizer: str | None = _setting("adagrad, as bilm-tf, or adam.", choices=tuple(LEARNING_RATES))
     learning_rate: float | None = _setting(
-        "The highest learning rate (default: 0.2 for adagrad, 0.001 for adam).",
+        "The highest learning rate.",
         check=_rate,
         option="learning_rate",
     )
