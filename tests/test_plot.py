@@ -91,7 +91,33 @@ def documents_of(layer):
     return keras.Sequential([keras.layers.TimeDistributed(layer)])
 
 
-@pytest.mark.parametrize("wrap", [lambda x: x, Embedder, model_of, file_of, documents_of])
+class Holder(keras.Model):
+    """A model whose layers Keras does not list."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.parts = {"first": [keras.layers.Dropout(0.1), layer], 2: "of another type"}
+
+
+def twice_in_a_model(layer):
+    """The layer beside the same one in a model."""
+    inputs = keras.Input((None, 50), dtype="int32")
+    return keras.Model(inputs, [layer(inputs), keras.Model(inputs, layer(inputs))(inputs)])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: x,
+        Embedder,
+        model_of,
+        file_of,
+        documents_of,
+        Holder,
+        lambda x: keras.Sequential([Holder(x)]),
+        twice_in_a_model,
+    ],
+)
 def test_the_learned_mix_is_drawn(wrap):
     titles = list(panels(wrap(trained())))[3:]
     assert titles == ["weighted sum\n(0.20, 0.20, 0.60)"]

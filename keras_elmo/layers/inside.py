@@ -1,7 +1,6 @@
 """The layers inside a layer or model, and the `ElmoLayer` of a saved Keras model."""
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -10,33 +9,41 @@ from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.pretrained.locate import is_keras_file
 
 
-def layers_inside(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
-    """A layer and the layers inside it: of models, of wrappers, and the mixes of ElmoLayers."""
-    yield layer
-    inside = []
-    if isinstance(layer, ElmoLayer):
-        inside = layer.mixes
-    elif isinstance(layer, keras.Model):
-        inside = layer.layers
-    elif isinstance(layer, keras.layers.Wrapper):
-        inside = [layer.layer]
-    for part in inside:
-        yield from layers_inside(part)
+def layers_inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """A layer and all layers in its attributes, also in lists and dictionaries, each once."""
+    found: dict[int, Any] = {}
+    waiting = [layer]
+    for part in waiting:  # which grows meanwhile
+        if isinstance(part, (keras.layers.Layer, dict, list, tuple)) and id(part) not in found:
+            found[id(part)] = part
+            part = vars(part) if isinstance(part, keras.layers.Layer) else part
+            # By `iter`: in TensorFlow's lists, which are subclasses, `list` itself sees no items.
+            waiting += iter(part.values() if isinstance(part, dict) else part)
+    return [part for part in found.values() if isinstance(part, keras.layers.Layer)]
 
 
 def elmo_layer_of(model: Any) -> Any:
-    """The `ElmoLayer` of a Keras model, or of the `.keras` file of one; others are returned.
+    """The `ElmoLayer` in a Keras layer or model, or the `.keras` file of one; others are returned.
 
-    Raises ValueError if the model does not have exactly one.
+    Raises ValueError if it does not have exactly one, or the file has layers that Keras lacks.
     """
+    name = getattr(model, "name", None)
     if is_keras_file(model):
-        model = keras.models.load_model(os.fspath(model), compile=False)
-    if not isinstance(model, keras.Model):
+        name = os.fspath(model)
+        try:
+            model = keras.models.load_model(name, compile=False)
+        except TypeError as error:
+            raise ValueError(
+                f"{name} has layers or functions of your own. In Python, load it with "
+                "keras.models.load_model(..., custom_objects=...) and pass its ElmoLayer to "
+                "Embedder."
+            ) from error
+    if not isinstance(model, keras.layers.Layer):
         return model
     layers = [part for part in layers_inside(model) if isinstance(part, ElmoLayer)]
     if len(layers) != 1:
         raise ValueError(
-            f"Expected a model with one ElmoLayer; {model.name} has {len(layers)}. Pass the layer "
-            "itself."
+            f"Expected a model with one ElmoLayer; {name} has {len(layers)}. In Python, load a "
+            ".keras file with keras.models.load_model, and pass an ElmoLayer to Embedder."
         )
     return layers[0]

@@ -120,7 +120,7 @@ def _from_path(path, language=None):
     if is_keras_file(path):
         raise FileNotFoundError(
             f"{path} is a saved Keras model: load it with keras.models.load_model, and take the "
-            "ElmoLayer in its layers. An Embedder, pictures and `keras-elmo embed` take the file."
+            "ElmoLayer in its layers. Embedder and `keras-elmo embed` accept the file."
         )
     if path.suffix == ".ckpt" and path.is_file():
         raise FileNotFoundError(
