@@ -179,6 +179,10 @@ def check_batch(sentences: Any) -> None:
             f"Expected a batch of sentences, got a {type(sentences).__name__}. Pass the column "
             'that holds the sentences, such as data["text"].'
         )
+    if isinstance(sentences, (set, frozenset)):
+        raise ValueError(
+            "Expected a batch of sentences, got a set, which has no order: pass a list."
+        )
     is_iterable = isinstance(sentences, Iterable) or hasattr(sentences, "__getitem__")
     if shape is None and not is_iterable:
         raise ValueError(

@@ -217,6 +217,12 @@ def test_symbolic_strings_are_for_the_layer():
             one.map(encode_sentences)
 
 
+def test_a_set_has_no_order(layer, embedder):
+    for use in (layer, embedder.embed, encode_sentences, UnicodeCharEncoder()):
+        with pytest.raises(ValueError, match="got a set, which has no order: pass a list"):
+            use({"a b", "c"})
+
+
 def test_a_tensor_of_keras_2(layer):
     tensor = type("KerasTensor", (), {"__module__": "tf_keras.src.engine.keras_tensor"})()
     for tensor.dtype, tensor.shape in (("string", (None,)), ("int32", (None, None, 50))):
