@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any, Literal, overload
 
-from keras_elmo.text.abbreviations import ABBREVIATIONS, LAST_ABBREVIATIONS, ORDINALS
+from keras_elmo.text.abbreviations import ABBREVIATIONS, ORDINALS
 from keras_elmo.text.languages import LANGUAGES, language_codes, similar_language
 from keras_elmo.text.tokens import token_bytes, tokens_of
 
@@ -28,8 +28,7 @@ _QUOTED_END = re.compile(
     r"[.!?\u2026](?:[\u201c\u2018\xab\xbb]|\s\xbb)"
     r"(?:\s+(?=[\u201e\u201a\xab\xbb]?\s?(\w))|\s*\Z)"
 )
-_WORD_START = re.compile(r"[\s(\[\"'\u201e\u201a\u201c\xab\xbb]")
-_INITIAL = re.compile(r"[^\W\d_]\.")
+_INITIAL = r"(?<!\w)[^\W\d_]\.(?=\s+[^\W\d_]\.)"
 _EMOTICONS = {"8)"}  # for spaCy, also in ls(8)
 _log = logging.getLogger(__name__)
 
@@ -220,46 +219,35 @@ def _language_error(language):
 class _Rules:
     """How a language is split: into sentences by syntok, into tokens by spaCy.
 
-    syntok knows abbreviations of English, German and Spanish. For languages other than English,
-    those of spaCy's rules and of `ABBREVIATIONS` are added here.
+    syntok knows abbreviations of English, German and Spanish; `ABBREVIATIONS` adds to them.
     """
 
     def __init__(self, language, segmenter, tokenizer):
         self._segmenter, self._tokenizer = segmenter, tokenizer
         self._is_english = language == "en"
+        words = ABBREVIATIONS.get(language, "").split()
+        words += [word[0].upper() + word[1:] for word in words]
+        inner = [word for word in words if not word.endswith(".")]
+        known = "|".join(inner).replace(".", r"\.\s?") or "(?!)"
+        ordinal = ORDINALS.get(language, "(?!)")
+        self._inner = re.compile(rf"(?<!\w)(?:{known})\.(?=\s)|{_INITIAL}|{ordinal}")
         rules = getattr(tokenizer, "rules", None) or {}
-        known = {word[:-1] for word in rules if _ABBREVIATION.fullmatch(word)}
-        own = _with_capitals(ABBREVIATIONS.get(language, "").split())
-        self._inner = (known | own) - set(LAST_ABBREVIATIONS.split())
-        self._ordinal = re.compile(ORDINALS.get(language, "(?!)"))
         # Where spaCy has no abbreviations, as in Czech and Polish, treebanks split off the period.
-        self._joined = own if known and not self._is_english else set()
+        is_joined = any(map(_ABBREVIATION.fullmatch, rules))
+        self._joined = {part for word in inner for part in word.split(".")} if is_joined else set()
         if rules:
             tokenizer.rules = {word: rule for word, rule in rules.items() if word not in _EMOTICONS}
-        for word in self._joined | (_with_capitals(known) if self._joined else set()):
-            if f"{word}." not in rules:
-                tokenizer.add_special_case(f"{word}.", [{"ORTH": f"{word}."}])
+        for word in {f"{word.rstrip('.')}." for word in [*self._joined, *words] if is_joined}:
+            if word not in rules:
+                tokenizer.add_special_case(word, [{"ORTH": word}])
 
     def sentence_starts(self, text):
         """Where each sentence begins."""
-        starts = []
-        for paragraph in self._segmenter.analyze(text):
-            first = len(starts)
-            for start in (sentence[0].offset for sentence in paragraph):
-                before = text[starts[-1] : start] if len(starts) > first else ""
-                if not self._continues(before.rstrip(), text[start : start + 10]):
-                    starts.append(start)
+        # Syntok sees a letter in place of a period that ends no sentence.
+        seen = text if self._is_english else self._inner.sub(lambda end: f"{end[0][:-1]}x", text)
+        paragraphs = self._segmenter.analyze(seen)
+        starts = [sentence[0].offset for paragraph in paragraphs for sentence in paragraph]
         return starts if self._is_english else _after_quotes(text, starts)
-
-    def _continues(self, before, after):
-        """Whether a sentence continues, from its text so far and the next characters."""
-        if self._is_english or not before.endswith("."):
-            return False
-        before = before[-40:]
-        word = _WORD_START.split(before)[-1][:-1]
-        is_initial = len(word) == 1 and word.isalpha() and _INITIAL.match(after)
-        is_ordinal = self._ordinal.search(f"{before}\n{after}")
-        return bool(is_initial or is_ordinal or word in self._inner)
 
     def tokens(self, sentence):
         """The tokens of a sentence, and where in it each begins."""
@@ -272,7 +260,7 @@ class _Rules:
         if last > 0 and found[last][0].endswith("."):
             token, start = found[last]
             # A number or an ordinary word: the period ends the sentence.
-            if _NUMBER.fullmatch(token) or token[:-1] in self._joined & self._inner:
+            if _NUMBER.fullmatch(token) or token[:-1] in self._joined:
                 found[last : last + 1] = [(token[:-1], start), (".", start + len(token) - 1)]
         return found
 
@@ -285,10 +273,6 @@ def _after_quotes(text, starts):
         if (end[1] or "").isupper():
             found.add(end.end())
     return sorted(found)
-
-
-def _with_capitals(words):
-    return {*words, *(word[0].upper() + word[1:] for word in words)}
 
 
 @functools.cache

@@ -106,12 +106,22 @@ def test_offsets_are_places_in_the_raw_text():
         (
             "sv",
             "Det gäller t. ex. Stockholm, bl. a. vid kap. 3. Se dr. Ek.",
-            "Det gäller t. ex. Stockholm , bl. a. vid kap. 3 . Se dr . | Ek .",
+            "Det gäller t. ex. Stockholm , bl. a. vid kap. 3 . | Se dr. Ek .",
         ),
         (
             "da",
             "Det er f.eks. Hr. Hansen, den 3. maj 1950. Ja.",
             "Det er f.eks. Hr. Hansen , den 3. maj 1950 . | Ja .",
+        ),
+        (
+            "nb",
+            "Se f.eks. nr. 5 og dr. Lie. Han har to. Det er kl. 10.",
+            "Se f.eks. nr. 5 og dr. Lie . | Han har to. | Det er kl. 10 .",
+        ),
+        (
+            "ru",
+            "Он живёт на ул. Ленина. См. стр. 5 и др. примеры проф. Иванова.",
+            "Он живёт на ул. Ленина . | См. стр. 5 и др. примеры проф. Иванова .",
         ),
         (
             "pl",
@@ -137,7 +147,42 @@ def test_abbreviations_and_ends_of_sentences(language, text, expected):
         assert [text[i : i + len(token)] for token, i in zip(tokens, starts, strict=True)] == tokens
 
 
-def test_a_word_that_is_also_an_abbreviation_ends_a_sentence():
+@pytest.mark.parametrize(
+    "language, text",
+    [
+        ("cs", "Dal to nám. Pak odešel."),
+        ("da", "De løb om kap. Hun vandt."),
+        ("de", "Ich mag Köln usw. Das ist so."),
+        ("es", "Vive en EE. UU. Ella no."),
+        ("fi", "Kuulin sen. Hän tuli."),
+        ("fr", "Il aime l'art. Elle préfère la musique."),
+        ("fr", "Voici mon ex. Il part."),
+        ("hr", "To je on. Ona ide."),
+        ("it", "Ha detto al. Poi va."),
+        ("nb", "Jeg har to. Hun har tre."),
+        ("nb", "Klokka er ti. Vi går nå."),
+        ("nl", "Dat is al. Hij komt."),
+        ("nl", "Dat is in het dal. Ik ga."),
+        ("pl", "Wziął lek. Poszedł spać."),
+        ("pt", "Ele é meu ex. Ela saiu."),
+        ("ro", "El are un al. Ea vine."),
+        ("ru", "Там есть кот. Он чёрный."),
+        ("ru", "Мы дали это им. Они ушли."),
+        ("ru", "Это новый ген. Он важен."),
+        ("sk", "Dal to nám. Potom odišiel."),
+        ("sl", "Tam je. Ona gre."),
+        ("sv", "Han är mitt ex. Hon gick."),
+        ("tr", "Bu bir dal. O geldi."),
+        ("uk", "Це тривало 5 хв. Він чекав."),
+    ],
+)
+def test_words_that_are_also_abbreviations_end_sentences(language, text):
+    starts = [0, text.index(". ") + 2 if language != "es" else text.index("Ella")]
+    _, offsets = tokenize(text, language, return_offsets=True)
+    assert [places[0] for places in offsets] == starts
+
+
+def test_the_last_token_of_a_sentence():
     assert tokenize("Voici mon ex.", "fr") == [["Voici", "mon", "ex", "."]]
     assert tokenize("„Es war 2022.“", "de") == [["„", "Es", "war", "2022", ".", "“"]]
     assert [len(x) for x in tokenize("Das ist Dr.\n\nMüller kam.", "de")] == [3, 3]
