@@ -139,7 +139,6 @@ class Embedder:
         self._words = WordVectors(self.layer, self.vocabulary, word_cache)
         self._sentences = SentenceVectors(self.layer)
         self._has_hinted = False
-        self._languages: set[str | None] = set()  # that were checked
 
     def __repr__(self) -> str:
         return f"<Embedder dim={self.dim}, compute_dtype={self.compute_dtype!r}>"
@@ -240,7 +239,7 @@ class Embedder:
         """
         check_batch(sentences)
         spec = self._spec(output, pooling, boundaries, dtype)
-        self._check_language(language_of(tokenize))
+        check_language(self.layer.language, language_of(tokenize))
         if pad_to is None:
             return list(self._stream(sentences, spec, tokenize))
         if pooling is not None:
@@ -288,7 +287,7 @@ class Embedder:
         """
         check_batch(sentences)
         spec = self._spec(output, pooling, boundaries, dtype)
-        self._check_language(language_of(tokenize))
+        check_language(self.layer.language, language_of(tokenize))
         return self._stream(sentences, spec, tokenize, num_sentences)
 
     def _stream(self, sentences, spec, tokenize, num_sentences=None):
@@ -470,8 +469,7 @@ class Embedder:
             format=format,
         )
         writing = dict(compression=compression, resume=resume, overwrite=overwrite)
-        check = self._check_language
-        return run_file_job(self, source, target, spec, reading, check, **writing)
+        return run_file_job(self, source, target, spec, reading, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
@@ -509,12 +507,6 @@ class Embedder:
             keys = [word if word in (BEGIN, END) else key for word, key in pairs]
             write_arrays(partial, [(TOKEN_EMBEDDINGS_NAME, self._words.encode(keys))])
         return len(words)
-
-    def _check_language(self, text):
-        """Warns once if a text is in a different language than the model was trained on."""
-        if text not in self._languages:
-            self._languages.add(text)
-            check_language(self.layer.language, text)
 
     def _spec(self, output, pooling, boundaries, dtype):
         """The checked arguments of a request."""

@@ -6,11 +6,12 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.writers import VectorWriter, open_writer
+from keras_elmo.pretrained.registry import check_language
 from keras_elmo.progress import progress_bar
 from keras_elmo.text.reader import Record, pluralize, read_records, text_language, unit_of
 from keras_elmo.text.tokenize import tokenizer_name
@@ -69,13 +70,11 @@ def run_file_job(
     target: str | os.PathLike[str],
     spec: OutputSpec,
     reading: dict[str, Any],
-    check_language: Callable[[str | None], None],
     **writer_options,
 ) -> EmbeddedFile:
     """`Embedder.embed_file` for an `embedder`.
 
-    `reading` is passed to `read_records`, `writer_options` to `open_writer`, the language of the
-    text to `check_language`.
+    `reading` is passed to `read_records`, `writer_options` to `open_writer`.
     """
     is_path = isinstance(source, (str, os.PathLike))
     path: Any = source if is_path else getattr(source, "name", None)
@@ -91,7 +90,7 @@ def run_file_job(
         open_writer(target, settings, [path, *embedder.sources], **writer_options) as writer,
         progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,
     ):
-        check_language(text_language(source, **reading))
+        check_language(embedder.layer.language, text_language(source, **reading))
         records = read_records(source, num_known=writer.num_lines, **reading)
         records = _with_own_names(records, name)
         _skip(records, writer, name)

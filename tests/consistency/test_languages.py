@@ -16,7 +16,9 @@ TEXT, FASTA = "Das ist gut. Es geht.\n", ">one\nMKV\n>two\nG\n"
 
 
 @pytest.fixture(autouse=True)
-def no_model_stays_registered(monkeypatch):
+def nothing_is_remembered(monkeypatch):
+    """No model stays registered, and no warning counts as given."""
+    check_language.cache_clear()
     monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
 
 
