@@ -8,9 +8,8 @@ from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
 from keras_elmo.files import atomic_write, check_output
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.pretrained.locate import ModelFiles
-from keras_elmo.pretrained.registry import check_language
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.reader import find_files, pluralize, text_language
+from keras_elmo.text.reader import find_files, pluralize
 
 
 def add_command(commands, common):
@@ -90,9 +89,6 @@ def _evaluate(arguments):
     tokenize = arguments.tokenize
     if tokenize is None:
         tokenize = recorded_tokenizer(saved.record)
-    if saved.files is not None:
-        first = find_files(arguments.files)[0]
-        check_language(saved.files.language, text_language(first, tokenize=tokenize))
     text = CorpusIndex.build(arguments.files, tokenize=tokenize)
     model, vocabulary = load_language_model(saved, arguments.vocab)
     if arguments.bilm_tf:

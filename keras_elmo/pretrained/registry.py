@@ -173,7 +173,7 @@ def _of_language(language):
 
 @functools.cache  # which warns once
 def check_language(model: str | None, text: str | None) -> None:
-    """Logs a warning, once for each pair, if a text is in a different language than the model was trained on.
+    """Logs a warning, once for each pair, if a text is not in the language of the model.
 
     Args:
         model, text: The ISO 639 code of each, `PROTEINS`, `"xx"` for several languages, or `None`

@@ -69,6 +69,7 @@ class TextStats:
     blank_lines: int = 0  # without a token: skipped
     invalid_lines: int = 0  # with bytes that are not UTF-8, which are dropped
     empty_files: list[str] = dataclasses.field(default_factory=list)  # without a sentence
+    language: str | None = None  # ISO 639 code of the first file's, if it is known
 
     @property
     def predictions(self) -> int:
@@ -114,6 +115,7 @@ def read_blocks(
         ValueError: as for `read_records`, or if a record cannot be read.
     """
     texts = [_Text(path, tokenize=tokenize) for path in files]
+    stats.language = texts[0].language
     total, has_begun = sum(map(os.path.getsize, files)), False
     with progress_bar("reading", total=total, unit="bytes", shown=show_progress) as bar:
         for text in texts:

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_elmo.ops.compiled import CompiledFunction
+from keras_elmo.pretrained.registry import check_language
 from keras_elmo.text.reader import Files, TextStats
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.devices import distributed
@@ -262,7 +263,9 @@ class Scorer:
         """A text as batches for this model."""
         self.language_model.check_vocabulary(vocabulary)
         config = self.language_model.config
-        return EvaluationCorpus(files, vocabulary, config, batch_size=self.batch_size, **options)
+        corpus = EvaluationCorpus(files, vocabulary, config, batch_size=self.batch_size, **options)
+        check_language(self.language_model.language, corpus.stats.language)
+        return corpus
 
     def scored(
         self, corpus: EvaluationCorpus

@@ -114,6 +114,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         check_size("The softmax", vocabulary_size * config.projection_dim)
         self.config = config
         self.vocabulary_size = vocabulary_size
+        self.language: str | None = None  # ISO 639 code, if it is known
         self.batch_size = values["batch_size"]
         self.unroll_steps = values["unroll_steps"]
         self.dropout = values["dropout"]

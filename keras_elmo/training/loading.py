@@ -132,6 +132,7 @@ def _of_files(files, place):
 def _load_files(files):
     kernel, bias = read_softmax(files.softmax)
     language_model = BidirectionalLanguageModel(files.config, len(bias), carry_state=False)
+    language_model.language = files.language
     load_weights(language_model.backbone, files.weights)
     _set_softmax(language_model, kernel, bias)
     return language_model

@@ -5,7 +5,15 @@ import re
 import pytest
 
 from helpers import TINY
-from keras_elmo import Embedder, cli, register_model
+from keras_elmo import (
+    CorpusIndex,
+    Embedder,
+    bilm_tf_perplexity,
+    cli,
+    load_language_model,
+    perplexity,
+    register_model,
+)
 from keras_elmo.pretrained import registry
 from keras_elmo.pretrained.registry import check_language
 from training_models import tiny_model, vocabulary
@@ -98,16 +106,34 @@ def test_proteins(way, own, number, tmp_path, caplog):
         assert "Models for proteins: 'seqvec'" in message
 
 
-def test_an_evaluation(tmp_path, caplog):
+def evaluated(model, text, language):
+    language_model, words = load_language_model(model)
+    index = CorpusIndex.build(text, tokenize=language)
+    for _ in range(2):
+        perplexity(language_model, index, words)
+
+
+def evaluated_as_bilm_tf(model, text, language):
+    language_model, words = load_language_model(model)
+    index = CorpusIndex.build(text, tokenize=language)
+    bilm_tf_perplexity(language_model, index, words, batch_size=1)
+
+
+def evaluated_by_the_command(model, text, language):
+    assert cli.main(["evaluate", model, str(text), "--language", language]) == 0
+
+
+@pytest.mark.parametrize("language, number", [("en", 0), ("de", 1)])
+@pytest.mark.parametrize("way", [evaluated, evaluated_as_bilm_tf, evaluated_by_the_command])
+def test_an_evaluation(tmp_path, caplog, way, language, number):
     text = tmp_path / "text.txt"
     text.write_text(TEXT)
     tiny_model().export_hdf5(tmp_path / "model", vocabulary())
     register_model("test-evaluation", tmp_path / "model", language="en")
-    for language in ("en", "de"):
-        assert not logged(caplog)
-        assert cli.main(["evaluate", "test-evaluation", str(text), "--language", language]) == 0
-    (message,) = logged(caplog)
-    assert message.startswith("The model was trained on English, not on German: ")
+    way("test-evaluation", text, language)
+    found = logged(caplog)
+    assert len(found) == number
+    assert all(x.startswith("The model was trained on English, not on German: ") for x in found)
 
 
 @pytest.mark.parametrize("sentence", ["The bank", "MKVL"])
