@@ -19,7 +19,13 @@ from layer_checks import check_layer
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text())["batch"]
 IDS = encode_sentences(SENTENCES[:4])
 WIDE = {
-    "char_cnn": {"filters": [[1, 1]], "n_highway": 0, "embedding": {"dim": 1}},
+    "char_cnn": {
+        "filters": [[1, 1]],
+        "n_highway": 0,
+        "embedding": {"dim": 1},
+        "activation": "relu",
+        "max_characters_per_token": 50,
+    },
     "lstm": {"dim": 1, "projection_dim": 60_000, "n_layers": 4},
 }
 
