@@ -49,7 +49,7 @@ _MAX_LINE_BYTES = 2**28
 _BLOCK_BYTES = 2**21
 _HEAD_BYTES = 2**18
 _TAKEN = {"line", "tokens", "sentence_lengths", "vectors", "error"}  # columns of files of vectors
-_MAX_INVALID = 1 / 20  # of the lines: in many languages fewer of them have letters beyond ASCII
+_MAX_INVALID = 1 / 1000  # of the bytes: text in other encodings has more letters beyond ASCII
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -425,11 +425,14 @@ def _lines(file, name):
     first = first.removeprefix(codecs.BOM_UTF8)
     lines = itertools.chain([first] if first else [], lines)
     head = next(in_blocks(lines, len, _HEAD_BYTES), [])
-    invalid = sum(not is_utf8(line) for line in head)
-    if invalid > _MAX_INVALID * len(head):
+    start = b"".join(head)[:_HEAD_BYTES]
+    valid = start.decode("utf-8", "ignore")
+    invalid = len(start) - len(valid.encode())
+    # A stray byte is dropped. In another encoding, most characters beyond ASCII are invalid.
+    if invalid > max(len(valid) - len(valid.encode("ascii", "ignore")), _MAX_INVALID * len(start)):
         raise ValueError(
-            f"{name} is not UTF-8: invalid bytes in {pluralize(invalid, 'line')} of the first "
-            f"{len(head):,}, probably since it has a different encoding, such as Latin-1 or "
+            f"{name} is not UTF-8: {pluralize(invalid, 'invalid byte')} in the first "
+            f"{len(start):,}, probably since it has a different encoding, such as Latin-1 or "
             "Windows-1252. Convert it from its own: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
         )
     for line in itertools.chain(head, lines):

@@ -17,7 +17,7 @@ from training_models import tiny_model, vocabulary
 SENTENCES = [["The", "café", "<S>", "isn't", "open", "."], ["Why", "not\u00a0now", "?"], ["-"]]
 PROTEINS = [["M", "K", "V"], ["G"]]
 LINES = "\n".join(map(" ".join, SENTENCES)) + "\n"
-INVALID = LINES.encode().replace(b" ", b" \xff ") + b"\n" * 40
+INVALID = LINES.encode().replace(b" ", b" \xff ", 2)
 ROWS = [{"text": " ".join(SENTENCES[0])}, *({"text": tokens} for tokens in SENTENCES[1:])]
 RAW = {"text": " | ".join(map(" ".join, SENTENCES))}
 CONLLU = "\n\n".join(
@@ -116,7 +116,7 @@ REFUSED = {
     "Latin-1": (
         "a.txt",
         "a\ncafé\nb".encode("latin-1"),
-        "is not UTF-8: invalid bytes in 1 line of",
+        "is not UTF-8: 1 invalid byte in the first",
     ),
     "Latin-1 in CoNLL-U": ("a.conllu", "1\tcafé\n\n".encode("latin-1"), "is not UTF-8"),
     "Windows-1251": ("a.txt.gz", gzip.compress("Привет\n".encode("cp1251")), "is not UTF-8"),

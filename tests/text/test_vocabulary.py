@@ -91,7 +91,7 @@ def test_lines_that_no_text_uses_keep_their_rows(tmp_path):
 
 def test_files_of_other_encodings_are_explained(tmp_path):
     path = tmp_path / "vocab.txt"
-    for number, message in ((0, "invalid bytes in 1 line"), (99, "Save it as UTF-8")):
+    for number, message in ((0, "1 invalid byte in the first"), (999, "Save it as UTF-8")):
         words = ["<S>", "</S>", "<UNK>", *map(str, range(number)), "na\u00efve"]
         path.write_bytes("\n".join(words).encode("latin-1"))
         with pytest.raises(ValueError, match=rf"vocab\.txt is not UTF-8.* {message}"):
@@ -128,17 +128,17 @@ def test_from_counts():
 
 
 def test_counts_of_a_corpus(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"the cat <UNK>\n\nthe dog\xff sat\r\n" + b"\n" * 20)
+    (tmp_path / "a.txt").write_bytes(b"the cat <UNK>\n\nthe dog\xff s\xc3\xa4t\r\n")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"the end"))
     (tmp_path / "c.txt.xz").write_bytes(lzma.compress(b"\n \n"))
     counted = count_words(f"{tmp_path}/*.txt*")
     stats = counted.stats
     assert (stats.files, stats.sentences, stats.tokens) == (3, 3, 8)
-    assert (stats.blank_lines, stats.invalid_lines) == (23, 1)
+    assert (stats.blank_lines, stats.invalid_lines) == (3, 1)
     assert stats.empty_files == ["c.txt.xz"] and stats.predictions == 11
     assert counted.counts[b"the"] == 3 and counted.counts[b"dog"] == 1
     assert len(stats.warnings()) == 3 and not TextStats().warnings()
-    # <S>, </S>, <UNK>, the, cat, naïve: dog, sat, end and the literal <UNK> are unknown.
+    # <S>, </S>, <UNK>, the, cat, naïve: dog, sät, end and the literal <UNK> are unknown.
     np.testing.assert_array_equal(Vocabulary(WORDS).counts(counted), [3, 3, 4, 3, 1, 0])
 
 

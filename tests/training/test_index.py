@@ -39,10 +39,10 @@ def test_an_index_holds_the_text(tmp_path):
 
 @pytest.mark.parametrize("number, expected", [(0, []), (2, [["b", "a"], ["b"]]), (9, None)])
 def test_the_first_sentences(tmp_path, number, expected):
-    (tmp_path / "text.txt").write_bytes(b"b a\n\xff\nb\n\nc a\n" + b"\n" * 20)
+    (tmp_path / "text.txt").write_bytes(b"b a\n\xff\nb\n\n\xc3\xa7 a\n")
     index = CorpusIndex.build(tmp_path / "text.txt")
     first = index.first(number)
-    expected = [["b", "a"], ["b"], ["c", "a"]] if expected is None else expected
+    expected = [["b", "a"], ["b"], ["\u00e7", "a"]] if expected is None else expected
     expected = [[word.encode() for word in sentence] for sentence in expected]
     whole = CorpusIndex.from_sentences(expected)
     assert sentences_of(first) == expected and first.words == whole.words
@@ -107,18 +107,25 @@ def test_ids_and_characters(tmp_path, on_disk, monkeypatch):
 @pytest.mark.parametrize("block_bytes", [1, 100, 1 << 21])
 def test_odd_files_are_read_and_reported(tmp_path, block_bytes, monkeypatch):
     monkeypatch.setattr(reader, "_BLOCK_BYTES", block_bytes)
-    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfthe\r\n\r\n  \nthe e\xffnd\n\xff\nlast" + b"\n" * 40)
+    (tmp_path / "a").write_bytes(
+        b"\xef\xbb\xbfthe\r\n\r\n  \nthe e\xffnd\n\xff\nl\xc3\xa4\xc3\xa4st"
+    )
     (tmp_path / "b").write_bytes(b"")
     (tmp_path / "c.gz").write_bytes(gzip.compress("the Zoë\u00a0s\n\n".encode()))
     (tmp_path / "d.xz").write_bytes(lzma.compress(b"x y\n" * 50))
     index = CorpusIndex.build(f"{tmp_path}/*")
     the = [b"the"]
-    expected = [the, [b"the", b"end"], [b"last"], [b"the", "Zoë\u00a0s".encode()]]
+    expected = [
+        the,
+        [b"the", b"end"],
+        ["l\u00e4\u00e4st".encode()],
+        [b"the", "Zoë\u00a0s".encode()],
+    ]
     assert sentences_of(index) == [*expected, *[[b"x", b"y"]] * 50]
     stats = index.stats
     assert (stats.files, stats.sentences, stats.tokens) == (4, 54, 106)
-    assert (stats.blank_lines, stats.invalid_lines, stats.empty_files) == (43, 2, ["b"])
-    assert "43 blank lines (skipped)" in "\n".join(stats.lines())
+    assert (stats.blank_lines, stats.invalid_lines, stats.empty_files) == (4, 2, ["b"])
+    assert "4 blank lines (skipped)" in "\n".join(stats.lines())
 
 
 def test_an_index_is_opened_again_and_made_again_for_another_text(tmp_path):
