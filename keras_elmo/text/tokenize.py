@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import inspect
 import itertools
 import logging
 import re
@@ -165,43 +164,26 @@ def hint_at_proteins(sentences: Iterable[Sequence[Any]]) -> bool:
 
 
 def tokenizer_name(how: Tokenize) -> Any:
-    """A JSON-serializable name for `tokenize`; a function without a name gets a unique one."""
+    """A JSON-serializable name for `tokenize`: a function's module, name and a hash of its code.
+
+    Functions that differ only in the data they use have the same name; one without a name gets a
+    new one each time.
+    """
     if not callable(how):
         return "en" if how is True else None if how is False else how
     name = getattr(how, "__qualname__", "<lambda>")
     if name.endswith("<lambda>"):
         return uuid.uuid4().hex
-    digest = hashlib.sha256(repr(_behavior(how, set())).encode()).hexdigest()
-    return f"{name} {digest[:16]}"
+    code = getattr(how, "__code__", None)  # built-in functions have none
+    digest = hashlib.sha256(repr(_content(code)).encode()).hexdigest()[:16]
+    return f"{getattr(how, '__module__', None)}.{name} {digest}"
 
 
-def _behavior(value, seen):
-    """What a function does, as far as that can be compared in another process.
-
-    Its code, and the functions, constants and simple objects that it uses: also those of other
-    names, default values, and the attributes of the object that it is a method of.
-    """
-    if isinstance(value, (str, bytes, int, float, types.NoneType, re.Pattern)):
-        return repr(value)
-    if isinstance(value, (tuple, frozenset)):
-        found = [_behavior(item, seen) for item in value]
-        return found if isinstance(value, tuple) else sorted(map(repr, found))
-    if id(value) in seen:
-        return None
-    seen.add(id(value))
+def _content(value):
+    """What code does, or a constant of it, in a form whose `repr` is the same in any process."""
     if isinstance(value, types.CodeType):
-        constants = [_behavior(constant, seen) for constant in value.co_consts]
-        return value.co_code.hex(), value.co_names, constants
-    if isinstance(value, types.MethodType):
-        attributes = sorted(getattr(value.__self__, "__dict__", {}).items())
-        found = [(name, _behavior(attribute, seen)) for name, attribute in attributes]
-        return found, _behavior(value.__func__, seen)
-    if not isinstance(value, types.FunctionType):
-        return type(value).__qualname__
-    used = inspect.getclosurevars(value)
-    known = {**used.nonlocals, **used.globals, **(value.__kwdefaults__ or {})}
-    found = [(name, _behavior(known[name], seen)) for name in sorted(known)]
-    return _behavior(value.__code__, seen), _behavior(value.__defaults__, seen), found
+        return value.co_code.hex(), value.co_names, list(map(_content, value.co_consts))
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else value
 
 
 def _language_error(language):

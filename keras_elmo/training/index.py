@@ -82,7 +82,8 @@ class CorpusIndex:
                 temporary folder, removed with the index.
             tokenize: For raw text, of which a line holds any number of sentences: `True`, or the
                 code of a language such as `"de"`, to split it by `keras_elmo.tokenize`; or a
-                function that does so, recognized by its name.
+                function that does so, recognized by its module, name and code: rename it when
+                the data that it uses change.
             show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
         Raises:
