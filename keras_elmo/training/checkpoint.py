@@ -118,9 +118,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     @property
     def best_step(self) -> int | None:
-        monitor = self.monitor
-        rows = [] if monitor is None else [row for row in self.history if monitor in row]
-        return min(rows, key=lambda row: row[monitor])["step"] if rows else None
+        values = [(row[self.monitor], row["step"]) for row in self.history if self.monitor in row]
+        return min(values)[1] if values else None
 
     def restore_best(self, model: keras.Model) -> int:
         """Loads the weights of `best_step` into a model, without its optimizer.
