@@ -205,8 +205,7 @@ def _embed_to_file(arguments, embedder):
     rate = report.tokens / max(report.seconds, 1e-9)
     done = f"{pluralize(report.tokens, 'token')} at {rate:,.0f} a second"
     if arguments.resume:
-        done = f"in this run {done}" if report.tokens else "embedded by an earlier run"
-        done = "it was complete" if report.was_complete else done
+        done = "it was complete" if report.was_complete else f"in this run {done}"
     lines = pluralize(report.lines, report.unit)
     print(f"Wrote the vectors of {lines} to {arguments.output} ({done})")
 

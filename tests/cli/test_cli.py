@@ -129,6 +129,9 @@ def test_embed_continues_a_file(run, tmp_path):
         and "made with --compression 'gzip' and --dtype 'float16' and --vectors 'top'" in err
     )
     assert run(*command, "--overwrite")[0] == 0
+    text.write_text("")
+    _, out, _ = run("embed", text, "--model", TINY, "--output", tmp_path / "empty.h5", "--resume")
+    assert "of 0 records" in out and "(in this run 0 tokens at" in out
 
 
 @pytest.mark.parametrize("flag, has_bfloat16", [("amx_bf16", 1), ("avx512_bf16", 1), ("avx2", 0)])
