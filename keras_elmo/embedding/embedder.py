@@ -74,8 +74,8 @@ class Embedder:
             out.
         word_cache: Number of words to cache vectors for, the most recently used; 0 for none.
             Models that read whole words do not use it.
-        compute_dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`. An
-            `ElmoLayer` has its own.
+        compute_dtype: Dtype or dtype policy of the computation, such as `"bfloat16"`; `None` for
+            that of a given `ElmoLayer`, or Keras' global one.
         vocabulary: For models that read whole words: a list or a path, in the order of the table's
             rows; `None` for the vocabulary.txt next to the model's files.
         progress: Whether to show a progress bar; `None` shows it if standard error is a terminal.
@@ -114,15 +114,10 @@ class Embedder:
         self.word_cache = check_integer("word_cache", word_cache, 0)
         self.progress = progress
         layer = elmo_layer_of(model)
-        if not isinstance(layer, ElmoLayer):
-            self.layer = ElmoLayer(layer, dtype=compute_dtype)
-        elif compute_dtype is None:
-            self.layer = _copy(layer)
+        if isinstance(layer, ElmoLayer):
+            self.layer = _copy(layer, compute_dtype)
         else:
-            raise ValueError(
-                "An ElmoLayer has its own dtype: leave out compute_dtype, or make the layer with "
-                f"ElmoLayer(dtype={compute_dtype!r})."
-            )
+            self.layer = ElmoLayer(layer, dtype=compute_dtype)
         self.sources: list[Any] = [*self.layer.model_paths, vocabulary]
         if is_keras_file(model):
             self.sources.append(model)
@@ -521,9 +516,11 @@ class Embedder:
         return OutputSpec(output, pooling, boundaries, dtype)
 
 
-def _copy(layer):
-    """A layer with the same weights."""
-    copy = type(layer).from_config(layer.get_config())  # which copies those of the biLM
+def _copy(layer, dtype):
+    """A layer with the same weights, which computes in a dtype, by default in its own."""
+    config = layer.get_config()
+    config["dtype"] = dtype or config["dtype"]
+    copy = type(layer).from_config(config)  # which copies the weights of the biLM
     for mix, own in zip(copy.mixes, layer.mixes):
         mix.set_weights(own.get_weights())
     return copy

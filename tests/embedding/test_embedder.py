@@ -416,10 +416,17 @@ def test_words_of_a_text_with_blank_lines_and_without_the_unknown_word(tmp_path,
 
 
 def test_half_precision(layers):
-    embedder = small(compute_dtype="mixed_bfloat16")
-    for array, expected in zip(embedder.embed(SENTENCES[:1], "layers"), layers):
-        assert array.dtype == np.float32
-        assert 0 < np.abs(array - expected).max() < 0.05
+    """Of a layer, too, which computes in another dtype itself."""
+    layer = ElmoLayer(TINY)
+    for model in (TINY, layer):
+        embedder = Embedder(model, compute_dtype="mixed_bfloat16")
+        assert embedder.compute_dtype == "mixed_bfloat16"
+        for array, expected in zip(embedder.embed(SENTENCES[:1], "layers"), layers):
+            assert array.dtype == np.float32
+            assert 0 < np.abs(array - expected).max() < 0.05
+    half = Embedder(ElmoLayer(TINY, dtype="mixed_bfloat16"), compute_dtype="float32")
+    assert_close(half.embed(SENTENCES[:1], "layers")[0], layers[0])
+    assert Embedder(layer).compute_dtype == layer.bilm_dtype_policy.name == "float32"
 
 
 def test_progress(capsys, embedder, monkeypatch):
@@ -461,8 +468,6 @@ def test_bad_requests(embedder):
         Embedder(ElmoLayer(TINY, output="layers")).embed([["a"]])
     with pytest.raises(ValueError, match="layer_norm, which depends on the batch"):
         Embedder(ElmoLayer(TINY, layer_norm=True)).embed([["a"]])
-    with pytest.raises(ValueError, match="An ElmoLayer has its own dtype: leave out compute_dtype"):
-        Embedder(ElmoLayer(TINY), compute_dtype="float16")
     words = ElmoConfig(filters=None, vocabulary_size=9, lstm_dim=8, projection_dim=4)
     with pytest.raises(ValueError, match="reads whole words: pass vocabulary="):
         Embedder(ElmoLayer(None, config=words))
