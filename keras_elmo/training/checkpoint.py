@@ -125,8 +125,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Loads the weights of `best_step` into a model, without its optimizer.
 
         Returns:
-            The step of the weights that the model has now: the last one if there is no better
-            checkpoint, or it is damaged, of which a warning tells.
+            The step of these weights: the last one if it is the best, or, with a warning, if the
+            checkpoint of the best one is damaged.
         """
         best = self.best_step
         if best is None or best == self.step:

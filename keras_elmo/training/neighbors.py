@@ -12,7 +12,7 @@ _MIN_COUNT = 3
 
 
 class WordNeighbors(NamedTuple):
-    """The words whose vectors are most like those of a word."""
+    """The nearest neighbors of a word."""
 
     word: str
     occurrences: int
@@ -35,9 +35,9 @@ def word_neighbors(
     times are compared.
 
     Args:
-        model: What an `Embedder` takes.
+        model: As for `Embedder`.
         files: The text, as for `perplexity`.
-        num_words: How many words, of which half are among the most frequent, half among the rarest.
+        num_words: How many words: half of them frequent, half rare.
         num_neighbors: Neighbors of each.
         max_sentences: How many sentences are read, from the beginning.
 

@@ -92,7 +92,7 @@ _FITTING: tuple[tuple[float, dict[str, Any], dict[str, Any]], ...] = (
     ),
 )
 """The settings that fit a text with at most so many words to predict: of a new model, and of one
-that starts with the weights of another model."""
+that starts with the weights of an existing model."""
 
 _FOR_ALL = {
     "preset": "tiny",
@@ -289,8 +289,8 @@ class TrainingSettings:
     )
     patience: int | None = _setting(
         "Training ends after so many reports without a lower held-out perplexity, and the "
-        "checkpoint with the lowest becomes the model. 0: it goes on to the last step, which "
-        "becomes the model.",
+        "checkpoint with the lowest becomes the model. 0 trains to the last step, whose weights "
+        "become the model.",
         check=_count,
         may_change=True,
     )
