@@ -23,7 +23,7 @@ class Row(NamedTuple):
     """A line of the text and its vectors."""
 
     number: int  # of the line, from 0
-    record: Record  # with a token for each vector
+    record: Record  # with a token for each vector, unless pooled
     vectors: np.ndarray  # `(D,)`, `(T, D)` or `(L, T, D)`
 
     @property
@@ -45,7 +45,7 @@ class Row(NamedTuple):
         """What belongs to its array, where a format has no columns, by name."""
         notes = {name: text for name, text in self.record.fields.items() if text is not None}
         if self.record.is_raw:  # otherwise its tokens are in the text
-            notes["tokens"] = json.dumps(self.tokens)
+            notes["tokens"] = json.dumps(self.tokens, ensure_ascii=False)
             notes["sentence_lengths"] = json.dumps(self.sentence_lengths)
         if self.record.error is not None:
             notes["error"] = self.record.error

@@ -51,7 +51,9 @@ def check_vectors_output(
     path = os.fspath(path)
     if compression not in (None, "gzip"):
         raise ValueError(f"compression must be None or 'gzip', got {compression!r}.")
-    _check_suffix(path)
+    if _suffix(path) not in FORMATS:
+        *others, last = FORMATS
+        raise ValueError(f"The name must end in {', '.join(others)} or {last}; got {path!r}.")
     FORMATS[_suffix(path)].check_installed()
     if resume and overwrite:
         raise ValueError("resume and overwrite cannot be combined: choose one.")
@@ -61,13 +63,8 @@ def check_vectors_output(
             "or choose a different name."
         )
     _check_files(path, inputs, resume or overwrite)
-    _check_suffix(os.path.realpath(path))  # of the file that a link names
-
-
-def _check_suffix(path):
-    if _suffix(path) not in FORMATS:
-        *others, last = FORMATS
-        raise ValueError(f"The name must end in {', '.join(others)} or {last}; got {path!r}.")
+    if _suffix(target := os.path.realpath(path)) != _suffix(path):
+        raise ValueError(f"{path} is a link to {target}: give both the same ending.")
 
 
 def _check_files(path, inputs, overwrite):

@@ -125,6 +125,7 @@ def lines_of(path):
             lines, arrays = list(file), {name: array[()] for name, array in file.items()}
             notes = [dict(file[line].attrs) for line in lines]
     for note in notes:
+        assert "\\u" not in str(note.get("tokens"))  # readable
         note.update((name, json.loads(note[name])) for name in names[:2] if note.get(name))
     return [(arrays[line], *map(note.get, names)) for line, note in zip(lines, notes)]
 
@@ -136,7 +137,7 @@ SUFFIXES = [".h5", ".npz", pytest.param(".parquet", marks=needs_parquet)]
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_raw_text_tells_which_rows_are_whose(tmp_path, embedder, suffix, options):
     """Also where a sentence ends in padding."""
-    texts = [[["the", "cat"], ["on"], ["a", "mat"]], [[]], [["sat"]], [["padded", ""], ["too"]], []]
+    texts = [[["the", "cát"], ["on"], ["a", "mat"]], [[]], [["sat"]], [["padded", ""], ["too"]], []]
     source, target = tmp_path / "text.jsonl", tmp_path / f"v{suffix}"
     write(source, [*(json.dumps({"text": json.dumps(text)}) for text in texts[:-1]), "no JSON"])
     embedder.embed_file(source, target, tokenize=json.loads, **options)
@@ -205,9 +206,9 @@ class Killed(BaseException):
     ],
 )
 def test_resumes_after_each_kill(tmp_path, embedder, lines, text, name, monkeypatch):
+    """With the same bits, although the cache of words is empty after each kill."""
     if text == "text.faa":
         lines = [f">{39 - i}\n{line}" for i, line in enumerate(lines)]
-    """With the same bits, although the cache of words is empty after each kill."""
     source, target = write(tmp_path / text, lines), tmp_path / name
     whole = tmp_path / f"whole_{name}"
     monkeypatch.setattr("keras_elmo.embedding.writers._PART_BYTES", 1)

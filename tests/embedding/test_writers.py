@@ -458,10 +458,11 @@ def test_one_process_at_a_time_writes_a_file(path, small_parts):
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_a_link_to_a_file_of_no_format_is_refused(tmp_path):
-    (tmp_path / "link.h5").symlink_to(tmp_path / "v.bin")
+@pytest.mark.parametrize("target", ["v.bin", "v.npz", "v.parquet"])
+def test_a_link_to_a_file_of_another_format_is_refused(tmp_path, target):
+    (tmp_path / "link.h5").symlink_to(tmp_path / target)
     with (
-        pytest.raises(ValueError, match="must end in .*v.bin'"),
+        pytest.raises(ValueError, match=f"is a link to .*{target}: give both the same ending"),
         open_writer(tmp_path / "link.h5", SETTINGS),
     ):
         pytest.fail("known before")
