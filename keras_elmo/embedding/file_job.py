@@ -86,15 +86,17 @@ def run_file_job(
         **reading,
         "tokenize": tokenizer_name(reading["tokenize"]),
     }
+    unit = unit_of(source, **reading)
+    sources = [path, *embedder.sources]
     with (
-        open_writer(target, settings, [path, *embedder.sources], **writer_options) as writer,
+        open_writer(target, settings, sources, unit=unit, **writer_options) as writer,
         progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,
     ):
         check_language(embedder.layer.language, text_language(source, **reading))
         records = read_records(source, num_known=writer.num_lines, **reading)
         records = _with_own_names(records, name)
         _skip(records, writer, name)
-        report = EmbeddedFile(writer.num_lines, writer.is_finished, unit=unit_of(source, **reading))
+        report = EmbeddedFile(writer.num_lines, writer.is_finished, unit=unit)
         start = time.monotonic()
         for block in embedder.pairs(records, lambda record: record.sentences, spec):
             writer.write([(_of_rows(record, spec), array) for record, array in block])
@@ -164,16 +166,16 @@ def _with_own_names(records: Iterator[Record], source) -> Iterator[Record]:
 
 def _skip(records: Iterator[Record], writer: VectorWriter, source):
     """Reads the lines that were embedded before, and checks that they are the same."""
-    digest = None
+    digest, known = None, pluralize(writer.num_lines, writer.unit)
     for record in itertools.islice(records, writer.num_lines):
         digest = record.digest
     if digest != writer.digest:
         raise ValueError(
-            f"{source} does not begin with the {writer.num_lines:,} lines that {writer.name} "
-            "holds: resume with the same text, or write to a different name."
+            f"{source} does not begin with the {known} that {writer.name} holds: resume "
+            "with the same text, or write to a different name."
         )
     if writer.is_finished and next(records, None) is not None:
         raise ValueError(
-            f"{source} has more lines than the {writer.num_lines:,} of {writer.name}, which is "
-            "complete: replace it with overwrite=True, or write the new lines to a different name."
+            f"{source} has more than the {known} of {writer.name}, which is complete: replace it "
+            "with overwrite=True, or write the new part to a different name."
         )

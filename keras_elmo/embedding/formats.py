@@ -139,8 +139,8 @@ def _copy_datasets(path, target):
                 h5py.h5o.copy(source.id, name, target.id, name)
             except RuntimeError as error:  # a full disk is an OSError, see `write_hdf5`
                 raise ValueError(
-                    f"{path} is damaged ({error}). Remove it and resume: its lines, and those "
-                    "after them, are then embedded again."
+                    f"{path} is damaged ({error}). Remove it and resume: what it holds, and "
+                    "what follows, is then embedded again."
                 ) from error
 
 

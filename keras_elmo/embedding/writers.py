@@ -83,6 +83,7 @@ def open_writer(
     compression: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    unit: str = "line",
 ) -> "Iterator[VectorWriter]":
     """Opens a file of vectors, which appears, or is replaced, when it is complete.
 
@@ -97,11 +98,13 @@ def open_writer(
             `sentence_lengths`, `vectors`, `error`, if records have names `id`, and their fields.
         settings: JSON values that the vectors depend on, stored in the file.
         inputs, compression, resume, overwrite: As for `check_vectors_output`, as are the errors.
+        unit: What messages call a line.
     """
     check_vectors_output(path, inputs, compression=compression, resume=resume, overwrite=overwrite)
     path = os.fspath(path)
     with locked(f"{_parts_folder(path)}.lock", f"Another process is writing {path}"):
-        writer = VectorWriter(path, {**settings, "compression": compression}, resume, overwrite)
+        settings = {**settings, "compression": compression}
+        writer = VectorWriter(path, settings, resume, overwrite, unit)
         try:
             yield writer
         except BaseException:
@@ -139,10 +142,13 @@ class VectorWriter:
         name: The output, as the user named it, for messages.
         path: Its path, without links.
         is_finished: Whether an earlier run has completed the output, which is then left unchanged.
+        unit: What messages call a line.
     """
 
-    def __init__(self, name: str, settings: dict, resume: bool, overwrite: bool):
-        self.name, self.path = name, os.path.realpath(name)
+    def __init__(
+        self, name: str, settings: dict, resume: bool, overwrite: bool, unit: str = "line"
+    ):
+        self.name, self.path, self.unit = name, os.path.realpath(name), unit
         self.is_finished = False
         settings = json.loads(json.dumps(settings))  # as they are stored
         self._format = FORMATS[_suffix(self.path)]
@@ -191,8 +197,8 @@ class VectorWriter:
         for record, array in block:
             if array.dtype == np.float16 and not np.isfinite(array).all():
                 raise ValueError(
-                    f"The vectors of line {self.num_lines + 1:,} have a number beyond the range of "
-                    "float16, 65,504. Write the file again with dtype='float32'."
+                    f"The vectors of {self.unit} {self.num_lines + 1:,} have a number beyond the "
+                    "range of float16, 65,504. Write the file again with dtype='float32'."
                 )
             self._rows.append(Row(self.num_lines, record, array))
             fields = sum(len(text or "") for text in record.fields.values())
@@ -228,7 +234,7 @@ class VectorWriter:
             self._end_part()
         if self._parts:
             message = "The vectors of the first %s are kept: resuming continues after them."
-            _LOG.warning(message, pluralize(self._state.lines, "line"))
+            _LOG.warning(message, pluralize(self._state.lines, self.unit))
 
     def _end_part(self):
         """Writes the rows that are in memory to a part."""
@@ -280,7 +286,7 @@ def _read_stored(path):
                     f"{error} It cannot be resumed: replace it with overwrite=True, or choose a "
                     "different name."
                 ) from error
-            message = "%s The lines after the first %s are embedded again."
+            message = "%s What follows the first %s is embedded again."
             _LOG.warning(message, error, f"{state.lines:,}")
             return files[:i], state, False
     return files, state, is_complete and bool(files)
@@ -295,7 +301,7 @@ def _read_state(path, num_before):
         state = _State(**json.loads(content))
         if state.lines == num_before + num_rows:
             return state
-        reason = f"{num_rows:,} lines in place of {state.lines - num_before:,}"
+        reason = f"{num_rows:,} rows in place of {state.lines - num_before:,}"
     except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         if not is_damage(error):
             raise

@@ -270,7 +270,7 @@ def test_a_complete_file_is_that_of_its_text_and_settings(tmp_path, embedder, li
     embedder.embed_file(source, target, overwrite=True)
     content = target.read_bytes()
     for text, message in (
-        (lines, "has more lines than the 30 of .*v.h5, which is complete: replace it"),
+        (lines, "has more than the 30 lines of .*v.h5, which is complete: replace it"),
         (lines[1:31], "does not begin with the 30 lines that"),
         (lines[:29], "does not begin with the 30 lines that"),
     ):
@@ -281,6 +281,28 @@ def test_a_complete_file_is_that_of_its_text_and_settings(tmp_path, embedder, li
     with pytest.raises(ValueError, match="made with output='mix': resume"):
         embedder.embed_file(source, target, "top", resume=True)
     assert target.read_bytes() == content and len(list(tmp_path.iterdir())) == 2
+
+
+def test_messages_call_a_line_what_the_format_does(tmp_path, embedder, monkeypatch, caplog):
+    source, target = tmp_path / "text.fasta", tmp_path / "v.h5"
+    entries, pairs = [f">{i}\nMKV" for i in range(3)], embedder.pairs
+
+    def too_large(*args):
+        first, second, *_ = itertools.chain.from_iterable(pairs(*args))
+        yield [first, (second[0], np.full((3, 24), np.inf, np.float16))]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(embedder, "pairs", too_large)
+        with pytest.raises(ValueError, match="The vectors of entry 2 have a number beyond"):
+            embedder.embed_file(write(source, entries), target)
+    assert "The vectors of the first 1 entry are kept" in caplog.text
+    embedder.embed_file(source, target, resume=True)
+    for rows, message in (
+        (entries[1:], "does not begin with the 3 entries that"),
+        ([*entries, ">3\nM"], "has more than the 3 entries of .*v.h5, which is complete"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            embedder.embed_file(write(source, rows), target, resume=True)
 
 
 def test_bad_requests_leave_an_existing_file_alone(tmp_path, embedder, lines):
