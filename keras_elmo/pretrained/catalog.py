@@ -39,8 +39,16 @@ and values, as `keras-elmo info` prints them."""
 EMBEDDIA = "https://www.clarin.si/repository/xmlui/bitstream/handle/11356/1277"
 """The archives of EMBEDDIA, whose page is http://hdl.handle.net/11356/1277."""
 
-EMBEDDIA_MODELS = {code: LANGUAGES[code] for code in ("hr", "et", "fi", "lv", "lt", "sl", "sv")}
-"""Codes and languages; an archive is named after its language."""
+EMBEDDIA_MODELS = {
+    "hr": "croatian-elmo.tar.gz",
+    "et": "estonian-elmo.tar.gz",
+    "fi": "finnish-elmo.tar.gz",
+    "lv": "latvian-elmo.tar.gz",
+    "lt": "lithuanian-elmo.tar.gz",
+    "sl": "slovenian-elmo.tar.gz",
+    "sv": "swedish-elmo.tar.gz",
+}
+"""Codes and archives."""
 
 SEQVEC = "http://data.bioembeddings.com/public/embeddings/embedding_models"
 """The folder of SeqVec, the protein model of Heinzinger et al. 2019."""

@@ -25,7 +25,6 @@ from keras_elmo.text.languages import (
     PROTEINS,
     is_same_language,
     language_codes,
-    similar_language,
 )
 
 _log = logging.getLogger(__name__)
@@ -100,20 +99,28 @@ def register_model(
             download.
         tokenization: How to split text for the model.
         license: License of the weights.
-        language: ISO 639 code of its language, by which `list_models` finds it; `"zxx"` for
-            proteins.
+        language: ISO 639 code or English name of its language, by which `list_models` finds it;
+            `"zxx"` for proteins, `"xx"` for several languages.
 
     Returns:
         The `PretrainedModel`.
 
     Raises:
-        ValueError: if the name is taken or has invalid characters, or a URL is not http(s).
+        ValueError: if the name is taken or has invalid characters, a URL is not http(s), or the
+            language is unknown.
 
     Example:
 
     >>> register_model("clinical", "https://example.org/elmo/clinical", license="CC BY 4.0")
     >>> elmo = ElmoLayer("clinical")
     """
+    # A code of two letters may be of a language that no published model has.
+    if language is not None and not re.fullmatch("[a-z]{2}", language):
+        codes = language_codes(language)
+        if len(codes) != 1:
+            known = " or ".join(map(repr, codes or ["de"]))
+            raise ValueError(f"Unknown language {language!r}: pass its code, such as {known}.")
+        language = codes[0]
     place = os.fspath(location).rstrip("/")
     is_single = _ARCHIVE.search(place) or not _URL.match(place)
     model = PretrainedModel(
@@ -153,11 +160,7 @@ def list_models(language: str | None = None) -> list[str]:
     found = _of_language(language)
     if not found:
         codes = sorted({model.language for model in list(_MODELS.values())} - {None})
-        close = similar_language(language)
-        hint = f" Did you mean {close!r}, {LANGUAGES[close]}?" if close else ""
-        raise ValueError(
-            f"No model for language {language!r}: expected one of {', '.join(codes)}.{hint}"
-        )
+        raise ValueError(f"No model for language {language!r}: expected one of {', '.join(codes)}.")
     return found
 
 
@@ -187,10 +190,9 @@ def check_language(model: str | None, text: str | None) -> None:
     own, other = (names.get(code, code) for code in (model, text))
     found = ", ".join(map(repr, _of_language(text)[:5]))
     models = f"Models for {other}: {found}." if found else f"No model for {other} is known by name."
-    split = "" if PROTEINS in (model, text) else f" If the text is {own}, tokenize it as {model!r}."
     _log.warning(
-        f"The model was trained on {own}, not on {other}: its vectors of this text mean little. "
-        f"{models}{split}"
+        f"The model was trained on {own}, not on {other}: its vectors for this text are not "
+        f"meaningful. {models}"
     )
 
 
@@ -237,33 +239,19 @@ def urls_of(model: PretrainedModel) -> list[tuple[str, ...]]:
 
 def hint_at_models(name: str) -> str:
     """The end of an error message on an unknown name: similar names, and all names."""
-    close = _of_language(name)[:3] or _similar_names(name)
+    collection, slash, last = name.rpartition("/")
+    close = _of_language(last) or difflib.get_close_matches(
+        name,
+        list(_MODELS),
+        cutoff=0.9 if slash else 0.6,  # the names of a collection are similar
+    )
+    close = sorted(close, key=lambda known: known.rpartition("/")[0] != collection)[:3]
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     short = [known for known in list(_MODELS) if "/" not in known]
     return (
         f"{hint} Known models: {', '.join(short)}, and {len(_MODELS) - len(short)} more: see "
         "list_models() or `keras-elmo models`."
     )
-
-
-def _similar_names(name):
-    """Names of models for a name with a typing error, or with a language in place of its code."""
-    collection, slash, last = name.rpartition("/")
-    if slash:
-        collections = {known.partition("/")[0] for known in list(_MODELS) if "/" in known}
-        collections = difflib.get_close_matches(collection, collections, 1)
-        names = [x for x in list(_MODELS) if x.partition("/")[0] in collections and "/" in x]
-    else:
-        names = [x for x in list(_MODELS) if "/" not in x]
-    if not names:
-        return []
-    ends = {x.rpartition("/")[2]: x for x in names}
-    found = _of_language(last)
-    if not found:
-        found = [ends[x] for x in difflib.get_close_matches(last, ends)]
-    if not found and (code := similar_language(last)):
-        found = _of_language(code)
-    return ([x for x in found if x in names] or found)[:3]
 
 
 def _allennlp(name, folder, description, stem=None, weights="weights", **known):
@@ -328,11 +316,11 @@ def _catalog():
     )
     text = "Portuguese, contributed to AllenNLP"
     yield _allennlp("allennlp/pt", "contributed/pt", text, "pt", language="pt")
-    for code, language in EMBEDDIA_MODELS.items():
+    for code, archive in EMBEDDIA_MODELS.items():
         yield PretrainedModel(
             f"embeddia/{code}",
-            f"{language}, of the project EMBEDDIA",
-            (f"{EMBEDDIA}/{language.lower()}-elmo.tar.gz",),
+            f"{LANGUAGES[code]}, of the project EMBEDDIA",
+            (f"{EMBEDDIA}/{archive}",),
             language=code,
         )
     for code, number, text, tokenization in NLPL_MODELS:

@@ -1,6 +1,5 @@
 """The names of languages, by their ISO 639 codes."""
 
-import difflib
 import re
 
 PROTEINS = "zxx"
@@ -93,57 +92,17 @@ LANGUAGES = {
 }
 """The languages of the published models and of spaCy's tokenizers."""
 
-_OTHER_NAMES = {
-    "ar": "ara",
-    "cs": "ces cze čeština",
-    "da": "dan dansk",
-    "de": "deu ger deutsch",
-    "el": "ell gre",
-    "en": "eng",
-    "es": "spa español espanol castellano castilian",
-    "fa": "fas per farsi",
-    "fi": "fin suomi",
-    "fr": "fra fre français francais",
-    "it": "ita italiano",
-    "ja": "jpn",
-    "ko": "kor",
-    "nb": "bokmål bokmal",
-    "nl": "nld dut nederlands flemish",
-    "nn": "nynorsk",
-    "no": "nor norsk",
-    "pl": "pol polski",
-    "pt": "por português portugues",
-    "ro": "ron rum",
-    "ru": "rus",
-    "sl": "slv slovene",
-    "sv": "swe svenska",
-    "tr": "tur türkçe",
-    "uk": "ukr",
-    "zh": "zho chi mandarin",
-    PROTEINS: "protein",
-}
-"""What people write in place of the code or the English name."""
-
-_NAMES = [(name.lower(), code) for code, name in LANGUAGES.items()]
-_NAMES += [(name, code) for code, names in _OTHER_NAMES.items() for name in names.split()]
-
 
 def language_codes(language: str) -> list[str]:
-    """The codes that a name or a code may mean.
+    """The codes that a code, a locale or an English name may mean.
 
     >>> language_codes("German"), language_codes("de_AT"), language_codes("norwegian")
     (['de'], ['de'], ['nb', 'nn', 'no'])
     """
-    name = language.lower()
-    if (code := re.split("[-_]", name)[0]) in LANGUAGES:
-        return [code]
-    return [code for known, code in _NAMES if f"{known} ".startswith(f"{name} ")]
-
-
-def similar_language(language: str) -> str | None:
-    """The code of the language with the most similar name, for a name with a typing error."""
-    close = difflib.get_close_matches(language.lower(), [name for name, _ in _NAMES], 1, 0.75)
-    return dict(_NAMES)[close[0]] if close else None
+    name = re.sub("[-_][A-Z]{2}$", "", language).lower()
+    if name in LANGUAGES:
+        return [name]
+    return [code for code, known in LANGUAGES.items() if f"{known} ".lower().startswith(f"{name} ")]
 
 
 def is_same_language(one: str, other: str) -> bool:

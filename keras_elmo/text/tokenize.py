@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, overload
 
 from keras_elmo.text.abbreviations import ABBREVIATIONS, ORDINALS
-from keras_elmo.text.languages import LANGUAGES, language_codes, similar_language
+from keras_elmo.text.languages import LANGUAGES, language_codes
 from keras_elmo.text.tokens import token_bytes, tokens_of
 
 Tokenize = bool | str | Callable[[str], list[list[str]]] | None
@@ -187,15 +187,19 @@ def _content(value):
 
 
 def _language_error(language):
-    codes = language_codes(language) or list(filter(None, [similar_language(language)]))
-    if not codes:
-        return f"Unknown language {language!r}: pass one of spaCy's codes, such as 'de'."
-    if language in codes:
+    codes = language_codes(language)
+    if split := [repr(code) for code in codes if _has_rules(code)]:
+        return f"Unknown language {language!r}: pass its code, {' or '.join(split)}."
+    if codes:
         return (
-            f"spaCy has no rules for {LANGUAGES[language]}: pass 'xx', which stands for rules that "
+            f"spaCy has no rules for {LANGUAGES[codes[0]]}: pass 'xx', which stands for rules that "
             "several languages share."
         )
-    return f"Unknown language {language!r}: pass its code, {' or '.join(map(repr, codes))}."
+    return f"Unknown language {language!r}: pass one of spaCy's codes, such as 'de'."
+
+
+def _has_rules(code):
+    return re.fullmatch("[a-z]{2,3}", code) and find_spec(f"spacy.lang.{code}") is not None
 
 
 class _Rules:
@@ -268,7 +272,8 @@ def _rules(language: str) -> _Rules:
         raise ImportError(message) from None
     from spacy.lang.char_classes import ALPHA, HYPHENS
 
-    if not re.fullmatch("[a-z]{2,3}", language) or find_spec(f"spacy.lang.{language}") is None:
+    language = "nb" if language == "no" else language
+    if not _has_rules(language):
         raise ValueError(_language_error(language))
     pipeline: Any = spacy.blank(language)
     tokenizer = pipeline.tokenizer

@@ -53,7 +53,7 @@ def test_the_models_of_a_language():
     assert list_models("no") == [f"nlpl/no-{number}" for number in (210, 211, 217, 218)]
     assert list_models("zh") == ["many-languages/zht"]
     assert get_model("nlpl/no-218").files == ("http://vectors.nlpl.eu/repository/20/218.zip",)
-    for name in ("German", "german", "de_AT", "de-DE", "deutsch", "deu"):
+    for name in ("German", "german", "DE", "de_AT", "de-DE"):
         assert list_models(name) == ["many-languages/de"]
     assert list_models("Greek") == ["many-languages/el"]
     assert list_models("chinese") == ["many-languages/zht"]
@@ -64,14 +64,30 @@ def test_the_models_of_a_language():
     ]
     for name in ("xx", "", "klingon"):
         message = f"No model for language '{name}': expected one of ar, bg, ca"
-        with pytest.raises(ValueError, match=message) as error:
+        with pytest.raises(ValueError, match=message):
             list_models(language=name)
-        assert "Did you mean" not in str(error.value)
-    with pytest.raises(ValueError, match="Did you mean 'de', German"):
-        list_models("grman")
 
 
-@pytest.mark.parametrize("name", ["many-languages/xx", "user/repo", "data/it"])
+@pytest.mark.parametrize("language", ["en", "EN", "en_US", "English", "english", None])
+def test_the_language_of_a_registered_model(language, monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    assert register_model("a", "b", language=language).language == (language and "en")
+    assert register_model("c", "b", language="cy").language == "cy"
+
+
+@pytest.mark.parametrize(
+    "language, codes",
+    [("eng", "'de'"), ("engl", "'de'"), ("", "'de'"), ("Norwegian", "'nb' or 'nn' or 'no'")],
+)
+def test_languages_that_are_refused(language, codes):
+    with pytest.raises(ValueError, match=f"Unknown language '{language}': .* such as {codes}"):
+        register_model("a", "b", language=language)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["many-languages/xx", "user/repo", "no-such-model", "it_model", "id-123", "de-v2", "my/de-v2"],
+)
 def test_no_language_is_suggested_for_a_name_without_one(name):
     with pytest.raises(FileNotFoundError) as error:
         ElmoLayer(name)
@@ -93,17 +109,17 @@ def test_unknown_names_show_close_ones():
         ("it", "Did you mean 'many-languages/it'?"),
         ("pt", "Did you mean 'allennlp/pt' or 'many-languages/pt'?"),
         ("zht", "Did you mean 'many-languages/zht'?"),
-        ("many-languages/itt", "Did you mean 'many-languages/it'?"),
-        ("many-languages/english", "Did you mean 'many-languages/en'?"),
+        ("many-languages/itt", "Did you mean 'many-languages/it'"),
+        ("many-languages/english", "Did you mean 'many-languages/en'"),
         ("many-languages/German", "Did you mean 'many-languages/de'?"),
-        ("many-languages/deutsch", "Did you mean 'many-languages/de'?"),
-        ("many-languages/grman", "Did you mean 'many-languages/de'?"),
+        ("de_DE", "Did you mean 'many-languages/de'?"),
+        ("my/de", "Did you mean 'many-languages/de'?"),
         ("many-languages/zh", "Did you mean 'many-languages/zht'?"),
         ("many-langs/de", "Did you mean 'many-languages/de'?"),
         ("embeddia/german", "Did you mean 'many-languages/de'?"),
         ("german", "Did you mean 'many-languages/de'?"),
         ("english", "Did you mean 'default' or 'small' or 'medium'?"),
-        ("protein", "Did you mean 'seqvec'?"),
+        ("proteins", "Did you mean 'seqvec'?"),
         ("nlpl/ru-196", "Did you mean 'nlpl/ru-195'"),
     ],
 )

@@ -194,6 +194,7 @@ def test_the_last_token_of_a_sentence():
 
 
 def test_other_languages_have_their_own_rules():
+    assert tokenize("Se kl. 5.", "no") == tokenize("Se kl. 5.", "nb")
     assert tokenize("Das ist z.B. gut.", language="de") == [["Das", "ist", "z.B.", "gut", "."]]
     for language in ("qq", "", "../../etc", "de.examples"):
         with pytest.raises(ValueError, match=f"Unknown language '{language}'"):
@@ -201,8 +202,10 @@ def test_other_languages_have_their_own_rules():
     for language, message in (
         ("German", "Unknown language 'German': pass its code, 'de'"),
         ("de_AT", "Unknown language 'de_AT': pass its code, 'de'"),
-        ("grman", "Unknown language 'grman': pass its code, 'de'"),
+        ("grman", "Unknown language 'grman': pass one of spaCy's codes"),
         ("gl", "spaCy has no rules for Galician: pass 'xx'"),
+        ("Galician", "spaCy has no rules for Galician: pass 'xx'"),
+        ("norwegian", "Unknown language 'norwegian': pass its code, 'nb'"),
     ):
         with pytest.raises(ValueError, match=message):
             tokenize("?", language=language)
