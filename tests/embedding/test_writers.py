@@ -386,7 +386,7 @@ def test_a_damaged_part_is_written_again(path, small_parts, damage, caplog):
     damage(part)
     with open_writer(path, SETTINGS, resume=True) as writer:
         message = caplog.records[0].getMessage()
-        assert message.startswith(f"{part} is ") and "after the first 4 are" in message
+        assert message.startswith(f"{part} is ") and "What follows the first 4 is" in message
         assert (writer.num_lines, writer.digest) == (4, block(1)[0][-1].digest)
         write_blocks(writer, 5)
         writer.finish()
