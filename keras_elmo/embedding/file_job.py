@@ -86,17 +86,16 @@ def run_file_job(
         **reading,
         "tokenize": tokenizer_name(reading["tokenize"]),
     }
-    unit = unit_of(source, **reading)
-    sources = [path, *embedder.sources]
     with (
-        open_writer(target, settings, sources, unit=unit, **writer_options) as writer,
+        open_writer(target, settings, [path, *embedder.sources], **writer_options) as writer,
         progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,
     ):
+        writer.unit = unit_of(source, **reading)
         check_language(embedder.layer.language, text_language(source, **reading))
         records = read_records(source, num_known=writer.num_lines, **reading)
         records = _with_own_names(records, name)
         _skip(records, writer, name)
-        report = EmbeddedFile(writer.num_lines, writer.is_finished, unit=unit)
+        report = EmbeddedFile(writer.num_lines, writer.is_finished, unit=writer.unit)
         start = time.monotonic()
         for block in embedder.pairs(records, lambda record: record.sentences, spec):
             writer.write([(_of_rows(record, spec), array) for record, array in block])

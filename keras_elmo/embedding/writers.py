@@ -83,7 +83,6 @@ def open_writer(
     compression: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    unit: str = "line",
 ) -> "Iterator[VectorWriter]":
     """Opens a file of vectors, which appears, or is replaced, when it is complete.
 
@@ -98,13 +97,11 @@ def open_writer(
             `sentence_lengths`, `vectors`, `error`, if records have names `id`, and their fields.
         settings: JSON values that the vectors depend on, stored in the file.
         inputs, compression, resume, overwrite: As for `check_vectors_output`, as are the errors.
-        unit: What messages call a line.
     """
     check_vectors_output(path, inputs, compression=compression, resume=resume, overwrite=overwrite)
     path = os.fspath(path)
     with locked(f"{_parts_folder(path)}.lock", f"Another process is writing {path}"):
-        settings = {**settings, "compression": compression}
-        writer = VectorWriter(path, settings, resume, overwrite, unit)
+        writer = VectorWriter(path, {**settings, "compression": compression}, resume, overwrite)
         try:
             yield writer
         except BaseException:
@@ -142,13 +139,11 @@ class VectorWriter:
         name: The output, as the user named it, for messages.
         path: Its path, without links.
         is_finished: Whether an earlier run has completed the output, which is then left unchanged.
-        unit: What messages call a line.
+        unit: What messages call a line, which may be set.
     """
 
-    def __init__(
-        self, name: str, settings: dict, resume: bool, overwrite: bool, unit: str = "line"
-    ):
-        self.name, self.path, self.unit = name, os.path.realpath(name), unit
+    def __init__(self, name: str, settings: dict, resume: bool, overwrite: bool):
+        self.name, self.path, self.unit = name, os.path.realpath(name), "line"
         self.is_finished = False
         settings = json.loads(json.dumps(settings))  # as they are stored
         self._format = FORMATS[_suffix(self.path)]
