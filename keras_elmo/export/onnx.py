@@ -51,10 +51,14 @@ def export_onnx(
         raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
     found = find_source(model)
     with atomic_write(path, overwrite, paths_of(found)) as partial:
-        layer = layer_of(found)
-        checks.check_served(layer, "An ONNX model")
-        _write_onnx(layer, partial)
-        return checks.verified(layer, [_run_onnx(partial, layer)])
+        return write_onnx(layer_of(found), partial)
+
+
+def write_onnx(layer: ElmoLayer, path: str) -> dict[str, float]:
+    """Writes a layer to a file, and returns the differences of what it reads back."""
+    checks.check_served(layer, "An ONNX model")
+    _write_onnx(layer, path)
+    return checks.verified(layer, [_run_onnx(path, layer)])
 
 
 def _write_onnx(layer, path):

@@ -50,11 +50,14 @@ def export_saved_model(
     """
     found = find_source(model)
     with atomic_folder(folder, overwrite, paths_of(found), _NAMES) as partial:
-        layer = layer_of(found)
-        checks.check_served(layer, "A SavedModel")
-        _write_saved_model(layer, partial)
-        found = _run_saved_model(partial)
-        return checks.verified(layer, found)
+        return write_saved_model(layer_of(found), partial)
+
+
+def write_saved_model(layer: ElmoLayer, folder: str) -> dict[str, float]:
+    """Writes a layer to an empty folder, and returns the differences of what it reads back."""
+    checks.check_served(layer, "A SavedModel")
+    _write_saved_model(layer, folder)
+    return checks.verified(layer, _run_saved_model(folder))
 
 
 def _write_saved_model(layer, folder):
