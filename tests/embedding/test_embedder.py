@@ -253,7 +253,7 @@ def test_raw_texts_are_their_sentences(embedder, tmp_path):
         return [[text]]
 
     other.__qualname__ = "tokens"
-    with pytest.raises(ValueError, match="made with tokenize='tokens [0-9a-f]{16}'"):
+    with pytest.raises(ValueError, match="made with tokenize='test_embedder.tokens [0-9a-f]{16}'"):
         embedder.embed_file(text, target, tokenize=other, resume=True)
     with pytest.raises(ValueError, match="tokenize must be True, the code of a language, or a fun"):
         embedder.embed(RAW, tokenize=3)
