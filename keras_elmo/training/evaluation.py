@@ -165,7 +165,7 @@ def unigram_perplexity(
 
     Example:
 
-    >>> words = count_words("train.txt")
+    >>> words = count_words("shards/*")
     >>> unigram_perplexity("heldout.txt", vocabulary, vocabulary.counts(words))
     812.3
     """
