@@ -41,7 +41,10 @@ SMALLER = {
     '"shards/*", output="run"': '"shards/*", output="trained", steps=2, batch_size=4',
 }
 USUAL = dataclasses.replace(CONFIG, max_characters_per_token=50)
-ILLUSTRATIVE = {"118.3", "3551342", "60003", "512", "(3, 4, 1024)", "(2, 1024)"}
+ILLUSTRATIVE = {
+    *("118.3", "812.3", "([97.5, 142.8], 0.93)", "['lake', 'coast', 'valley']"),
+    *("3551342", "60003", "512", "(3, 4, 1024)", "(2, 1024)"),
+}
 """Outputs that depend on the files, for which the test has small ones."""
 
 

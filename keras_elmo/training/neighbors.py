@@ -46,9 +46,8 @@ def word_neighbors(
 
     Example:
 
-    >>> for word, _, layers in word_neighbors("run", "text.txt"):
-    ...     print(word, layers["LSTM 2"])
-    river ['lake', 'coast', 'valley']
+    >>> word_neighbors("default", "shards/*")[0].layers["LSTM 2"]
+    ['lake', 'coast', 'valley']
     """
     index = files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
     index = index.first(max_sentences)
