@@ -418,7 +418,8 @@ class _Run(TrainingCheckpoint):
 
     def on_train_batch_end(self, batch, logs=None):
         if self._next_line is None:  # the first step of this process was compiled
-            self._clock = time.monotonic(), batch + self.model.steps_per_execution
+            # In this thread `self.model` would copy the state that JAX is replacing meanwhile.
+            self._clock = time.monotonic(), batch + 1
             self._next_line = self._clock[0] + _SECONDS_TO_FIRST_LINE
         if not self.bar.disable:
             self.bar.set_postfix_str(f"perplexity {logs['perplexity']:.1f}", refresh=False)

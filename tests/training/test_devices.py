@@ -30,7 +30,7 @@ print("RESULT", json.dumps(history["loss"]))
 """
 
 TRAIN = """
-import hashlib, json, os, sys
+import hashlib, json, os, sys, threading
 settings = json.loads(sys.argv[1])
 devices = settings.get("devices", 1)
 if devices > 1:
@@ -50,12 +50,17 @@ def spy(self, inputs):
     )
     return call(self, inputs)
 BidirectionalLanguageModel.token_vectors = spy
+model_of, threads = keras.callbacks.Callback.model.fget, set()
+def spy_model(self):  # which copies the state of JAX, unlike what other threads may do
+    threads.add(threading.current_thread().name)
+    return model_of(self)
+keras.callbacks.Callback.model = property(spy_model)
 result = train(TrainingSettings(
     files=str(DATA / "train.txt"), vocabulary=DATA / "vocab.txt", held_out=DATA / "heldout.txt",
     options=CONFIG.to_dict(), batch_size=4, unroll_steps=8, dropout=0.0, negatives=0,
     **{"checkpoint_every": 3, **settings},
 ))
-assert keras.distribution.distribution() is None
+assert keras.distribution.distribution() is None and threads == {"MainThread"}, threads
 weights = [keras.ops.convert_to_numpy(v.value) for v in result.model.trainable_variables]
 print("RESULT", json.dumps({
     "rows": sorted(rows - {64}),
