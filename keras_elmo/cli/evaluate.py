@@ -116,8 +116,8 @@ def _evaluate(arguments):
         models = [(model, vocabulary), load_language_model(arguments.other)]
         (own, other), share = shared_perplexities(models, text, size)
         print(
-            f"Over the {share:.1%} of the words that are in both vocabularies: {own:.2f}, "
-            f"{arguments.compare_with} {other:.2f}"
+            f"Perplexity over the {share:.1%} of the words and sentence ends that both know: "
+            f"{own:.2f}, of {arguments.compare_with} {other:.2f}"
         )
     if path is not None:
         print(f"Wrote the scores of each sentence to {path}")
