@@ -272,7 +272,8 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
     if is_first_process() and not is_exported:
         model.export_hdf5(folder / "model", vocabulary, details)
         (folder / EXPORTED).touch()
-        _log_neighbors(folder / "model", index)
+        if shard[1] == 1:  # the other processes would have to compute with this one
+            _log_neighbors(folder / "model", index)
     return TrainingResult(model, vocabulary, folder / "model", run.history, scores, unigrams)
 
 
