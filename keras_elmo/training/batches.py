@@ -16,7 +16,7 @@ from keras_elmo.config import ElmoConfig
 from keras_elmo.text.characters import pad_words, trim_characters
 from keras_elmo.text.reader import Files, TextStats
 from keras_elmo.text.vocabulary import Vocabulary
-from keras_elmo.training.index import CorpusIndex
+from keras_elmo.training.index import CorpusIndex, as_index
 
 SUFFIXES = ("", "_reverse")
 """Endings of the names of a batch's arrays: the forward stream and the backward stream."""
@@ -46,8 +46,7 @@ class TextBatches(abc.ABC):
         for name in ("batch_size", "unroll_steps"):
             setattr(self, name, check_integer(name, getattr(self, name), 1))
         self.config = ElmoConfig.from_dict(self.config)
-        is_index = isinstance(self.files, CorpusIndex)
-        self.index = self.files if is_index else CorpusIndex.build(self.files)
+        self.index = as_index(self.files)
         self._vocabulary_ids = self.index.vocabulary_ids(self.vocabulary)
 
     @abc.abstractmethod

@@ -14,7 +14,7 @@ from keras_elmo.text.reader import Files, TextStats
 from keras_elmo.text.vocabulary import Vocabulary
 from keras_elmo.training.devices import distributed
 from keras_elmo.training.evaluation_corpus import EvaluationCorpus
-from keras_elmo.training.index import CorpusIndex
+from keras_elmo.training.index import CorpusIndex, as_index
 
 
 def _exp(mean):
@@ -169,7 +169,7 @@ def unigram_perplexity(
     >>> unigram_perplexity("heldout.txt", vocabulary, vocabulary.counts(words))
     812.3
     """
-    index = files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
+    index = as_index(files)
     # No word is followed by the beginning of its sentence.
     frequencies = np.delete(counts + 1.0, vocabulary.begin_id)
     targets = np.delete(vocabulary.counts(index.word_counts), vocabulary.begin_id)
@@ -202,7 +202,7 @@ def shared_perplexities(
     >>> shared_perplexities(models, "heldout.txt")
     ([97.5, 142.8], 0.93)
     """
-    index = files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
+    index = as_index(files)
     is_known = {word: all(word in words for _, words in models) for word in index.words}
     known = [
         np.array([*map(is_known.__getitem__, index.sentence(i)), True]) for i in range(len(index))
@@ -214,10 +214,8 @@ def shared_perplexities(
         def collect(score, losses=losses):
             kept = known[len(losses)]
             found = [score.forward[kept]]
-            if score.backward is not None:
-                found.append(
-                    np.roll(score.backward, -1)[kept]
-                )  # the beginning of the sentence last
+            if score.backward is not None:  # the beginning of the sentence last
+                found.append(np.roll(score.backward, -1)[kept])
             losses.append(np.mean(found, axis=0))
 
         perplexity(model, index, vocabulary, batch_size=batch_size, on_sentence=collect)

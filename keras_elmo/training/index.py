@@ -210,6 +210,11 @@ class CorpusIndex:
             raise ValueError("its files do not belong together")
 
 
+def as_index(files: Files | CorpusIndex) -> CorpusIndex:
+    """The index of a text, which may be one already."""
+    return files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
+
+
 def _text_hash(digest, words):
     """The hash of a text, which white space does not change, from the hash of its ids."""
     digest.update(_WORD_END.join(words))

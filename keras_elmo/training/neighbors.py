@@ -6,7 +6,8 @@ import numpy as np
 
 from keras_elmo.analysis import layer_names, nearest
 from keras_elmo.embedding.embedder import Embedder
-from keras_elmo.training.index import CorpusIndex
+from keras_elmo.text.reader import Files
+from keras_elmo.training.index import CorpusIndex, as_index
 
 _MIN_COUNT = 3
 
@@ -23,7 +24,7 @@ class WordNeighbors(NamedTuple):
 
 def word_neighbors(
     model: Any,
-    files: Any,
+    files: Files | CorpusIndex,
     *,
     num_words: int = 6,
     num_neighbors: int = 3,
@@ -49,8 +50,7 @@ def word_neighbors(
     >>> word_neighbors("default", "shards/*")[0].layers["LSTM 2"]
     ['lake', 'coast', 'valley']
     """
-    index = files if isinstance(files, CorpusIndex) else CorpusIndex.build(files)
-    index = index.first(max_sentences)
+    index = as_index(files).first(max_sentences)
     sentences = [index.sentence(i) for i in range(len(index))]
     ids = {word: i for i, word in enumerate(index.words)}
     sums = None
