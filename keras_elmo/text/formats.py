@@ -240,16 +240,18 @@ FORMATS = {
 }
 """The formats by name; a file with another ending is lines of text."""
 
-_TO_TEXT = "write its sentences to a .txt file, one per line"
+TO_TEXT = "write its sentences to a .txt file, one per line"
+"""What messages say to do with a file of another kind."""
+
 _NOT_LINES = {
-    **dict.fromkeys((".csv", ".tsv", ".xls", ".xlsx", ".ods"), f"a table, not lines: {_TO_TEXT}"),
+    **dict.fromkeys((".csv", ".tsv", ".xls", ".xlsx", ".ods"), f"a table, not lines: {TO_TEXT}"),
     **dict.fromkeys(
         (".html", ".htm", ".xhtml", ".xml", ".tei", ".tex", ".srt", ".vtt"),
-        f"markup, not text: {_TO_TEXT}",
+        f"markup, not text: {TO_TEXT}",
     ),
     **dict.fromkeys(
         (".pdf", ".doc", ".docx", ".odt", ".rtf", ".epub", ".ppt", ".pptx", ".odp", ".ipynb"),
-        f"a formatted document, not text: {_TO_TEXT}",
+        f"a formatted document, not text: {TO_TEXT}",
     ),
     **dict.fromkeys(
         (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar", ".bz2", ".zst"),
@@ -258,7 +260,7 @@ _NOT_LINES = {
     **dict.fromkeys((".fastq", ".fq"), "FASTQ, not FASTA: convert it"),
     **dict.fromkeys(
         (".parquet", ".arrow", ".feather", ".h5", ".hdf5", ".npy", ".npz", ".pkl"),
-        f"binary data, not text: {_TO_TEXT}",
+        f"binary data, not text: {TO_TEXT}",
     ),
 }
 """What is wrong with files that are passed by mistake, by the endings of their names."""

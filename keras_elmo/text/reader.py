@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from keras_elmo.progress import progress_bar
-from keras_elmo.text.formats import FORMATS, format_of
+from keras_elmo.text.formats import FORMATS, TO_TEXT, format_of
 from keras_elmo.text.tokenize import Tokenize, hint_at_raw_text, language_of, make_tokenizer
 from keras_elmo.text.tokens import in_blocks, token_bytes, without_padding
 
@@ -28,20 +28,19 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _OPENED_BY: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
 _UNPACK = "decompress it, or, if it is a gzip or xz file, rename it to end in .gz or .xz"
-_TO_TEXT = "write its sentences to a text file, one per line"
 _MAGIC = {
     b"\x1f\x8b": ("gzip", _UNPACK),
     b"\xfd7zXZ\0": ("xz", _UNPACK),
     b"BZh91AY": ("bzip2", _UNPACK),
     b"\x28\xb5\x2f\xfd": ("Zstandard", _UNPACK),
     b"PK\x03\x04": ("zip", _UNPACK),
-    b"\x89HDF": ("HDF5", _TO_TEXT),
-    b"PAR1": ("Parquet", _TO_TEXT),
-    b"%PDF": ("PDF", _TO_TEXT),
-    b"{\\rtf": ("RTF", _TO_TEXT),
-    b"<?xml": ("XML", _TO_TEXT),
-    b"<!doctype": ("HTML", _TO_TEXT),
-    b"<html": ("HTML", _TO_TEXT),
+    b"\x89HDF": ("HDF5", TO_TEXT),
+    b"PAR1": ("Parquet", TO_TEXT),
+    b"%PDF": ("PDF", TO_TEXT),
+    b"{\\rtf": ("RTF", TO_TEXT),
+    b"<?xml": ("XML", TO_TEXT),
+    b"<!doctype": ("HTML", TO_TEXT),
+    b"<html": ("HTML", TO_TEXT),
 }
 """How files of other kinds begin, in lower case where they are text, and what to do with them."""
 
