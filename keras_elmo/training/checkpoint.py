@@ -171,8 +171,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             )
         state = {"step": self.step, "history": self.history, "corpus": self.corpus}
         save_checkpoint(self._checkpoint_path(self.step), self.model, state)
+        best = self.best_step
         for step, old in checkpoints(self.folder)[: -self.keep]:
-            if step != self.best_step:
+            if step != best:
                 old.unlink(missing_ok=True)
 
 

@@ -397,9 +397,10 @@ class _Run(TrainingCheckpoint):
     @property
     def has_ended(self):
         """Whether the last step is done, or the held-out perplexity has stopped falling."""
-        if self.step >= self._num_steps or not self._patience or self.best_step is None:
+        best = self.best_step
+        if self.step >= self._num_steps or not self._patience or best is None:
             return self.step >= self._num_steps
-        return sum(row["step"] > self.best_step for row in self.history) >= self._patience
+        return sum(row["step"] > best for row in self.history) >= self._patience
 
     def log_start(self):
         """Logs from which step the training continues."""
