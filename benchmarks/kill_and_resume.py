@@ -4,8 +4,9 @@
 
 Trains a tiny model on generated text with `keras-elmo train`, once undisturbed and once killed
 (kill -9) repeatedly and restarted with the same command. Checkpoints and evaluations on
-held-out text are frequent, so that many kills hit them. Every array of the last checkpoint and the
-log must be the same, bit for bit; no partial file may be left.
+held-out text are frequent, so that many kills hit them. The text is random, so that the held-out
+perplexity soon stops falling, which ends the training. Every array of the last checkpoint, the
+model and the log must be the same, bit for bit; no partial file may be left.
 """
 
 import argparse
@@ -43,19 +44,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=20000)
+    parser.add_argument("--patience", type=int, default=40)
     parser.add_argument(
         "--longest", type=float, default=25, help="seconds to the latest kill after a start"
     )
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
+    length = arguments.steps, arguments.patience
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         write_corpus(folder, chance)
-        finish(run(folder, "undisturbed", arguments.steps), folder / "undisturbed.log")
+        finish(run(folder, "undisturbed", *length), folder / "undisturbed.log")
         kills = misses = 0
         while kills < arguments.kills:
-            process = run(folder, "killed", arguments.steps)
+            process = run(folder, "killed", *length)
             try:
                 # While importing, compiling, counting, training, saving or evaluating.
                 finish(process, folder / "killed.log", chance.uniform(2, arguments.longest))
@@ -67,27 +70,27 @@ def main():
                 process.wait()
                 kills += 1
                 print(f"kill {kills}: {last(folder / 'killed')}", flush=True)
-        finish(run(folder, "killed", arguments.steps), folder / "killed.log")
+        finish(run(folder, "killed", *length), folder / "killed.log")
         compare(folder)
 
 
 def write_corpus(folder, chance):
     words = ["".join(chance.choices("abcdefghij", k=chance.randint(1, 8))) for _ in range(300)]
-    for shard in range(4):
+    for name in ("shard-0", "shard-1", "shard-2", "heldout"):
         lines = (" ".join(chance.choices(words, k=chance.randint(1, 20))) for _ in range(400))
-        (folder / f"shard-{shard}.txt").write_text("\n".join(lines) + "\n")
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
     # A third of the words is not in the vocabulary: the characters of all words must be restored.
     lines = ["<S>", "</S>", "<UNK>", *dict.fromkeys(words[:200])]
     (folder / "vocab.txt").write_text("\n".join(lines))
     (folder / "options.json").write_text(json.dumps(OPTIONS))
 
 
-def run(folder, name, steps):
+def run(folder, name, steps, patience):
     command = f"""-m keras_elmo train {folder}/shard-*.txt --output {folder}/{name}
         --options {folder}/options.json --vocab {folder}/vocab.txt
-        --held-out {folder}/shard-0.txt --evaluate-sentences 20
+        --held-out {folder}/heldout.txt --evaluate-sentences 200
         --batch-size 8 --unroll-steps 5 --negatives 50 --steps {steps}
-        --checkpoint-every {steps // 100}"""
+        --checkpoint-every {steps // 100} --patience {patience}"""
     # keras-elmo expands the pattern.
     with open(folder / f"{name}.log", "ab") as log:
         return subprocess.Popen([sys.executable, *command.split()], stdout=log, stderr=log)
@@ -124,9 +127,17 @@ def compare(folder):
         raise SystemExit(f"{len(different)} of {len(paths)} arrays differ: {different[:10]}")
     if log_of(folder / "undisturbed") != log_of(folder / "killed"):
         raise SystemExit("The logs differ.")
+    if model_of(folder / "undisturbed") != model_of(folder / "killed"):
+        raise SystemExit("The models differ.")
     if partial := list((folder / "killed").rglob(".partial-*")):
         raise SystemExit(f"Partial files are left: {partial}")
-    print(f"{names[0]}: all {len(paths)} arrays are equal, bit for bit, and so are the logs")
+    print(f"{names[0]}: all {len(paths)} arrays are equal, bit for bit, and so are model and log")
+
+
+def model_of(folder):
+    """The bytes of the weights that the run exported."""
+    names = "weights.hdf5", "softmax.hdf5"
+    return [(folder / "model" / name).read_bytes() for name in names]
 
 
 def log_of(folder):

@@ -219,7 +219,7 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
             "larger number to continue it, or a different output."
         )
     if step:
-        _check_learning_rate(rate, run)
+        _check_learning_rate(rate, run, folder)
         if held_out is None and settings.patience and run.best_step and not run.has_ended:
             raise ValueError(
                 "The held-out text of this training run decides when it ends: pass held_out again."
@@ -261,6 +261,8 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
         copy_weights(model, load_language_model(folder / "model")[0], vocabulary, vocabulary)
     else:
         step = run.restore_best(model) if settings.patience else run.step
+        if held_out is not None:
+            _log.info(f"Model:      the weights of step {step:,}")
     scores, unigrams, details = None, None, training_summary(folder, step)
     if held_out_index is not None:
         with progress_bar("scoring", unit="sentences", shown=show_progress) as bar:
@@ -277,7 +279,7 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
     return TrainingResult(model, vocabulary, folder / "model", run.history, scores, unigrams)
 
 
-def _check_learning_rate(rate, run):
+def _check_learning_rate(rate, run, folder):
     """Raises ValueError if the last step had a different learning rate than it would have now."""
     if not callable(rate):
         return
@@ -286,7 +288,9 @@ def _check_learning_rate(rate, run):
         raise ValueError(
             f"The learning rate of step {run.step:,}, the last one of the training run, was "
             f"{was:g}; with the new length it would have been {now:g}. Pass the same length to "
-            "resume. The length can change only before the learning rate starts to fall."
+            "resume. The length can change only before the learning rate starts to fall. To train "
+            f"the model of a run that has ended further, pass start_from={os.fspath(folder)!r} "
+            "and a different output."
         )
 
 
@@ -366,7 +370,8 @@ def _log_plan(model, settings, num_steps, steps_per_pass):
     directions = "forward and backward" if model.config.bidirectional else "forward"
     _log.info(f"parameters: {bilm:,} in the biLM ({directions}), {softmax:,} in the softmax")
     _log.info(f"softmax:    {sampled if model.is_sampled else f'all {compared:,} words'}")
-    _log.info(f"optimizer:  {settings.optimizer}, learning rate {settings.learning_rate:g}")
+    rate = f"learning rate {settings.learning_rate:g}, dropout {settings.dropout:g}"
+    _log.info(f"optimizer:  {settings.optimizer}, {rate}")
     _log.info(f"steps:      {num_steps:,} of {size}, {epochs}")
 
 
@@ -449,7 +454,7 @@ class _Run(TrainingCheckpoint):
         if self.has_ended and self.step < self._num_steps:
             self.model.stop_training = True
             best = f"{self.best_step:,}"
-            _log.info(f"Stopped: the held-out perplexity was lowest after step {best}")
+            _log.info(f"Stopped: the held-out perplexity has not fallen since step {best}")
 
     def _measure(self):
         """Sets the words per second of the epoch, if possible without the step that is compiled."""

@@ -236,7 +236,8 @@ def test_a_run_ends_when_the_held_out_perplexity_rises(tmp_path, caplog):
     best = int(np.argmin(values))
     assert len(values) == best + 3 < 20  # and two that are not better
     assert whole.report.perplexity == pytest.approx(values[best], rel=1e-5)
-    assert f"Stopped: the held-out perplexity was lowest after step {2 * best + 2}" in caplog.text
+    assert f"held-out perplexity has not fallen since step {2 * best + 2}" in caplog.text
+    assert f"Model:      the weights of step {2 * best + 2}" in caplog.text
     names = [path.name for path in sorted((tmp_path / "whole" / "checkpoints").iterdir())]
     assert names == [f"step-{2 * n:08d}.ckpt" for n in (best + 1, best + 3)]
     card = (whole.folder / "README.md").read_text()
