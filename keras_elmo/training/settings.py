@@ -77,7 +77,7 @@ _FITTING: tuple[tuple[float, dict[str, Any], dict[str, Any]], ...] = (
     ),
     (
         1e7,
-        {"epochs": 5.0, "batch_size": 64, "learning_rate": 0.003, "dropout": 0.2},
+        {"epochs": 4.0, "batch_size": 64, "learning_rate": 0.003, "dropout": 0.2},
         {"epochs": 2.0, "batch_size": 64, "learning_rate": 0.0005, "dropout": 0.1},
     ),
     (
@@ -98,6 +98,7 @@ _FOR_ALL = {
     "preset": "tiny",
     "optimizer": "adam",
     "schedule": "cosine",
+    "negatives": 2048,
     "zero_softmax_bias": False,
     "patience": 5,
 }
