@@ -41,6 +41,8 @@ from keras_elmo.training.language_model import (
     BidirectionalLanguageModel as BidirectionalLanguageModel,
 )
 from keras_elmo.training.loading import load_language_model as load_language_model
+from keras_elmo.training.neighbors import WordNeighbors as WordNeighbors
+from keras_elmo.training.neighbors import word_neighbors as word_neighbors
 from keras_elmo.training.optimizer import bilm_tf_optimizer as bilm_tf_optimizer
 from keras_elmo.training.settings import TrainingSettings as TrainingSettings
 from keras_elmo.training.train import train as train

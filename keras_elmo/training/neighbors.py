@@ -1,5 +1,6 @@
 """The nearest neighbors of a few words: whether a language model has learned what words mean."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +27,12 @@ def word_neighbors(
     model: Any,
     files: Files | CorpusIndex,
     *,
+    words: Sequence[str] = (),
     num_words: int = 6,
     num_neighbors: int = 3,
     max_sentences: int = 2000,
 ) -> list[WordNeighbors]:
-    """Frequent and rare words of a text with the words nearest to them, by layer.
+    """Words of a text with the words nearest to them, by layer.
 
     A word is the mean of its vectors in the text. Only words of letters that occur at least three
     times are compared.
@@ -38,16 +40,21 @@ def word_neighbors(
     Args:
         model: As for `Embedder`.
         files: The text, as for `perplexity`.
-        num_words: How many words: half of them frequent, half rare.
+        words: The words; by default frequent and rare ones are chosen.
+        num_words: How many words are chosen: half of them frequent, half rare.
         num_neighbors: Neighbors of each.
         max_sentences: How many sentences are read, from the beginning.
 
     Returns:
-        A `WordNeighbors` for each word, by descending count; none where the text has too few words.
+        A `WordNeighbors` for each of `words`, or for the chosen ones by descending count; none
+        where the text has too few words.
+
+    Raises:
+        ValueError: if one of `words` is not among those compared.
 
     Example:
 
-    >>> word_neighbors("default", "shards/*")[0].layers["LSTM 2"]
+    >>> word_neighbors("default", "shards/*", words=["river"])[0].layers["LSTM 2"]
     ['lake', 'coast', 'valley']
     """
     index = as_index(files).first(max_sentences)
@@ -63,18 +70,24 @@ def word_neighbors(
     kept = [i for i in order if index.counts[i] >= _MIN_COUNT and index.words[i].decode().isalpha()]
     if len(kept) <= num_neighbors or sums is None:
         return []
-    words = [index.words[i].decode() for i in kept]
+    known = [index.words[i].decode() for i in kept]
     found = dict(zip(layer_names(len(sums)), (nearest(one[kept], num_neighbors) for one in sums)))
-    # The most frequent words have no meaning of their own.
-    places = np.concatenate(
-        [np.linspace(0.05, 0.2, num_words // 2), np.linspace(0.8, 1, num_words - num_words // 2)]
-    )
-    shown = np.unique((places * (len(kept) - 1)).astype(int))
+    if missing := sorted({*words} - {*known}):
+        raise ValueError(
+            f"{missing} occur less than {_MIN_COUNT} times in the first {max_sentences:,} "
+            "sentences of the text, or do not consist of letters."
+        )
+    if words:
+        shown = np.array([known.index(word) for word in words])
+    else:  # the most frequent words have no meaning of their own
+        frequent = np.linspace(0.05, 0.2, num_words // 2)
+        rare = np.linspace(0.8, 1, num_words - num_words // 2)
+        shown = np.unique((np.concatenate([frequent, rare]) * (len(kept) - 1)).astype(int))
     return [
         WordNeighbors(
-            words[i],
+            known[i],
             int(index.counts[kept[i]]),
-            {name: [words[j] for j, _ in rows[i]] for name, rows in found.items()},
+            {name: [known[j] for j, _ in rows[i]] for name, rows in found.items()},
         )
         for i in shown.tolist()
     ]

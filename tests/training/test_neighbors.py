@@ -3,6 +3,7 @@
 import collections
 
 import numpy as np
+import pytest
 
 from helpers import TINY
 from keras_elmo import CorpusIndex, Embedder, analysis
@@ -31,6 +32,11 @@ def test_neighbors_are_those_of_the_mean_vectors():
             own = kept[one.word][number][None]
             cosines = {w: analysis.cosines(own, x[None]).item() for w, x in others.items()}
             assert nearest == sorted(cosines, key=cosines.get, reverse=True)[:2]
+    words = [one.word for one in reversed(found)]
+    limits = {"num_neighbors": 2, "max_sentences": 30}
+    assert word_neighbors(TINY, TEXT, words=words, **limits) == found[::-1]
+    with pytest.raises(ValueError, match=r"\['absent'\] occur less than 3 times"):
+        word_neighbors(TINY, TEXT, words=[*words, "absent"], **limits)
 
 
 def test_a_text_of_few_words_has_no_neighbors():
