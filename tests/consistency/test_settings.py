@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -220,3 +221,18 @@ def test_a_model_to_start_from_gives_its_architecture_and_weights(trained, tmp_p
     shutil.rmtree(model)  # the run has all that it needs
     for settings in (start, TrainingSettings(files=DATA / "train.txt", output=tmp_path / "run")):
         assert train(settings).history == result.history
+
+
+def test_the_page_has_the_settings_of_each_size():
+    page = (Path(__file__).parents[2] / "docs" / "TRAINING.md").read_text(encoding="utf-8")
+    sizes = 10**6, 10**7, 10**8, 10**9  # the largest ones of the table's columns
+    for name, row in {
+        "epochs": "passes (`--epochs`)",
+        "batch_size": "rows of a batch (`--batch-size`), each of 20 words",
+        "learning_rate": "highest learning rate of Adam, which falls to zero as a cosine",
+        "dropout": "dropout (`--dropout`)",
+    }.items():
+        for label, started in ((row, False), (f"from a model: {row}", True)):
+            values = [fitting(words, starts_from_model=started)[name] for words in sizes]
+            if not (started and name == "batch_size"):
+                assert f"| {label} | {' | '.join(f'{x:g}' for x in values)} |" in page
