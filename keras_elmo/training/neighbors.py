@@ -58,36 +58,37 @@ def word_neighbors(
     ['lake', 'coast', 'valley']
     """
     index = as_index(files).first(max_sentences)
-    sentences = [index.sentence(i) for i in range(len(index))]
-    ids = {word: i for i, word in enumerate(index.words)}
-    sums = None
-    for tokens, layers in zip(sentences, Embedder(model).embed(sentences, "layers")):
-        if sums is None:
-            sums = np.zeros((len(layers), len(ids), layers.shape[-1]), np.float32)
-        for position, token in enumerate(tokens):
-            sums[:, ids[token]] += layers[:, position]
     order = np.argsort(-index.counts, kind="stable")
     kept = [i for i in order if index.counts[i] >= _MIN_COUNT and index.words[i].decode().isalpha()]
-    if len(kept) <= num_neighbors or sums is None:
+    if len(kept) <= num_neighbors:
         return []
     known = [index.words[i].decode() for i in kept]
-    found = dict(zip(layer_names(len(sums)), (nearest(one[kept], num_neighbors) for one in sums)))
     if missing := sorted({*words} - {*known}):
         raise ValueError(
             f"{missing} occur less than {_MIN_COUNT} times in the first {max_sentences:,} "
             "sentences of the text, or do not consist of letters."
         )
     if words:
-        shown = np.array([known.index(word) for word in words])
+        shown = [known.index(word) for word in words]
     else:  # the most frequent words have no meaning of their own
         frequent = np.linspace(0.05, 0.2, num_words // 2)
         rare = np.linspace(0.8, 1, num_words - num_words // 2)
-        shown = np.unique((np.concatenate([frequent, rare]) * (len(kept) - 1)).astype(int))
+        places = np.concatenate([frequent, rare]) * (len(known) - 1)
+        shown = np.unique(places.astype(int)).tolist()
+    embedder = Embedder(model)
+    sentences = [index.sentence(i) for i in range(len(index))]
+    ids = {word: i for i, word in enumerate(index.words)}
+    shape = embedder.config.num_layers + 1, len(ids), embedder.config.output_dim
+    sums = np.zeros(shape, np.float32)
+    for tokens, layers in zip(sentences, embedder.embed(sentences, "layers")):
+        for position, token in enumerate(tokens):
+            sums[:, ids[token]] += layers[:, position]
+    found = dict(zip(layer_names(len(sums)), (nearest(one[kept], num_neighbors) for one in sums)))
     return [
         WordNeighbors(
             known[i],
             int(index.counts[kept[i]]),
             {name: [known[j] for j, _ in rows[i]] for name, rows in found.items()},
         )
-        for i in shown.tolist()
+        for i in shown
     ]
