@@ -2,9 +2,9 @@
 
 For other programs to import, as `ner.py` does:
 
-    crf = CRF(num_tags)
-    loss = -crf.log_likelihood(logits, tags, mask)  # (B,), for training
-    tags = crf(logits, mask=mask)  # (B, T), the best ones
+    crf = CRF(tag_names)
+    model = keras.Model(inputs, crf(logits))  # a dict of "scores" and the best "tags"
+    model.compile(loss={"scores": crf.loss})  # labels are -1 at padding
 
 A sequence of tags `y` of a sentence with logits `x` has the score
 
@@ -21,12 +21,12 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
 class CRF(keras.layers.Layer):
-    """Finds the best sequence of tags, and computes the likelihood of a given one.
+    """Finds the best sequence of tags; its loss makes a given one likely.
 
     Scores are computed in float32 whatever the dtype policy.
 
     Args:
-        num_tags: Number of tags, K.
+        tag_names: The names of the K tags.
 
     Call arguments:
         inputs: The logits of each tag at each token.
@@ -36,22 +36,24 @@ class CRF(keras.layers.Layer):
         Floats `(B, T, K)`.
 
     Output shape:
-        int32 `(B, T)`: the best sequence by Viterbi's algorithm, 0 where masked.
+        A dict: "scores", float32 `(B, T, K)`, the logits for `loss`, and "tags", int32 `(B, T)`,
+        the best sequence by Viterbi's algorithm, 0 where masked.
 
     Example:
 
-    >>> crf = CRF(num_tags=4)
-    >>> logits = np.random.normal(size=(2, 5, 4))
-    >>> tags = crf(logits)
-    >>> crf.log_likelihood(logits, tags).shape
+    >>> crf = CRF(["O", "B", "I"])
+    >>> logits = np.random.normal(size=(2, 5, 3))
+    >>> tags = crf(logits)["tags"]
+    >>> crf.loss(tags, logits).shape
     (2,)
 
     Reference: Lafferty et al. 2001; Collobert et al. 2011, section 3.4.2.
     """
 
-    def __init__(self, num_tags, **kwargs):
+    def __init__(self, tag_names, **kwargs):
         super().__init__(**kwargs)
-        self.num_tags = num_tags
+        self.tag_names = list(tag_names)
+        self.num_tags = len(self.tag_names)
         self.supports_masking = True
         self.autocast = False
 
@@ -80,7 +82,13 @@ class CRF(keras.layers.Layer):
 
         _, tags = ops.scan(step, last, _with_row(scores, _has_next(mask)), reverse=True)
         tags = ops.transpose(tags[:, 0])
-        return ops.where(mask, tags, ops.zeros_like(tags))
+        # A new tensor: with the mask of the old one, Keras would multiply the loss by it.
+        return {"scores": logits + 0.0, "tags": ops.where(mask, tags, ops.zeros_like(tags))}
+
+    def loss(self, tags, scores):
+        """The negative `log_likelihood`, `(B,)`, of tags that are -1 at padding."""
+        tags = ops.cast(tags, "int32")
+        return -self.log_likelihood(scores, tags, tags >= 0)
 
     def log_likelihood(self, logits, tags, mask=None):
         """The logarithm of the probability of given tags: at most 0, and 0 for an empty sentence.
@@ -134,16 +142,14 @@ class CRF(keras.layers.Layer):
         return ends + ops.sum(chosen * valid, axis=1) + ops.sum(steps * valid[:, 1:], axis=1)
 
     def compute_mask(self, inputs, mask=None):
-        return mask
-
-    def compute_output_shape(self, input_shape):
-        return tuple(input_shape[:-1])
+        return None
 
     def compute_output_spec(self, inputs, mask=None):
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), "int32")
+        scores = keras.KerasTensor(inputs.shape, "float32")
+        return {"scores": scores, "tags": keras.KerasTensor(inputs.shape[:-1], "int32")}
 
     def get_config(self):
-        return {**super().get_config(), "num_tags": self.num_tags}
+        return {**super().get_config(), "tag_names": self.tag_names}
 
 
 def _boolean_mask(logits, mask):

@@ -1,11 +1,11 @@
-"""Named entities with ELMo: the tagger of Peters et al. 2018, section 4.
+"""Named entities with ELMo: the tagger of Peters et al. 2018, section 4, in Keras.
 
-    python examples/ner.py --train train.bio --dev dev.bio --test test.bio \
-        --features none glove elmo glove+elmo --seeds 5 --output ner_output
+    python examples/ner.py --train wnut17train.conll --dev emerging.dev.conll \
+        --test emerging.test.annotated --output ner_output
     python examples/ner.py --model ner_output/glove+elmo.keras --tag "Ann Lee flew to Paris ."
 
-The input is GloVe vectors, a character CNN and a learned mix of ELMo's layers, with dropout; two
-bidirectional LSTMs read it and a CRF chooses the tags. Files are in the columns of CoNLL-2003,
+GloVe vectors, a character CNN and a learned mix of ELMo's layers are concatenated; two
+bidirectional LSTMs read them, and a CRF chooses the tags. Files have the columns of CoNLL-2003,
 WNUT-17 or Universal NER (file names in .iob2), in any of the schemes IOB1, BIO and IOBES. README.md
 in this folder says where to get them, and which scores to expect.
 """
@@ -15,18 +15,16 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from keras import ops
+from keras import layers
 from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
-import harness
-from bilstm import BiLSTM
+import experiments
 from crf import CRF
-from features import PADDING
-from keras_elmo import CharCNNEmbedding
-from keras_elmo.text.tokens import split_tokens
-from reading import Data, parse_tables
-from task_model import TaskModel
+from keras_elmo import CharCNNEmbedding, encode_sentences
+from reading import parse_tables, sentences_of
+from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from word_vectors import encode, end_to_end, inputs_of, mix_layers, mix_weights, prepare
 
 # 1. The data: columns of a token and its tag, sentences separated by empty lines.
 
@@ -34,7 +32,7 @@ TAG = re.compile(r"O|[BIES]-\S+")
 
 
 def read_sentences(path):
-    """Reads a column file: `Data` whose answers are tags in BIO.
+    """Reads a column file: a pair for each sentence, its tokens and their tags in BIO.
 
     Args:
         path: The file, plain, .gz or .xz. In .iob2 files (Universal NER), the first
@@ -60,7 +58,7 @@ def read_sentences(path):
 
     expected = "tokens with tags in IOB1, BIO (IOB2) or IOBES"
     comment = "#" if is_universal else "-DOCSTART-"
-    return Data(*map(list, zip(*parse_tables(path, parse, expected, comment))))
+    return parse_tables(path, parse, expected, comment)
 
 
 def entities(tags):
@@ -76,9 +74,10 @@ def to_bio(found, num_tokens):
     return tags
 
 
-def to_iobes(found, num_tokens):
-    """Tags that also mark the end, E, and entities of a single token, S."""
-    tags = to_bio(found, num_tokens)
+def to_iobes(tags):
+    """Tags that also mark the end, E, and entities of a single token, S: what the model learns."""
+    found = entities(tags)
+    tags = to_bio(found, len(tags))
     for kind, start, end in found:
         tags[end - 1] = f"E-{kind}" if end - start > 1 else f"S-{kind}"
     return tags
@@ -89,112 +88,133 @@ def to_iobes(found, num_tokens):
 CHARACTERS = 20  # of a word, enough for the CNN; ELMo reads 50
 
 
-@keras.saving.register_keras_serializable("keras_elmo_examples")
-class Tagger(TaskModel):
-    """Word vectors, characters and ELMo; two bidirectional LSTMs; a CRF.
-
-    Args:
-        tag_names: The tags, in IOBES.
-        character_filters: Size of the character CNN, 0 for none.
-        **options: Passed to `TaskModel`; `units` is the size of the LSTMs, in each direction.
-
-    Call arguments:
-        inputs: Dict of `SentenceBatches`: "words", "characters", and "layers" or "elmo" for ELMo.
-
-    Returns:
-        Dict of float "logits" `(B, T, num_tags)` and int32 "tags" `(B, T)`, the best ones.
-    """
-
-    def __init__(self, tag_names, character_filters=64, dropout=0.5, **options):
-        super().__init__(dropout=dropout, **options)
-        self.tag_names = list(tag_names)
-        self.character_filters = character_filters
-        self.character_cnn = None
-        if character_filters:
-            self.character_cnn = CharCNNEmbedding(
-                filters=((3, character_filters),), num_highway=0, projection_dim=character_filters
-            )
-        self.encoders = [BiLSTM(self.units) for _ in range(2)]
-        self.encoder_dropouts = [keras.layers.Dropout(dropout) for _ in range(2)]
-        self.classifier = keras.layers.Dense(len(tag_names))
-        self.crf = CRF(len(tag_names))
-        self.build()
-
-    def example(self, words):
-        characters = np.ones((len(words), words.shape[1] + 2, 50), "int32")
-        return {**super().example(words), "characters": characters}
-
-    def call(self, inputs, training=None):
-        mask = inputs["words"] != PADDING
-        characters = None
-        if self.character_cnn is not None:
-            characters = self.character_cnn(inputs["characters"][:, 1:-1, :CHARACTERS])
-        x = self.read(inputs, mask, training=training, extra=characters)
-        for encoder, dropout in zip(self.encoders, self.encoder_dropouts):
-            x = dropout(encoder(x, mask=mask), training=training)
-        logits = self.classifier(x)
-        return {"logits": logits, "tags": self.crf(logits, mask=mask)}
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        log_likelihood = self.crf.log_likelihood(y_pred["logits"], y, x["words"] != PADDING)
-        return sum(self.losses, -ops.mean(log_likelihood))
-
-    def batches_of(self, data, **options):
-        return super().batches_of(data, characters=self.character_cnn is not None, **options)
-
-    def decode(self, outputs, inputs, sizes):
-        """The tags in BIO."""
-        for ids, size in zip(outputs["tags"], sizes):
-            yield to_bio(entities([self.tag_names[i] for i in ids[:size]]), size)
+def make_tagger(words, elmo, tag_names, settings):
+    """A Functional model from words, characters and ELMo's layers to the tags."""
+    inputs, vectors = inputs_of(words, elmo), []
+    if words is not None:
+        vectors.append(words(inputs["words"]))
+    if elmo is not None:
+        vectors.append(mix_layers(inputs["layers"], settings))
+    if settings.character_filters:
+        inputs["characters"] = keras.Input((None, CHARACTERS), dtype="int32", name="characters")
+        size = settings.character_filters
+        cnn = CharCNNEmbedding(filters=((3, size),), num_highway=0, projection_dim=size)
+        vectors.append(cnn(inputs["characters"]))
+    x = layers.Dropout(0.5)(layers.Concatenate()(vectors))
+    for _ in range(2):
+        x = layers.Bidirectional(layers.LSTM(settings.units, return_sequences=True))(x)
+        x = layers.Dropout(0.5)(x)
+    x = layers.Dense(len(tag_names))(x)
+    return keras.Model(inputs, CRF(tag_names, name="crf")(x))
 
 
-# 3. The experiment: one run with one seed.
+def add_characters(items, sentences):
+    """Adds the characters of sentences, without the boundaries: int32 `(T, CHARACTERS)`."""
+    for item, tokens in zip(items, sentences):
+        item["characters"] = encode_sentences([tokens])[0, 1:-1, :CHARACTERS]
 
 
-class Experiment(harness.Experiment):
-    model = Tagger
+def find_tags(model, items, sentences, names):
+    """The tags in BIO of sentences, from the items that encode them."""
+    lengths = map(len, sentences)
+    rows = ([names[i] for i in x["tags"][:n]] for x, n in zip(predict(model, items), lengths))
+    return [to_bio(entities(row), len(row)) for row in rows]
 
-    def __init__(self, settings):
-        data = harness.read_parts(settings, read_sentences)
-        encoded = [to_iobes(entities(tags), len(tags)) for tags in data["train"].answers]
-        names = sorted({tag for tags in encoded for tag in tags})
-        labels = [[names.index(tag) for tag in tags] for tags in encoded]
-        filters = settings.character_filters
-        super().__init__(settings, data, labels, tag_names=names, character_filters=filters)
 
-    def score(self, data, predicted):
-        """The F1 of whole entities."""
-        return 100 * float(f1_score(data.answers, predicted, zero_division=0)), {}
+# 3. One run: training until the F1 on the development set stops rising, then the test.
 
-    def write(self, path, data, predicted):
-        """Lines of token, true tag and predicted tag, in BIO, as conlleval reads them."""
-        with open(f"{path}.txt", "w", encoding="utf-8") as file:
-            for sentence in zip(data.sentences, data.answers, predicted):
-                file.writelines(f"{' '.join(line)}\n" for line in zip(*sentence))
-                file.write("\n")
+
+def train(settings):
+    """Trains and tests a tagger; returns the scores, and the tagger with ELMo in it."""
+    data = experiments.read_parts(settings, read_sentences)
+    sentences = {part: [tokens for tokens, _ in data[part]] for part in data}
+    tags = {part: [tags for _, tags in data[part]] for part in data}
+    tag_names = sorted({tag for row in tags["train"] for tag in to_iobes(row)})
+    labels = [np.array([tag_names.index(tag) for tag in to_iobes(row)]) for row in tags["train"]]
+
+    # ELMo's layers do not change in the training, so they are computed before it.
+    words, elmo, items = prepare(settings, sentences)
+    for part in items:
+        add_characters(items[part], sentences[part])
+
+    keras.utils.set_random_seed(settings.seed)
+    model = make_tagger(words, elmo, tag_names, settings)
+    model.compile(
+        keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
+        loss={"scores": model.get_layer("crf").loss},
+        jit_compile=COMPILE_WITH_XLA,
+    )
+
+    def find(part):
+        return find_tags(model, items[part], sentences[part], tag_names)
+
+    def score_dev(epoch, logs):
+        logs["val_f1"] = float(f1_score(tags["dev"], find("dev"), zero_division=0))
+
+    score = keras.callbacks.LambdaCallback(on_epoch_end=score_dev)
+    halve = HalveOnPlateau("val_f1", settings.halve_after)
+    best = keras.callbacks.EarlyStopping(
+        "val_f1", mode="max", patience=settings.patience, restore_best_weights=True
+    )
+    model.fit(
+        Batches(items["train"], labels, settings.batch_size, settings.seed),
+        epochs=settings.epochs,
+        callbacks=[score, halve, best],
+        verbose=2,
+    )
+    found = find("test")
+    write_tags(sentences["test"], tags["test"], found, settings)
+    scores = {
+        "dev": 100 * best.best,
+        "test": 100 * float(f1_score(tags["test"], found, zero_division=0)),
+        "best epoch": best.best_epoch + 1,
+        "input weights": mix_weights(model),
+    }
+    return scores, end_to_end(model, elmo)
+
+
+def write_tags(sentences, tags, found, settings):
+    """Writes lines of token, true tag and predicted tag, in BIO, as conlleval reads them."""
+    path = Path(settings.output, f"{settings.features}-{settings.seed}.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        for columns in zip(sentences, tags, found):
+            file.writelines(f"{' '.join(line)}\n" for line in zip(*columns))
+            file.write("\n")
+
+
+# 4. A trained tagger, as `keras.models.load_model` loads it.
+
+
+def tag(tagger, sentences):
+    """The tags in BIO of sentences, lists of tokens."""
+    items = encode(tagger, sentences)
+    add_characters(items, sentences)
+    names = tagger.get_layer("network").get_layer("crf").tag_names
+    return find_tags(tagger, items, sentences, names)
+
+
+# 5. The command line. Without --seeds and --features it is one run.
 
 
 def run(settings):
     """Trains with all feature sets and seeds; returns the rows of the table."""
-    return harness.run_seeds(Experiment(settings), settings)
-
-
-# 4. The command line.
+    return experiments.run_seeds(train, settings)
 
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to tag"}
     defaults = {"output": "ner_output"}
-    parser = harness.make_parser(__doc__, "tag", defaults, **options)
+    parser = experiments.make_parser(__doc__, "tag", defaults, **options)
     parser.add_argument("--character-filters", type=int, default=64, help="0 for no character CNN")
-    return harness.parse(parser, arguments)
+    return experiments.parse(parser, arguments)
 
 
-def show(model, sentences):
+def show(tagger, sentences):
     """Prints sentences with their tags."""
-    for sentence, tags in zip(sentences, model.predict_items(model.batches_of(sentences))):
-        print(" ".join(f"{token}/{tag}" for token, tag in zip(split_tokens(sentence), tags)))
+    sentences = sentences_of(sentences)
+    for tokens, tags in zip(sentences, tag(tagger, sentences)):
+        print(" ".join(map("/".join, zip(tokens, tags))))
 
 
 if __name__ == "__main__":
-    harness.main(parse(), run, show)
+    experiments.main(parse(), run, show)

@@ -1,7 +1,6 @@
-"""Sentiment in five classes with ELMo: the biattentive classification network, with GloVe.
+"""Sentiment in five classes with ELMo and GloVe: the biattentive classification network, in Keras.
 
-    python examples/sst5.py --train train.txt --dev dev.txt --test test.txt \
-        --features none glove elmo glove+elmo --seeds 5 --output sst5_output
+    python examples/sst5.py --train train.txt --dev dev.txt --test test.txt --output sst5_output
     python examples/sst5.py --model sst5_output/glove+elmo.keras --classify "A moving film ."
 
 The network of McCann et al. 2017, to which Peters et al. 2018 added ELMo: a bidirectional LSTM
@@ -12,19 +11,18 @@ Treebank, with its own splits. README.md in this folder says where to get them, 
 expect.
 """
 
-import functools
 import re
+from pathlib import Path
 
 import keras
 import numpy as np
-from keras import ops
+from keras import layers, ops
 
-import harness
-from attention import attend, concatenate
-from bilstm import BiLSTM
-from features import PADDING
-from reading import BRACKETS, Data, parse_lines
-from task_model import TaskModel
+import experiments
+from pictures import draw_confusions
+from reading import BRACKETS, parse_lines, sentences_of
+from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from word_vectors import encode, end_to_end, inputs_of, mix_layers, mix_weights, prepare
 
 CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 
@@ -32,14 +30,12 @@ CLASSES = ("very negative", "negative", "neutral", "positive", "very positive")
 
 
 def read_trees(path):
-    """Reads a file of trees, plain, .gz or .xz: `Data` whose answers are the classes, 0 to 4.
+    """Reads a file of trees, plain, .gz or .xz: a pair for each, its tokens and its class, 0 to 4.
 
     Raises:
         ValueError: if a line is not a tree, or there are none.
     """
-    trees = parse_lines(path, parse_tree, "a tree such as (3 (2 It) (4 works))")
-    sentences, labels = zip(*trees)
-    return Data(list(sentences), np.array(labels))
+    return parse_lines(path, parse_tree, "a tree such as (3 (2 It) (4 works))")
 
 
 # White space outside ASCII is part of tokens.
@@ -64,113 +60,141 @@ def parse_tree(line):
 # 2. The model.
 
 
-class Maxout(keras.layers.Layer):
-    """A dense layer of which each output is the largest of four."""
+def make_classifier(words, elmo, settings):
+    """A Functional model from words and ELMo's layers to the logits of the classes."""
+    units, placement = settings.units, settings.placement
+    inputs, vectors = inputs_of(words, elmo), []
+    if words is not None:
+        vectors.append(words(inputs["words"]))
+    if elmo is not None and placement in ("input", "both"):
+        vectors.append(mix_layers(inputs["layers"], settings))
+    if not vectors:
+        raise ValueError("--placement output needs GloVe at the input: --features glove+elmo.")
+    x = layers.Dropout(0.5)(layers.Concatenate()(vectors))
+    x = layers.Dropout(0.25)(layers.Dense(units, activation="relu")(x))
 
-    def __init__(self, units, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
-        self.dense = keras.layers.Dense(4 * units)
+    x = layers.Bidirectional(layers.LSTM(units, return_sequences=True))(x)
+    attended = layers.Attention()([x, x])  # the mean of the words, weighted by likeness
+    x = layers.Concatenate()(
+        [x, layers.Subtract()([x, attended]), layers.Multiply()([x, attended])]
+    )
+    x = layers.Bidirectional(layers.LSTM(units, return_sequences=True))(x)
+    if elmo is not None and placement in ("output", "both"):
+        mix = mix_layers(inputs["layers"], settings, "output_mix")
+        x = layers.Concatenate()([x, layers.Dropout(0.5)(mix)])
 
-    def build(self, input_shape):
-        self.dense.build(input_shape)
-
-    def call(self, inputs):
-        return ops.max(ops.reshape(self.dense(inputs), (-1, self.units, 4)), axis=-1)
+    x = Poolings()(x)
+    for size, dropout in ((4 * units, 0.1), (2 * units, 0.2)):
+        x = layers.Dense(4 * size)(layers.Dropout(dropout)(x))
+        x = layers.GlobalMaxPooling1D()(layers.Reshape((4, size))(x))  # maxout: the largest of four
+    return keras.Model(inputs, layers.Dense(len(CLASSES))(layers.Dropout(0.3)(x)))
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
-class BiattentiveClassifier(TaskModel):
-    """The biattentive classification network, for one sentence that attends to itself.
+class Poolings(layers.Layer):
+    """The maximum, mean, minimum and a weighted mean of the words: `(B, T, D)` to `(B, 4 * D)`."""
 
-    Args:
-        **options: Passed to `TaskModel`; `units` is the size of the LSTMs, in each direction, and
-            `placement="output"` adds ELMo to the output of the second LSTM.
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.supports_masking = True
+        self.attention = layers.Dense(1)
 
-    Call arguments:
-        inputs: Dict of `SentenceBatches`: "words", and "layers" or "elmo" for ELMo.
+    def build(self, input_shape):
+        self.attention.build(input_shape)
 
-    Returns:
-        Logits `(B, 5)`.
-
-    Reference: McCann et al. 2017, section 5.
-    """
-
-    def __init__(self, units=100, dropout=0.5, **options):
-        super().__init__(units=units, dropout=dropout, **options)
-        self.projection = keras.layers.Dense(units, activation="relu")
-        self.projection_dropout = keras.layers.Dropout(0.25)
-        self.encoder = BiLSTM(units)
-        self.integrator = BiLSTM(units)
-        self.attention = keras.layers.Dense(1)
-        self.maxouts = [Maxout(4 * units), Maxout(2 * units)]
-        self.maxout_dropouts = [keras.layers.Dropout(rate) for rate in (0.1, 0.2, 0.3)]
-        self.classifier = keras.layers.Dense(len(CLASSES))
-        self.build()
-
-    def call(self, inputs, training=None):
-        mask = inputs["words"] != PADDING
-        integrate = functools.partial(self._integrate, training=training)
-        x = self._pool(self.read(inputs, mask, integrate, training), mask)
-        for dropout, maxout in zip(self.maxout_dropouts, self.maxouts):
-            x = maxout(dropout(x, training=training))
-        return self.classifier(self.maxout_dropouts[-1](x, training=training))
-
-    def _integrate(self, x, mask, training):
-        x = self.projection_dropout(self.projection(x), training=training)
-        x = self.encoder(x, mask=mask)
-        attended = attend(x, x, mask)
-        return self.integrator(concatenate(x, x - attended, x * attended), mask=mask)
-
-    def _pool(self, x, mask):
-        """Maximum, mean, minimum and a weighted mean over the words."""
+    def call(self, x, mask=None):
         valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
         mask_penalty = (1 - valid) * 1e4
         shares = ops.softmax(self.attention(x) - mask_penalty, axis=1)
-        mean = ops.sum(x * valid, axis=1) / ops.sum(valid, axis=1)
         poolings = (
             ops.max(x - mask_penalty, axis=1),
-            mean,
+            ops.sum(x * valid, axis=1) / ops.sum(valid, axis=1),
             ops.min(x + mask_penalty, axis=1),
             ops.sum(x * shares, axis=1),
         )
         return ops.concatenate(poolings, axis=-1)
 
+    def compute_mask(self, x, mask=None):
+        return None
 
-# 3. The experiment: one run with one seed.
+
+# 3. One run: training until the accuracy on the development set stops rising, then the test.
 
 
-class Experiment(harness.Classification):
-    model = BiattentiveClassifier
+def train(settings):
+    """Trains and tests a classifier; returns the scores, and the classifier with ELMo in it."""
+    data = experiments.read_parts(settings, read_trees)
+    sentences = {part: [tokens for tokens, _ in data[part]] for part in data}
+    labels = {part: np.array([label for _, label in data[part]], np.int32) for part in data}
 
-    def __init__(self, settings):
-        data = harness.read_parts(settings, read_trees)
-        super().__init__(settings, data, placement=settings.placement)
+    # ELMo's layers do not change in the training, so they are computed before it.
+    words, elmo, items = prepare(settings, sentences)
+
+    keras.utils.set_random_seed(settings.seed)
+    model = make_classifier(words, elmo, settings)
+    model.compile(
+        keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        jit_compile=COMPILE_WITH_XLA,
+    )
+    best = keras.callbacks.EarlyStopping(
+        "val_accuracy", mode="max", patience=settings.patience, restore_best_weights=True
+    )
+    model.fit(
+        Batches(items["train"], labels["train"], settings.batch_size, settings.seed),
+        validation_data=Batches(items["dev"], labels["dev"]),
+        epochs=settings.epochs,
+        callbacks=[HalveOnPlateau("val_accuracy", settings.halve_after), best],
+        verbose=2,
+    )
+
+    found = [logits.argmax() for logits in predict(model, items["test"])]
+    path = Path(settings.output, f"{settings.features}-{settings.seed}.csv")
+    rows = zip(labels["test"], found, map(" ".join, sentences["test"]))
+    experiments.write_csv(path, ("true", "predicted", "text"), rows)
+    scores = {
+        "dev": 100 * best.best,
+        "test": 100 * float(np.mean(labels["test"] == found)),
+        "best epoch": best.best_epoch + 1,
+        "input weights": mix_weights(model, "input_mix"),
+        "output weights": mix_weights(model, "output_mix"),
+    }
+    return scores, end_to_end(model, elmo)
+
+
+# 4. A trained classifier, as `keras.models.load_model` loads it.
+
+
+def classify(classifier, sentences):
+    """The classes of sentences, lists of tokens."""
+    items = encode(classifier, sentences)
+    return [CLASSES[logits.argmax()] for logits in predict(classifier, items)]
+
+
+# 5. The command line. Without --seeds and --features it is one run.
 
 
 def run(settings):
     """Trains with all feature sets and seeds, draws confusions, returns the rows of the table."""
-    summary = harness.run_seeds(Experiment(settings), settings)
-    harness.draw_confusions(settings, CLASSES)
+    summary = experiments.run_seeds(train, settings)
+    draw_confusions(settings, CLASSES)
     return summary
-
-
-# 4. The command line.
 
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to classify"}
     defaults = {"output": "sst5_output"}
-    parser = harness.make_parser(__doc__, "classify", defaults, **options)
+    parser = experiments.make_parser(__doc__, "classify", defaults, **options)
     parser.add_argument("--placement", choices=("input", "output", "both"), default="input")
-    return harness.parse(parser, arguments)
+    return experiments.parse(parser, arguments)
 
 
-def show(model, sentences):
+def show(classifier, sentences):
     """Prints the classes of sentences."""
-    for sentence, number in zip(sentences, model.predict_items(model.batches_of(sentences))):
-        print(f"{CLASSES[number]}: {sentence}")
+    for sentence, name in zip(sentences, classify(classifier, sentences_of(sentences))):
+        print(f"{name}: {sentence}")
 
 
 if __name__ == "__main__":
-    harness.main(parse(), run, show)
+    experiments.main(parse(), run, show)

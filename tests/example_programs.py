@@ -1,5 +1,6 @@
 """What the tests of the example programs share: tiny files to run them on."""
 
+import argparse
 import importlib
 import json
 import os
@@ -94,8 +95,11 @@ def settings_of(task, *options):
     return importlib.import_module(task).parse([*files, *model, "--output", "out", *options])
 
 
-def experiment_of(task, *options):
-    return importlib.import_module(task).Experiment(settings_of(task, *options))
+def run_of(task, *options, features="glove+elmo"):
+    """The options of one run, of one feature set and one seed."""
+    return argparse.Namespace(
+        **{**vars(settings_of(task, *options)), "features": features, "seed": 1}
+    )
 
 
 def run_program(name, *arguments):

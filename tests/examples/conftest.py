@@ -28,7 +28,7 @@ def pytest_pycollect_makemodule(module_path, parent):
 def in_folder(tmp_path, monkeypatch):
     """Programs run in an empty folder, and with short epochs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("harness.MIN_STEPS", 1)
+    monkeypatch.setattr("training.MIN_STEPS", 1)
 
 
 @pytest.fixture
