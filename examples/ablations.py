@@ -20,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import draw_scores, draw_shares, markdown, options_of, read_runs, write_table
+from experiments import markdown, options_of, read_runs, write_table
 from keras_elmo.analysis import layer_names
+from pictures import draw_scores, draw_shares
 
 ELMO = ("--features", "glove+elmo")
 GLOVE = ("--features", "glove")

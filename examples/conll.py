@@ -12,19 +12,11 @@ from reading import Data, parse_tables
 AUXILIARIES = ("be.03", "have.01", "do.01")  # predicates in name only: they never have arguments
 
 
-@dataclasses.dataclass
-class Propositions(Data):
-    """The predicates of a file; the answers are the BIO tags of the words of their sentences.
-
-    Args:
-        places: int `(N,)`: which word of its sentence each predicate is.
-    """
-
-    places: np.ndarray = ()
-
-
 def read_propositions(path):
-    """Reads predicates and their arguments.
+    """Reads predicates and their arguments: for each sentence its words, and its predicates.
+
+    These are a list of pairs, the place of a predicate in the sentence and the BIO tags of all
+    words.
 
     Args:
         path: A file of CoNLL-2012, or one with columns of index (from 0), token, predicate (`-` for
@@ -34,20 +26,14 @@ def read_propositions(path):
         ValueError: if a sentence has a different format, or the file has no predicates.
     """
     expected = "CoNLL-2012, or columns of index (from 0), token, predicate and BIO tags"
-    parsed = parse_tables(path, propositions_of, expected)
-    items = [[i] for i, (_, places, _) in enumerate(parsed) for _ in places]
-    if not items:
+    sentences = parse_tables(path, propositions_of, expected)
+    if not any(predicates for _, predicates in sentences):
         raise ValueError(f"{path} has no predicates.")
-    sentences, places, tags = zip(*parsed)
-    places, tags = (list(itertools.chain.from_iterable(x)) for x in (places, tags))
-    return Propositions(list(sentences), tags, np.array(items), np.array(places))
+    return sentences
 
 
 def propositions_of(rows):
-    """The words of a sentence, the places of the predicates, the tags of each.
-
-    Auxiliaries are left out.
-    """
+    """The words of a sentence, and its predicates, auxiliaries left out."""
     if rows[0][0] == "0":
         words, senses = [row[1] for row in rows], [row[2] for row in rows]
         columns = [list(column) for column in zip(*(row[3:] for row in rows), strict=True)]
@@ -62,8 +48,8 @@ def propositions_of(rows):
     for before, tag in (pair for tags in columns for pair in itertools.pairwise(["O", *tags])):
         if not re.fullmatch(r"O|[BI]-.+", tag) or (tag[0] == "I" and before[2:] != tag[2:]):
             raise ValueError(f"{tag!r} after {before!r}")
-    kept = [i for i, place in enumerate(found) if senses[place] not in AUXILIARIES]
-    return words, [found[i] for i in kept], [columns[i] for i in kept]
+    predicates = zip(found, columns)
+    return words, [(i, tags) for i, tags in predicates if senses[i] not in AUXILIARIES]
 
 
 @dataclasses.dataclass

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import draw_scores, draw_shares
 from keras_elmo.analysis import layer_names
+from pictures import draw_scores, draw_shares
 
 RESULTS = Path(__file__).parent / "results"
 PENALTIES = {

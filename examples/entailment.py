@@ -15,18 +15,25 @@ sentences are tokenized. README.md in this folder says where to get them.
 """
 
 import json
+from pathlib import Path
 
 import keras
 import numpy as np
-from keras import ops
+from keras import layers, ops
 
-import harness
-from attention import attend, concatenate
-from bilstm import BiLSTM
-from features import PADDING, SentenceBatches
-from keras_elmo.text.tokens import split_tokens
-from reading import BRACKETS, Data, parse_lines, sentences_of
-from task_model import TaskModel
+import experiments
+from pictures import draw_confusions
+from reading import BRACKETS, parse_lines, sentences_of, split_tokens
+from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from word_vectors import (
+    encode,
+    end_to_end,
+    inputs_of,
+    mix_layers,
+    mix_weights,
+    prepare,
+    with_prefix,
+)
 
 CLASSES = ("entailment", "neutral", "contradiction")
 
@@ -34,7 +41,7 @@ CLASSES = ("entailment", "neutral", "contradiction")
 
 
 def read_pairs(path):
-    """Reads pairs of sentences, plain, .gz or .xz: `Data` whose answers are the classes, 0 to 2.
+    """Reads pairs of sentences, plain, .gz or .xz: a list of pairs and their classes, 0 to 2.
 
     Args:
         path: A file of JSON lines, with the names of SNLI ("sentence1_binary_parse",
@@ -51,10 +58,7 @@ def read_pairs(path):
 
     expected = 'pairs in the form of SNLI, or with "premise", "hypothesis" and "label"'
     found = parse_lines(path, parse, expected)
-    found = [(pair, label) for pair, label in found if label is not None]
-    sentences = [sentence for pair, _ in found for sentence in pair]
-    items = np.arange(len(sentences)).reshape(-1, 2)
-    return Data(sentences, np.array([label for _, label in found]), items)
+    return [(pair, label) for pair, label in found if label is not None]
 
 
 def pair_of(record):
@@ -73,100 +77,147 @@ def words_of_tree(tree):
 # 2. The model.
 
 
-class PairBatches(SentenceBatches):
-    """Batches of `"premise"` and `"hypothesis"`."""
+def make_classifier(words, elmo, settings):
+    """A Functional model from words and ELMo's layers of both sentences to the logits."""
+    encoder = make_encoder(words, elmo, settings)
+    compare = layers.Dense(settings.units, activation="relu")
+    compose = layers.Bidirectional(layers.LSTM(settings.units, return_sequences=True))
+    pool = MeanAndMaximum()
 
-    names = ("premise", "hypothesis")
+    pair = [inputs_of(words, elmo, prefix) for prefix in ("premise_", "hypothesis_")]
+    encoded = [encoder(sentence) for sentence in pair]
+    pooled = []
+    for x, other in (encoded, encoded[::-1]):
+        aligned = layers.Attention()([x, other])  # the mean of its words, weighted by likeness
+        differences = layers.Subtract()([x, aligned]), layers.Multiply()([x, aligned])
+        x = compare(layers.Concatenate()([x, aligned, *differences]))
+        pooled.append(pool(compose(layers.Dropout(0.3)(x))))
+    x = layers.Dropout(0.3)(layers.Concatenate()(pooled))
+    x = layers.Dropout(0.3)(layers.Dense(settings.units, activation="tanh")(x))
+    inputs = {x.name: x for sentence in pair for x in sentence.values()}
+    return keras.Model(inputs, layers.Dense(len(CLASSES))(x))
+
+
+def make_encoder(words, elmo, settings):
+    """The first LSTM, with ELMo at its input or output: the same for both sentences."""
+    inputs, vectors = inputs_of(words, elmo), []
+    if words is not None:
+        vectors.append(words(inputs["words"]))
+    if elmo is not None and settings.placement in ("input", "both"):
+        vectors.append(mix_layers(inputs["layers"], settings))
+    x = layers.Dropout(0.3)(layers.Concatenate()(vectors))
+    x = layers.Bidirectional(layers.LSTM(settings.units, return_sequences=True))(x)
+    if elmo is not None and settings.placement in ("output", "both"):
+        mix = mix_layers(inputs["layers"], settings, "output_mix")
+        x = layers.Concatenate()([x, layers.Dropout(0.3)(mix)])
+    return keras.Model(inputs, x, name="encoder")
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
-class EnhancedSequentialInference(TaskModel):
-    """The enhanced sequential inference model, ESIM.
+class MeanAndMaximum(layers.Layer):
+    """The mean and the maximum of the words: `(B, T, D)` to `(B, 2 * D)`."""
 
-    Args:
-        **options: Passed to `TaskModel`; `units` is the size of the LSTMs, in each direction, and
-            of the dense layers, and `placement="output"` adds ELMo to the first LSTM's output.
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.supports_masking = True
 
-    Call arguments:
-        inputs: Dict of `PairBatches`: "premise" and "hypothesis", each with "words", and "layers"
-            or "elmo" for ELMo.
+    def call(self, x, mask=None):
+        valid = ops.ones_like(x[:, :, :1])
+        if mask is not None:
+            valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
+        mean = ops.sum(x * valid, axis=1) / ops.sum(valid, axis=1)
+        return ops.concatenate([mean, ops.max(x - (1 - valid) * 1e4, axis=1)], axis=-1)
 
-    Returns:
-        Logits `(B, 3)`.
-
-    Reference: Chen et al. 2017, section 3; Peters et al. 2018, section 4.
-    """
-
-    batches = PairBatches
-
-    def __init__(self, units=100, placement="both", **options):
-        super().__init__(units=units, placement=placement, **options)
-        self.encoder = BiLSTM(units)
-        self.comparison = keras.layers.Dense(units, activation="relu")
-        self.composer = BiLSTM(units)
-        self.hidden = keras.layers.Dense(units, activation="tanh")
-        self.classifier = keras.layers.Dense(len(CLASSES))
-        self.build()
-
-    def example(self, words):
-        return dict.fromkeys(PairBatches.names, super().example(words))
-
-    def call(self, inputs, training=None):
-        pair = [inputs["premise"], inputs["hypothesis"]]
-        masks = [sentence["words"] != PADDING for sentence in pair]
-        encoded = [self.read(*both, self.encoder, training) for both in zip(pair, masks)]
-        pooled = []
-        for i in range(2):
-            x, mask = encoded[i], masks[i]
-            aligned = attend(x, encoded[1 - i], masks[1 - i])
-            x = self.comparison(concatenate(x, aligned, x - aligned, x * aligned))
-            x = self.composer(self.drop(x, training=training), mask=mask)
-            pooled += _mean_and_maximum(x, mask)
-        x = self.hidden(self.drop(concatenate(*pooled), training=training))
-        return self.classifier(self.drop(x, training=training))
+    def compute_mask(self, x, mask=None):
+        return None
 
 
-def _mean_and_maximum(x, mask):
-    valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
-    mean = ops.sum(x * valid, axis=1) / ops.sum(valid, axis=1)
-    return mean, ops.max(x - (1 - valid) * 1e4, axis=1)
+# 3. One run: training until the accuracy on the development set stops rising, then the test.
 
 
-# 3. The experiment: one run with one seed.
+def train(settings):
+    """Trains and tests a classifier; returns the scores, and the classifier with ELMo in it."""
+    data = experiments.read_parts(settings, read_pairs)
+    sentences = {part: [x for pair, _ in data[part] for x in pair] for part in data}
+    labels = {part: np.array([label for _, label in data[part]], np.int32) for part in data}
+
+    # ELMo's layers do not change in the training, so they are computed before it.
+    words, elmo, items = prepare(settings, sentences)
+    items = {part: pairs_of(items[part]) for part in items}
+
+    keras.utils.set_random_seed(settings.seed)
+    model = make_classifier(words, elmo, settings)
+    model.compile(
+        keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        jit_compile=COMPILE_WITH_XLA,
+    )
+    best = keras.callbacks.EarlyStopping(
+        "val_accuracy", mode="max", patience=settings.patience, restore_best_weights=True
+    )
+    model.fit(
+        Batches(items["train"], labels["train"], settings.batch_size, settings.seed),
+        validation_data=Batches(items["dev"], labels["dev"]),
+        epochs=settings.epochs,
+        callbacks=[HalveOnPlateau("val_accuracy", settings.halve_after), best],
+        verbose=2,
+    )
+
+    found = [logits.argmax() for logits in predict(model, items["test"])]
+    path = Path(settings.output, f"{settings.features}-{settings.seed}.csv")
+    texts = (" / ".join(map(" ".join, pair)) for pair, _ in data["test"])
+    rows = zip(labels["test"], found, texts)
+    experiments.write_csv(path, ("true", "predicted", "text"), rows)
+    scores = {
+        "dev": 100 * best.best,
+        "test": 100 * float(np.mean(labels["test"] == found)),
+        "best epoch": best.best_epoch + 1,
+        "input weights": mix_weights(model, "input_mix"),
+        "output weights": mix_weights(model, "output_mix"),
+    }
+    return scores, end_to_end(model, elmo)
 
 
-class Experiment(harness.Classification):
-    model = EnhancedSequentialInference
+def pairs_of(items):
+    """The inputs of pairs, from those of premise, hypothesis, premise, hypothesis, ..."""
+    return [
+        {**with_prefix("premise_", one), **with_prefix("hypothesis_", other)}
+        for one, other in zip(items[::2], items[1::2])
+    ]
 
-    def __init__(self, settings):
-        data = harness.read_parts(settings, read_pairs)
-        super().__init__(settings, data, placement=settings.placement)
+
+# 4. A trained classifier, as `keras.models.load_model` loads it.
+
+
+def classify(classifier, premise, hypothesis):
+    """The class of a pair of sentences, lists of tokens."""
+    (logits,) = predict(classifier, pairs_of(encode(classifier, [premise, hypothesis])))
+    return CLASSES[logits.argmax()]
+
+
+# 5. The command line. Without --seeds and --features it is one run.
 
 
 def run(settings):
     """Trains with all feature sets and seeds, draws confusions, returns the rows of the table."""
-    summary = harness.run_seeds(Experiment(settings), settings)
-    harness.draw_confusions(settings, CLASSES)
+    summary = experiments.run_seeds(train, settings)
+    draw_confusions(settings, CLASSES)
     return summary
-
-
-# 4. The command line.
 
 
 def parse(arguments=None):
     options = {"nargs": 2, "metavar": ("PREMISE", "HYPOTHESIS"), "help": "sentences to classify"}
     defaults = {"output": "entailment_output", "learning_rate": 0.002}
-    parser = harness.make_parser(__doc__, "classify", defaults, **options)
+    parser = experiments.make_parser(__doc__, "classify", defaults, **options)
     parser.add_argument("--placement", choices=("input", "output", "both"), default="both")
-    return harness.parse(parser, arguments)
+    return experiments.parse(parser, arguments)
 
 
-def show(model, pair):
+def show(classifier, pair):
     """Prints the class of a pair of sentences."""
-    data = Data(sentences_of(pair), items=np.array([[0, 1]]))
-    (number,) = model.predict_items(model.batches_of(data))
-    print(CLASSES[number])
+    print(classify(classifier, *sentences_of(pair)))
 
 
 if __name__ == "__main__":
-    harness.main(parse(), run, show)
+    experiments.main(parse(), run, show)

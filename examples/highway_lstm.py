@@ -40,6 +40,7 @@ class HighwayCell(keras.layers.Layer):
         return output, [output, cell, factors]
 
 
+@keras.saving.register_keras_serializable("keras_elmo_examples")
 class HighwayLSTM(keras.layers.Layer):
     """An LSTM with highway connections, in one direction.
 
@@ -60,9 +61,9 @@ class HighwayLSTM(keras.layers.Layer):
     Reference: He et al. 2017, section 2.1.
     """
 
-    def __init__(self, units, reverse=False, dropout=0.0):
-        super().__init__()
-        self.units, self.reverse = units, reverse
+    def __init__(self, units, reverse=False, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.reverse, self.dropout = units, reverse, dropout
         self.supports_masking = True
         self.projection = keras.layers.Dense(6 * units, kernel_initializer=orthogonal_blocks(6))
         self.drop = keras.layers.Dropout(dropout)
@@ -77,6 +78,10 @@ class HighwayLSTM(keras.layers.Layer):
         factors = self.drop(ops.ones_like(zeros), training=training)
         x = self.rnn(x, initial_state=[zeros, zeros, factors])
         return ops.flip(x, axis=1) if self.reverse else x
+
+    def get_config(self):
+        own = {"units": self.units, "reverse": self.reverse, "dropout": self.dropout}
+        return {**super().get_config(), **own}
 
 
 def orthogonal_blocks(num_blocks):

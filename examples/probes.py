@@ -17,7 +17,6 @@ and which scores to expect.
 import argparse
 import collections
 import dataclasses
-import itertools
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -25,11 +24,10 @@ from xml.etree import ElementTree
 import keras
 import numpy as np
 
-from features import CachedLayers, read_glove
-from harness import accuracy, markdown, means, positive, read_parts, write_table
+from experiments import PARTS, markdown, means, positive, write_table
 from keras_elmo import Embedder
-from keras_elmo.text.tokens import split_tokens
-from reading import Data, open_text, parse_lines, parse_tables, read_lines
+from reading import open_text, parse_lines, parse_tables, read_lines, split_tokens
+from word_vectors import elmo_layers, read_glove
 
 PAPER_POS = {1: 97.3, 2: 96.8}  # table 6, the accuracy on the Penn Treebank
 PAPER_SENSES = {"first sense": 65.9, 1: 67.4, 2: 69.0}  # table 5, F1 over all sets
@@ -43,7 +41,7 @@ def layer_name(number):
 
 
 def read_conllu(path, column="xpos"):
-    """Reads a treebank: `Data` whose answers are the words' tags of a column.
+    """Reads a treebank: for each sentence its words, and their tags of a column.
 
     Raises:
         ValueError: if a sentence is not in CoNLL-U format, or the file has none.
@@ -56,29 +54,31 @@ def read_conllu(path, column="xpos"):
             raise ValueError("not ten columns")
         return [row[1].replace(" ", "") for row in words], [row[place] for row in words]
 
-    return Data(*map(list, zip(*parse_tables(path, parse, "the ten columns of CoNLL-U"))))
+    return parse_tables(path, parse, "the ten columns of CoNLL-U")
 
 
 def probe_pos(settings):
     """Accuracy of a linear classifier on each layer, a row of the table for each."""
-    data = read_parts(settings, lambda path: read_conllu(path, settings.column))
+    data = {part: read_conllu(vars(settings)[part], settings.column) for part in PARTS}
     layers = {
-        part: CachedLayers(data[part].sentences, settings.elmo, settings.cache).tokens
+        part: elmo_layers(settings.elmo, [words for words, _ in data[part]], settings.cache)
         for part in data
     }
-    tags = {part: list(itertools.chain.from_iterable(data[part].answers)) for part in data}
+    tags = {part: [tag for _, tags in data[part] for tag in tags] for part in data}
     names = {tag: i for i, tag in enumerate(sorted(set(tags["train"])))}
     labels = {part: np.array([names.get(tag, -1) for tag in tags[part]]) for part in tags}
     rows = []
-    for number in range(layers["train"].shape[1]):
-        inputs = standardized({part: layers[part][:, number] for part in layers})
+    for number in range(len(layers["train"][0])):
+        inputs = standardized(
+            {part: np.concatenate([x[number] for x in layers[part]]) for part in layers}
+        )
         scores = {"dev": [], "test": []}
         for seed in range(1, settings.seeds + 1):
             keras.utils.set_random_seed(seed)
             model = linear_classifier(inputs["train"], labels["train"], len(names), settings.epochs)
             for part in scores:
                 found = model.predict(inputs[part], batch_size=4096, verbose=0).argmax(-1)
-                scores[part].append(accuracy(labels[part], found))
+                scores[part].append(100 * float(np.mean(found == labels[part])))
         row = {"layer": layer_name(number), "seeds": settings.seeds, **means(scores)}
         rows.append({**row, "paper (other data)": PAPER_POS.get(number)})
         print(f"{row['layer']}: test {row['test']:.2f}", flush=True)
@@ -249,7 +249,7 @@ def probe_senses(settings):
 def read_text(path):
     """Sentences of a treebank, or of a text of one tokenized sentence per line."""
     if ".conllu" in Path(path).name:
-        return read_conllu(path).sentences
+        return [words for words, _ in read_conllu(path)]
     return list(map(split_tokens, read_lines(path)))
 
 

@@ -1,38 +1,20 @@
 """Reads text files, for the programs to import.
 
-Tokens are separated by ASCII white space only (`split_tokens`): unlike `str.split`, this leaves
-other white space, such as the no-break space, in the tokens.
+Tokens are separated by ASCII white space only (`split_tokens`), as in the package: unlike
+`str.split`, this leaves other white space, such as the no-break space, in the tokens.
 """
 
-import dataclasses
 import gzip
 import lzma
+import re
 from pathlib import Path
-
-import numpy as np
-
-from keras_elmo.text.tokens import split_tokens
 
 BRACKETS = {"-LRB-": "(", "-RRB-": ")"}  # in treebanks
 
 
-@dataclasses.dataclass
-class Data:
-    """What a task has to find in some sentences.
-
-    Args:
-        sentences: Lists of tokens.
-        answers: The right answer of each item.
-        items: int `(N, k)`: the sentences of each item; by default each sentence is an item.
-    """
-
-    sentences: list
-    answers: list = ()
-    items: np.ndarray | None = None
-
-    def __post_init__(self):
-        if self.items is None:
-            self.items = np.arange(len(self.sentences))[:, None]
+def split_tokens(text):
+    """The tokens of a text."""
+    return re.findall(r"\S+", text, re.ASCII)
 
 
 def open_text(path):

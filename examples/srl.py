@@ -24,131 +24,58 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from keras import ops
+from keras import layers, ops
 from seqeval.metrics import classification_report, f1_score
 
-import harness
-from attention import concatenate
-from conll import Propositions, read_propositions
+import experiments
+from conll import read_propositions
 from crf import CRF
-from features import PADDING, SentenceBatches
 from highway_lstm import HighwayLSTM
+from pictures import draw_scores
 from reading import sentences_of
-from task_model import TaskModel
+from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from word_vectors import encode, end_to_end, inputs_of, mix_layers, mix_weights, prepare
 
 # 1. The data: sentences, and for each of their predicates the tags of all words, which
-# `read_propositions` reads.
+# `read_propositions` reads. An item of a model is a predicate.
 
 
-class PredicateBatches(SentenceBatches):
-    """Batches of predicates: their sentences, and "predicate", 1 at the predicate and 0 elsewhere.
+def with_predicate(item, place, num_words):
+    """The inputs of a sentence, with 1 at the predicate and 0 elsewhere."""
+    return {**item, "predicate": indicator([place], num_words)}
 
-    Labels are int32 `(B, T, 2)`: the tags, and whether a word is a predicate of the sentence.
-    """
 
-    def inputs(self, rows):
-        inputs = super().inputs(rows)
-        inputs["predicate"] = np.zeros_like(inputs["words"])
-        inputs["predicate"][np.arange(len(rows)), self.data.places[rows]] = 1
-        return inputs
-
-    def labels_of(self, rows, inputs):
-        tags = super().labels_of(rows, inputs)
-        is_predicate = np.zeros_like(tags)
-        sentences, places = self.data.items[:, 0], self.data.places
-        for row, sentence in zip(is_predicate, sentences[rows]):
-            row[places[sentences == sentence]] = 1
-        return np.stack([tags, is_predicate], axis=-1)
+def indicator(places, num_words):
+    """int32 `(T,)`: 1 at some places, 0 elsewhere."""
+    return np.isin(np.arange(num_words), places).astype(np.int32)
 
 
 # 2. The model.
 
 
-@keras.saving.register_keras_serializable("keras_elmo_examples")
-class RoleTagger(TaskModel):
-    """The tagger of semantic roles.
+def make_tagger(words, elmo, tag_names, settings):
+    """A Functional model from words, ELMo's layers and the predicate to the tags.
 
-    Args:
-        tag_names: The tags.
-        num_layers: Number of LSTMs, alternately forward and backward.
-        **options: Passed to `TaskModel`; `units` is the size of the LSTMs.
-
-    Call arguments:
-        inputs: Dict of `PredicateBatches`: "words", "predicate", and "layers" or "elmo" for ELMo.
-
-    Returns:
-        Dict of float "logits" `(B, T, num_tags)`, int32 "tags" `(B, T)`, the most likely ones that
-        form spans, and float "is predicate" `(B, T)`, the logits of words being predicates.
-
-    Reference: He et al. 2017, section 2; Peters et al. 2018, section 4.
+    Its outputs are a dict: the "scores" and "tags" of `CRF`, which finds the most likely tags that
+    form spans, and "is_predicate", the logits `(B, T, 2)` of a word being no predicate or one.
     """
-
-    batches = PredicateBatches
-
-    def __init__(self, tag_names, num_layers=4, dropout=0.1, **options):
-        super().__init__(dropout=dropout, **options)
-        self.tag_names = list(tag_names)
-        self.num_layers = num_layers
-        self.indicator = keras.layers.Embedding(2, 100)  # is this word the predicate?
-        self.readers = [
-            HighwayLSTM(self.units, reverse=i % 2 == 1, dropout=dropout) for i in range(num_layers)
-        ]
-        self.classifier = keras.layers.Dense(len(tag_names))
-        self.is_predicate = keras.layers.Dense(1)
-        self.decoder = CRF(len(tag_names), trainable=False)
-        self.build()
-        starts, transitions = constraints(self.tag_names)
-        self.decoder.set_weights([transitions, starts, np.zeros_like(starts)])
-
-    def example(self, words):
-        return {**super().example(words), "predicate": words}
-
-    def call(self, inputs, training=None):
-        mask = inputs["words"] != PADDING
-        x = self.read(inputs, mask, training=training)
-        is_predicate = self.is_predicate(ops.stop_gradient(x))[..., 0]
-        x = concatenate(x, self.indicator(inputs["predicate"]))
-        for reader in self.readers:
-            x = reader(x, mask=mask, training=training)
-        logits = self.classifier(x)
-        tags = self.decoder(logits, mask=mask)
-        return {"logits": logits, "tags": tags, "is predicate": is_predicate}
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        mask = x["words"] != PADDING
-        tags, is_predicate = ops.maximum(y[..., 0], 0), ops.cast(y[..., 1], "float32")
-        losses = keras.losses
-        of_tags = losses.sparse_categorical_crossentropy(tags, y_pred["logits"], from_logits=True)
-        of_predicates = losses.binary_crossentropy(
-            ops.expand_dims(is_predicate, -1),
-            ops.expand_dims(y_pred["is predicate"], -1),
-            from_logits=True,
-        )
-        valid = ops.cast(mask, of_tags.dtype)
-        total = ops.sum((of_tags + of_predicates) * valid) / ops.sum(valid)
-        return sum(self.losses, total)
-
-    def decode(self, outputs, inputs, sizes):
-        """The tags, and the places of the words that look like predicates."""
-        for tags, scores, size in zip(outputs["tags"], outputs["is predicate"], sizes):
-            yield [self.tag_names[i] for i in tags[:size]], np.flatnonzero(scores[:size] > 0)
-
-    def label(self, sentences):
-        """Finds the predicates of sentences, and their arguments.
-
-        Args:
-            sentences: Strings to be split at white space, or lists of tokens.
-
-        Returns:
-            A list of predicates, each as its sentence and the tags of all words.
-        """
-        sentences = sentences_of(sentences)
-        data = Propositions(sentences, places=np.zeros(len(sentences), int))
-        places = [found for _, found in self.predict_items(self.batches_of(data))]
-        items = np.array([[i] for i, found in enumerate(places) for _ in found], int)
-        data = Propositions(sentences, items=items.reshape(-1, 1), places=np.concatenate(places))
-        found = self.predict_items(self.batches_of(data))
-        return [(sentences[i], tags) for (i,), (tags, _) in zip(data.items, found)]
+    inputs, vectors = inputs_of(words, elmo), []
+    if words is not None:
+        vectors.append(words(inputs["words"]))
+    if elmo is not None:
+        vectors.append(mix_layers(inputs["layers"], settings))
+    inputs["predicate"] = keras.Input((None,), dtype="int32", name="predicate")
+    x = layers.Dropout(0.1)(layers.Concatenate()(vectors))
+    is_predicate = layers.Dense(2)(ops.stop_gradient(x))
+    x = layers.Concatenate()([x, layers.Embedding(2, 100)(inputs["predicate"])])
+    for i in range(settings.num_layers):
+        x = HighwayLSTM(settings.units, reverse=i % 2 == 1, dropout=0.1)(x)
+    x = layers.Dense(len(tag_names))(x)
+    crf = CRF(tag_names, trainable=False, name="crf")
+    outputs = {**crf(x), "is_predicate": is_predicate}
+    starts, transitions = constraints(tag_names)
+    crf.set_weights([transitions, starts, np.zeros_like(starts)])
+    return keras.Model(inputs, outputs)
 
 
 def constraints(tag_names):
@@ -158,31 +85,86 @@ def constraints(tag_names):
     return inside * np.float32(-1e4), (inside & ~same) * np.float32(-1e4)
 
 
-# 3. The experiment: one run with one seed.
+def find_tags(model, items, sentences, names):
+    """The most likely tags of the words of sentences, one for each item."""
+    outputs = zip(predict(model, items), map(len, sentences))
+    return [[names[i] for i in output["tags"][:length]] for output, length in outputs]
 
 
-class Experiment(harness.Experiment):
-    model = RoleTagger
+# 3. One run: training until the F1 on the development set stops rising, then the test.
 
-    def __init__(self, settings):
-        data = harness.read_parts(settings, read_propositions)
-        names = sorted({tag for tags in data["train"].answers for tag in tags})
-        numbers = {tag: i for i, tag in enumerate(names)}
-        labels = [[numbers[tag] for tag in tags] for tags in data["train"].answers]
-        super().__init__(settings, data, labels, tag_names=names, num_layers=settings.num_layers)
 
-    def score(self, data, predicted):
-        """The F1 of labeled spans without the predicates."""
-        found = [tags for tags, _ in predicted]
-        true, found = map(without_predicates, (data.answers, found))
-        return 100 * float(f1_score(true, found, zero_division=0)), {}
+def train(settings):
+    """Trains and tests a tagger; returns the scores, and the tagger with ELMo in it."""
+    data = experiments.read_parts(settings, read_propositions)
+    sentences = {part: [words for words, _ in data[part]] for part in data}
 
-    def write(self, path, data, predicted):
-        """A JSON line for each predicate: its words, place, true tags and predicted tags."""
-        names = ("words", "predicate", "true", "predicted")
-        words = (data.sentences[sentence] for (sentence,) in data.items)
-        items = zip(words, data.places.tolist(), data.answers, (tags for tags, _ in predicted))
-        harness.write_json_lines(f"{path}.jsonl", (dict(zip(names, item)) for item in items))
+    # ELMo's layers do not change in the training, so they are computed before it.
+    words, elmo, encoded = prepare(settings, sentences)
+    predicates = {
+        part: [(i, *pair) for i, (_, pairs) in enumerate(data[part]) for pair in pairs]
+        for part in data
+    }
+    texts = {part: [sentences[part][i] for i, _, _ in predicates[part]] for part in data}
+    tags = {part: [tags for _, _, tags in predicates[part]] for part in data}
+    items = {
+        part: [
+            with_predicate(encoded[part][i], place, len(tags))
+            for i, place, tags in predicates[part]
+        ]
+        for part in data
+    }
+    tag_names = sorted({tag for row in tags["train"] for tag in row})
+    labels = []
+    for i, _, row in predicates["train"]:
+        places = [place for place, _ in data["train"][i][1]]
+        numbers = np.array([tag_names.index(tag) for tag in row])
+        labels.append({"scores": numbers, "is_predicate": indicator(places, len(row))})
+
+    keras.utils.set_random_seed(settings.seed)
+    model = make_tagger(words, elmo, tag_names, settings)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+    model.compile(
+        keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
+        loss={"scores": loss, "is_predicate": loss},
+        jit_compile=COMPILE_WITH_XLA,
+    )
+
+    def find(part):
+        return find_tags(model, items[part], texts[part], tag_names)
+
+    def score_dev(epoch, logs):
+        logs["val_f1"] = f1(tags["dev"], find("dev"))
+
+    score = keras.callbacks.LambdaCallback(on_epoch_end=score_dev)
+    halve = HalveOnPlateau("val_f1", settings.halve_after)
+    best = keras.callbacks.EarlyStopping(
+        "val_f1", mode="max", patience=settings.patience, restore_best_weights=True
+    )
+    model.fit(
+        Batches(items["train"], labels, settings.batch_size, settings.seed),
+        epochs=settings.epochs,
+        callbacks=[score, halve, best],
+        verbose=2,
+    )
+    predicted = find("test")
+    names = ("words", "predicate", "true", "predicted")
+    places = (place for _, place, _ in predicates["test"])
+    rows = zip(texts["test"], places, tags["test"], predicted)
+    path = Path(settings.output, f"{settings.features}-{settings.seed}.jsonl")
+    experiments.write_json_lines(path, (dict(zip(names, row)) for row in rows))
+    scores = {
+        "dev": 100 * best.best,
+        "test": 100 * f1(tags["test"], predicted),
+        "best epoch": best.best_epoch + 1,
+        "input weights": mix_weights(model),
+    }
+    return scores, end_to_end(model, elmo)
+
+
+def f1(true, found):
+    """The F1 of labeled spans without the predicates, 0 to 1."""
+    return float(f1_score(*map(without_predicates, (true, found)), zero_division=0))
 
 
 def without_predicates(sequences):
@@ -204,32 +186,56 @@ def role_scores(paths, num_roles=12):
     return scores
 
 
+# 4. A trained tagger, as `keras.models.load_model` loads it.
+
+
+def label(tagger, sentences):
+    """Finds the predicates of sentences, lists of tokens, and their arguments.
+
+    Returns:
+        A list of predicates, each as its sentence and the tags of all words.
+    """
+    encoded = list(zip(encode(tagger, sentences), sentences))
+    items = [with_predicate(item, 0, len(tokens)) for item, tokens in encoded]
+    texts, items_found = [], []
+    for (item, tokens), output in zip(encoded, predict(tagger, items)):
+        logits = output["is_predicate"][: len(tokens)]
+        for place in np.flatnonzero(logits[:, 1] > logits[:, 0]):
+            texts.append(tokens)
+            items_found.append(with_predicate(item, place, len(tokens)))
+    names = tagger.get_layer("network").get_layer("crf").tag_names
+    return list(zip(texts, find_tags(tagger, items_found, texts, names)))
+
+
+# 5. The command line. Without --seeds and --features it is one run.
+
+
 def run(settings):
     """Trains with all feature sets and seeds, draws the roles, returns the rows of the table."""
-    summary = harness.run_seeds(Experiment(settings), settings)
+    summary = experiments.run_seeds(train, settings)
     output, seeds = Path(settings.output), range(1, settings.seeds + 1)
     scores = {
         features: role_scores([output / f"{features}-{seed}.jsonl" for seed in seeds])
         for features in settings.features
     }
-    harness.draw_scores(scores, "F1 of the most frequent roles", output / "roles.png")
+    draw_scores(scores, "F1 of the most frequent roles", output / "roles.png")
     return summary
-
-
-# 4. The command line.
 
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "sentences to label"}
     defaults = {"output": "srl_output", "batch_size": 64}
-    parser = harness.make_parser(__doc__, "label", defaults, **options)
-    parser.add_argument("--num-layers", type=harness.positive, default=4, help="number of LSTMs")
-    return harness.parse(parser, arguments)
+    parser = experiments.make_parser(__doc__, "label", defaults, **options)
+    parser.add_argument(
+        "--num-layers", type=experiments.positive, default=4, help="number of LSTMs"
+    )
+    return experiments.parse(parser, arguments)
 
 
-def show(model, sentences):
+def show(tagger, sentences):
     """Prints sentences, once for each predicate, with the arguments in brackets."""
-    print("\n".join(bracketed(*found) for found in model.label(sentences)) or "no predicate")
+    found = label(tagger, sentences_of(sentences))
+    print("\n".join(bracketed(*pair) for pair in found) or "no predicate")
 
 
 def bracketed(words, tags):
@@ -244,4 +250,4 @@ def bracketed(words, tags):
 
 
 if __name__ == "__main__":
-    harness.main(parse(), run, show)
+    experiments.main(parse(), run, show)

@@ -103,7 +103,9 @@ class Poolings(layers.Layer):
         self.attention.build(input_shape)
 
     def call(self, x, mask=None):
-        valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
+        valid = ops.ones_like(x[:, :, :1])
+        if mask is not None:
+            valid = ops.expand_dims(ops.cast(mask, x.dtype), -1)
         mask_penalty = (1 - valid) * 1e4
         shares = ops.softmax(self.attention(x) - mask_penalty, axis=1)
         poolings = (
