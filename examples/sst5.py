@@ -68,8 +68,6 @@ def make_classifier(words, elmo, settings):
         vectors.append(words(inputs["words"]))
     if elmo is not None and placement in ("input", "both"):
         vectors.append(mix_layers(inputs["layers"], settings))
-    if not vectors:
-        raise ValueError("--placement output needs GloVe at the input: --features glove+elmo.")
     x = layers.Dropout(0.5)(layers.Concatenate()(vectors))
     x = layers.Dropout(0.25)(layers.Dense(units, activation="relu")(x))
 

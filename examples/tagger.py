@@ -14,9 +14,9 @@ import tensorflow as tf
 from keras import layers
 from seqeval.metrics import f1_score
 
-from features import WordTable, read_glove
 from keras_elmo import ElmoLayer
 from reading import parse_tables
+from word_vectors import glove_words
 
 
 def read_column_file(path):
@@ -28,22 +28,21 @@ def read_column_file(path):
     return map(list, zip(*parse_tables(path, parse, "tokens and tags", "-DOCSTART-")))
 
 
-def make_dataset(tokens, tags, table, tag_names, batch_size=32):
+def make_dataset(tokens, tags, glove, tag_names, batch_size=32):
     """Batches of tokens, ids of GloVe's words and tag numbers, each `(B, T)` and padded."""
-    words = [table.ids(row) for row in tokens]
+    ids = [glove.ids(row) for row in tokens]
     numbers = [[tag_names.index(tag) if tag in tag_names else 0 for tag in row] for row in tags]
-    columns = map(tf.ragged.constant, (tokens, words, numbers))
+    columns = map(tf.ragged.constant, (tokens, ids, numbers))
     batches = tf.data.Dataset.from_tensor_slices(tuple(columns)).batch(batch_size)
     return batches.map(lambda x, w, y: ((x.to_tensor(""), w.to_tensor(0)), y.to_tensor(0)))
 
 
-def make_model(vectors, num_tags, elmo="default"):
+def make_model(glove, num_tags, elmo="default"):
     """The Functional model. Keras uses the masks of both inputs in the LSTM and in the loss."""
-    tokens, words = keras.Input((None,), dtype="string"), keras.Input((None,), dtype="int32")
-    glove = layers.Embedding(*vectors.shape, weights=[vectors], trainable=False, mask_zero=True)
-    x = layers.Concatenate()([ElmoLayer(elmo, l2=0.001)(tokens), glove(words)])
+    tokens, ids = keras.Input((None,), dtype="string"), keras.Input((None,), dtype="int32")
+    x = layers.Concatenate()([ElmoLayer(elmo, l2=0.001)(tokens), glove(ids)])
     x = layers.Bidirectional(layers.LSTM(128, return_sequences=True))(layers.Dropout(0.5)(x))
-    return keras.Model([tokens, words], layers.Dense(num_tags)(layers.Dropout(0.5)(x)))
+    return keras.Model([tokens, ids], layers.Dense(num_tags)(layers.Dropout(0.5)(x)))
 
 
 def tag(model, dataset, lengths, tag_names):
@@ -65,12 +64,11 @@ def main():
         read_column_file, (arguments.train, arguments.test)
     )
     tag_names = sorted({tag for row in tags for tag in row}, key=lambda tag: (tag != "O", tag))
-    words, vectors = read_glove(arguments.glove, tokens + test_tokens)
-    table = WordTable(words)
-    train = make_dataset(tokens, tags, table, tag_names).shuffle(1000)
-    test = make_dataset(test_tokens, test_tags, table, tag_names)
+    glove = glove_words(arguments.glove, tokens + test_tokens)
+    train = make_dataset(tokens, tags, glove, tag_names).shuffle(1000)
+    test = make_dataset(test_tokens, test_tags, glove, tag_names)
 
-    model = make_model(vectors, len(tag_names), arguments.elmo)
+    model = make_model(glove, len(tag_names), arguments.elmo)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(train, epochs=arguments.epochs, shuffle=False, verbose=2)
     print(f"F1 {100 * f1_score(test_tags, tag(model, test, map(len, test_tokens), tag_names)):.2f}")

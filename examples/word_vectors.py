@@ -192,12 +192,17 @@ def prepare(settings, sentences):
     Returns:
         The `WordVectors` and the `ElmoLayer`, each `None` without it, and for each part a list of
         inputs, a dict for each sentence: ids "words" and float16 "layers".
+
+    Raises:
+        ValueError: if the model would have nothing to read at its input.
     """
     words, elmo = None, None
     if "glove" in settings.features:
         words = glove_words(settings.glove, itertools.chain(*sentences.values()))
     elif settings.features == "none":
         words = learned_words(sentences["train"])
+    elif vars(settings).get("placement") == "output":
+        raise ValueError("--placement output needs GloVe at the input: --features glove+elmo.")
     items = {part: [{} for _ in sentences[part]] for part in sentences}
     if words is not None:
         for part in sentences:

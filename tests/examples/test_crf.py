@@ -26,7 +26,7 @@ def mask():
 
 @pytest.fixture
 def crf(rng):
-    crf = CRF(N_TAGS)
+    crf = CRF(["O", "B", "I"])
     crf.build((None, None, N_TAGS))
     crf.set_weights([rng.normal(size=weight.shape) for weight in crf.weights])
     return crf
@@ -47,7 +47,7 @@ def scores_of_all_sequences(crf, logits):
 
 
 def test_best_tags_are_the_best_of_all(crf, logits, mask):
-    found = to_numpy(crf(logits, mask=mask))
+    found = to_numpy(crf(logits, mask=mask)["tags"])
     assert found.dtype == "int32" and not found[~mask].any()
     for row, length, tags in zip(logits, LENGTHS, found):
         if length:
@@ -69,8 +69,8 @@ def test_padding_and_no_mask_change_nothing(crf, logits):
     sentence = logits[:1]
     padded = np.pad(sentence, ((0, 0), (0, 4), (0, 0)), constant_values=50.0)
     mask = np.arange(9)[None] < 5
-    tags = to_numpy(crf(sentence))
-    np.testing.assert_array_equal(to_numpy(crf(padded, mask=mask))[:, :5], tags)
+    tags = to_numpy(crf(sentence)["tags"])
+    np.testing.assert_array_equal(to_numpy(crf(padded, mask=mask)["tags"])[:, :5], tags)
     padded_tags = np.pad(tags, ((0, 0), (0, 4)))
     assert_close(
         to_numpy(crf.log_likelihood(padded, padded_tags, mask)),
@@ -83,7 +83,7 @@ class Tagger(keras.Model):
 
     def __init__(self):
         super().__init__()
-        self.crf = CRF(N_TAGS)
+        self.crf = CRF(["O", "B", "I"])
         self.crf.build((None, None, N_TAGS))
 
     def call(self, inputs):
@@ -100,11 +100,23 @@ def test_training_makes_the_tags_likely(logits, mask):
     losses = model.fit(logits, tags, epochs=40, verbose=0).history["loss"]
     assert np.isfinite(losses).all() and losses[-1] < losses[0] / 3
     assert all(np.isfinite(to_numpy(weight)).all() for weight in model.weights)
-    np.testing.assert_array_equal(to_numpy(model.crf(logits, mask=mask))[mask], tags[mask])
+    np.testing.assert_array_equal(to_numpy(model.crf(logits, mask=mask)["tags"])[mask], tags[mask])
+
+
+def test_the_loss_is_for_compile_behind_layers_with_masks(logits, mask):
+    """Keras would multiply the loss of each sentence by a mask of its tokens."""
+    tags = np.where(mask, 1, -1)
+    crf, inputs = CRF(["O", "B", "I"], name="crf"), keras.Input((None, N_TAGS))
+    model = keras.Model(inputs, crf(keras.layers.Masking()(inputs)))
+    model.compile(loss={"scores": crf.loss}, jit_compile=False)
+    found = model.evaluate(logits[:1], tags[:1], verbose=0)
+    assert found == pytest.approx(
+        -float(to_numpy(crf.log_likelihood(logits[:1], tags[:1]))[0]), 1e-5
+    )
 
 
 def test_large_scores_stay_finite(crf, logits):
-    tags = crf(logits * 1e4)
+    tags = crf(logits * 1e4)["tags"]
     log_likelihood = to_numpy(crf.log_likelihood(logits * 1e4, tags))
     assert_close(log_likelihood / 1e5, np.zeros(len(LENGTHS)))
 
@@ -115,27 +127,30 @@ def test_batches_of_other_shapes_in_one_model(crf, logits):
     model.compile(jit_compile=False)
     for shape in ((4, 5), (2, 3), (3, 1)):
         batch = logits[: shape[0], : shape[1]]
-        np.testing.assert_array_equal(model.predict_on_batch(batch), to_numpy(crf(batch)))
+        found, expected = model.predict_on_batch(batch), crf(batch)
+        np.testing.assert_array_equal(found["tags"], to_numpy(expected["tags"]))
 
 
 def test_in_a_model_saved_and_loaded(crf, logits, tmp_path):
     inputs = keras.Input((None, N_TAGS))
     model = keras.Model(inputs, crf(inputs))
-    assert model.output.shape == (None, None) and model.output.dtype == "int32"
+    output = model.output["tags"]
+    assert output.shape == (None, None) and output.dtype == "int32"
+    assert model.output["scores"].shape == (None, None, N_TAGS)
     model.save(tmp_path / "crf.keras")
     again = keras.models.load_model(tmp_path / "crf.keras")
-    expected = to_numpy(crf(logits))
+    expected = to_numpy(crf(logits)["tags"])
     for one in (model, again):
-        np.testing.assert_array_equal(one.predict(logits, verbose=0), expected)
+        np.testing.assert_array_equal(one.predict(logits, verbose=0)["tags"], expected)
     assert again.layers[-1].get_config() == crf.get_config()
 
 
 def test_half_precision_scores_in_float32(crf, logits):
-    half = CRF(N_TAGS, dtype="mixed_bfloat16")
+    half = CRF(["O", "B", "I"], dtype="mixed_bfloat16")
     half.build(logits.shape)
     half.set_weights(crf.get_weights())
-    tags = to_numpy(crf(logits))
-    np.testing.assert_array_equal(to_numpy(half(logits)), tags)
+    tags = to_numpy(crf(logits)["tags"])
+    np.testing.assert_array_equal(to_numpy(half(logits)["tags"]), tags)
     assert_close(
         to_numpy(half.log_likelihood(logits, tags)), to_numpy(crf.log_likelihood(logits, tags))
     )

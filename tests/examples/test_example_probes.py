@@ -60,10 +60,10 @@ def files(in_folder, tmp_path):
 
 
 def test_treebank():
-    data = probes.read_conllu("ud.conllu.xz")
-    assert data.sentences == [["They", "play", "10000"], ["A", "play"]]
-    assert data.answers == [["PRP", "VBP", "CD"], ["DT", "NN"]]
-    assert probes.read_conllu("ud.conllu.xz", "upos").answers[1] == ["DET", "NOUN"]
+    one, other = probes.read_conllu("ud.conllu.xz")
+    assert one == (["They", "play", "10000"], ["PRP", "VBP", "CD"])
+    assert other == (["A", "play"], ["DT", "NN"])
+    assert probes.read_conllu("ud.conllu.xz", "upos")[1][1] == ["DET", "NOUN"]
 
 
 @pytest.mark.slow

@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import harness
 import srl
 from conll import read_propositions
-from example_programs import ROLES, experiment_of
+from example_programs import ROLES, run_of
+from experiments import read_parts, write_json_lines
 from helpers import assert_close, to_numpy
 from highway_lstm import HighwayLSTM
+from pictures import draw_scores
+from word_vectors import end_to_end, prepare
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -31,33 +33,39 @@ nw/a 0 0 Yes UH * - - - - * -
 
 def test_reads_both_forms(tmp_path):
     (tmp_path / "one.conll").write_text(CONLL_2012)
-    data = read_propositions("one.conll")
-    assert data.sentences == [["The", "cat", "sat", "down", "."], ["Yes"]]
-    assert data.items.tolist() == [[0]] and data.places.tolist() == [2]
-    assert data.answers == [["B-ARG1", "I-ARG1", "B-V", "B-ARGM-DIR", "O"]]
+    tags = ["B-ARG1", "I-ARG1", "B-V", "B-ARGM-DIR", "O"]
+    assert read_propositions("one.conll") == [
+        (["The", "cat", "sat", "down", "."], [(2, tags)]),
+        (["Yes"], []),
+    ]
 
     # Two predicates, an auxiliary between them, a sentence without any; no empty line at the end.
     rows = ["0 He - O B-ARG0 O", "1 is be.03 B-V O O", "2 singing sing.01 O B-V O"]
     (tmp_path / "one.srl").write_text(
         "\n".join([*rows, "3 song song.01 O B-ARG1 B-V", "", "0 Oh -"])
     )
-    data = read_propositions("one.srl")
-    assert data.sentences == [["He", "is", "singing", "song"], ["Oh"]]
-    assert data.places.tolist() == [2, 3]
-    assert data.answers == [["B-ARG0", "O", "B-V", "B-ARG1"], ["O", "O", "O", "B-V"]]
+    assert read_propositions("one.srl") == [
+        (
+            ["He", "is", "singing", "song"],
+            [(2, ["B-ARG0", "O", "B-V", "B-ARG1"]), (3, ["O", "O", "O", "B-V"])],
+        ),
+        (["Oh"], []),
+    ]
 
 
-def test_batches_mark_the_predicate():
-    experiment = experiment_of("srl")
-    data, (inputs, model) = experiment.data["train"], experiment.make_model("glove")
-    batches = experiment.batches(model, inputs, "train", labels=experiment.labels)
-    ((batch, labels),) = [batches[i] for i in range(len(batches))]
-    for row, number in enumerate(batches.batches[0]):
-        length = len(data.sentences[number])
-        assert batch["predicate"][row].tolist() == labels[row, :, 1].tolist()
-        assert np.flatnonzero(batch["predicate"][row]).tolist() == [data.places[number]]
-        names = [model.tag_names[i] for i in labels[row, :length, 0]]
-        assert names == data.answers[number] and (labels[row, length:, 0] == -1).all()
+def make_tagger():
+    settings = run_of("srl", features="glove")
+    data = read_parts(settings, read_propositions)
+    sentences = {part: [words for words, _ in data[part]] for part in data}
+    words, _, _ = prepare(settings, sentences)
+    names = sorted({tag for _, pairs in data["train"] for _, tags in pairs for tag in tags})
+    return srl.make_tagger(words, None, names, settings), names
+
+
+def test_the_predicate_is_marked():
+    item = srl.with_predicate({"words": 1}, 2, 4)
+    assert item["words"] == 1 and item["predicate"].tolist() == [0, 0, 1, 0]
+    assert srl.indicator([0, 2], 3).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -103,25 +111,27 @@ def test_kernel_of_each_gate_is_orthogonal():
         assert (one != other).any()
 
 
+TAGS = [tags.split() for _, _, tags in ROLES]
+
+
 def test_scores_of_roles():
-    experiment = experiment_of("srl")
-    data = experiment.data["train"]
-    wrong = [[tag.replace("ARG2", "ARG1") for tag in tags] for tags in data.answers]
-    for seed, predicted in enumerate((data.answers, wrong), start=1):
-        experiment.write(f"glove-{seed}", data, [(tags, []) for tags in predicted])
+    wrong = [[tag.replace("ARG2", "ARG1") for tag in tags] for tags in TAGS]
+    for seed, predicted in enumerate((TAGS, wrong), start=1):
+        rows = ({"true": true, "predicted": found} for true, found in zip(TAGS, predicted))
+        write_json_lines(f"glove-{seed}.jsonl", rows)
     found = srl.role_scores(["glove-1.jsonl", "glove-2.jsonl"], num_roles=3)
     # By frequency: three ARG0, two ARG1, one ARG2. ARG1 has precision 2/3 and recall 1.
     assert found == {"ARG0": [100, 100], "ARG1": [100, pytest.approx(80)], "ARG2": [100, 0]}
     assert list(found) == ["ARG0", "ARG1", "ARG2"]
-    harness.draw_scores({"glove": found, "elmo": found}, "Roles", "roles.png")
+    draw_scores({"glove": found, "elmo": found}, "Roles", "roles.png")
     assert Path("roles.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_only_tags_that_form_spans():
-    _, model = experiment_of("srl").make_model("glove")
-    names = model.tag_names
+    model, names = make_tagger()
+    crf = model.get_layer("crf")
     logits = np.random.default_rng(0).normal(size=(20, 9, len(names))).astype("float32") * 5
-    for tags in to_numpy(model.decoder(logits)):
+    for tags in to_numpy(crf(logits)["tags"]):
         before = "O"
         for tag in (names[i] for i in tags):
             assert not tag.startswith("I-") or before[2:] == tag[2:], (before, tag)
@@ -132,7 +142,7 @@ def test_only_tags_that_form_spans():
         chosen = ["O", *(names[i] for i in tags)]
         if all(y[0] != "I" or x[2:] == y[2:] for x, y in itertools.pairwise(chosen)):
             allowed.append(tags)
-    for scores, tags in zip(logits[:, :3], to_numpy(model.decoder(logits[:, :3]))):
+    for scores, tags in zip(logits[:, :3], to_numpy(crf(logits[:, :3])["tags"])):
         sums = [scores[range(3), list(one)].sum() for one in allowed]
         assert tuple(tags.tolist()) == allowed[np.argmax(sums)]
     spans = ["B-ARG0", "I-ARG0", "O"]
@@ -142,22 +152,23 @@ def test_only_tags_that_form_spans():
 
 
 def test_f1_is_of_spans_without_the_predicate():
-    experiment = experiment_of("srl")
-    data = experiment.data["dev"]
-    predicted = [(list(tags), []) for tags in data.answers]
-    assert experiment.score(data, predicted) == (100, {})
-    predicted[0][0][2] = "O"  # the predicate
-    assert experiment.score(data, predicted) == (100, {})
-    predicted[3][0][0] = "B-ARG1"  # one of seven arguments
-    assert experiment.score(data, predicted)[0] == pytest.approx(100 * 6 / 7)
+    predicted = [list(tags) for tags in TAGS]
+    assert srl.f1(TAGS, predicted) == 1
+    predicted[0][2] = "O"  # the predicate
+    assert srl.f1(TAGS, predicted) == 1
+    predicted[3][0] = "B-ARG1"  # one of seven arguments
+    assert srl.f1(TAGS, predicted) == pytest.approx(6 / 7)
 
 
 def test_sentences_without_predicates():
-    _, model = experiment_of("srl").make_model("glove")
-    kernel, bias = model.is_predicate.get_weights()
+    model, _ = make_tagger()
+    tagger = end_to_end(model)
+    (layer,) = (x for x in model.layers if x.output is model.output["is_predicate"])
+    kernel, _ = layer.get_weights()
     for value, expected in ((-9.0, []), (9.0, ["Dogs", "bark"])):
-        model.is_predicate.set_weights([kernel * 0, bias + value])
-        assert [words for words, _ in model.label(["Dogs bark"])] == [expected] * len(expected)
+        layer.set_weights([kernel * 0, np.array([0.0, value])])
+        found = srl.label(tagger, [["Dogs", "bark"]])
+        assert [words for words, _ in found] == [expected] * len(expected)
 
 
 def test_printing_roles():

@@ -6,8 +6,8 @@ import pytest
 
 import tagger
 from example_programs import write_glove
-from features import WordTable
 from helpers import TINY, tensorflow_only
+from word_vectors import glove_words
 
 pytestmark = tensorflow_only
 
@@ -39,13 +39,14 @@ def test_the_model_reads_no_padding(tmp_path, eager):
     tokens, tags = tagger.read_column_file(path)
     assert tokens == [["Ada", "Byron", "lived", "in", "London"], ["Rome", "fell"]]
     assert tags == [["B-PER", "I-PER", "O", "O", "B-LOC"], ["B-LOC", "O"]]
-    table, names = WordTable(["ada", "rome"]), ["O", "B-PER", "I-PER"]
-    ((inputs, labels),) = tagger.make_dataset(tokens, tags, table, names)
+    write_glove(tmp_path / "glove.txt", ["ada", "rome"], dim=6)
+    glove, names = glove_words(tmp_path / "glove.txt", []), ["O", "B-PER", "I-PER"]
+    ((inputs, labels),) = tagger.make_dataset(tokens, tags, glove, names)
     assert [x.tolist() for x in (inputs[1].numpy(), labels.numpy())] == [
         [[2, 1, 1, 1, 1], [3, 1, 0, 0, 0]],
         [[1, 2, 0, 0, 0], [0, 0, 0, 0, 0]],
     ]
-    model = tagger.make_model(np.random.default_rng(0).normal(size=(4, 6)), 3, TINY)
+    model = tagger.make_model(glove, 3, TINY)
     logits = model.predict_on_batch(inputs)
     single = model.predict_on_batch([x[1:, :2] for x in inputs])
     np.testing.assert_allclose(logits[1, :2], single[0], atol=1e-5)

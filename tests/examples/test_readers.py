@@ -6,12 +6,12 @@ import json
 import pytest
 
 import entailment
-import features
 import ner
 import probes
 import reading
 import squad
 import sst5
+import word_vectors
 from conll import read_documents, read_propositions
 from example_programs import ROLES as PROPOSITIONS
 from example_programs import conll, role_columns
@@ -39,19 +39,8 @@ def lines_of_json(*records):
 
 
 def read_glove(path):
-    words, vectors = features.read_glove(str(path), [])
+    words, vectors = word_vectors.read_glove(str(path), [])
     return words, vectors.tolist()
-
-
-def read_with(reader):
-    """Reads sentences and answers with one of the readers."""
-
-    def read(path):
-        data = reader(path)
-        answers = data.answers.tolist() if hasattr(data.answers, "tolist") else data.answers
-        return data.sentences, answers
-
-    return read
 
 
 def read_senses(path):
@@ -60,35 +49,35 @@ def read_senses(path):
 
 READERS = {
     "columns": (
-        read_with(ner.read_sentences),
+        ner.read_sentences,
         "a.bio",
         "".join(f"{token} CD B-X\n" for token in TOKENS),
-        ([TOKENS], [["B-X"] * 3]),
+        [(TOKENS, ["B-X"] * 3)],
     ),
     "columns with tabs": (
-        read_with(ner.read_sentences),
+        ner.read_sentences,
         "a.bio",
         "".join(f"{token}\tO\n" for token in TOKENS) + "\nA\tO\n",
-        ([TOKENS, ["A"]], [["O"] * 3, ["O"]]),
+        [(TOKENS, ["O"] * 3), (["A"], ["O"])],
     ),
     "Universal NER": (
-        read_with(ner.read_sentences),
+        ner.read_sentences,
         "a.iob2",
         "# sent_id = 1\n" + "".join(f"{i}\t{x}\tO\t-\t-\n" for i, x in enumerate(TOKENS, start=1)),
-        ([TOKENS], [["O"] * 3]),
+        [(TOKENS, ["O"] * 3)],
     ),
-    "roles": (lambda path: read_propositions(path).sentences, "a.srl", ROLES, [TOKENS]),
+    "roles": (read_propositions, "a.srl", ROLES, [(TOKENS, [(0, ["B-V", "O", "O"])])]),
     "chains": (
-        read_with(read_documents),
+        read_documents,
         "a.conll",
         f"#begin document (nw/a); part 000\n{CONLL_2012}\n{CONLL_2012}\n#end document\n",
         ([TOKENS] * 2, [[{(0, 0), (2, 2), (3, 3), (5, 5)}]]),
     ),
     "treebank": (
-        read_with(probes.read_conllu),
+        probes.read_conllu,
         "a.conllu",
         f"# sent_id = 1\n{CONLLU}\n{CONLLU}\n",
-        ([TOKENS] * 2, [["CD"] * 3] * 2),
+        [(TOKENS, ["CD"] * 3)] * 2,
     ),
     "text": (probes.read_text, "a.txt", f"{SPACED}\n{SPACED} .\n", [TOKENS, [*TOKENS, "."]]),
     "senses of words": (
@@ -106,15 +95,15 @@ READERS = {
         lines_of_json({"tokens": TOKENS, "keys": [["dog%1:05:00::"], None, None]}),
         [(TOKENS, ["dog%1:05:00::"])],
     ),
-    "trees": (read_with(sst5.read_trees), "a.txt", f"{TREE}\n\n{TREE}\n", ([TOKENS] * 2, [2, 2])),
+    "trees": (sst5.read_trees, "a.txt", f"{TREE}\n\n{TREE}\n", [(TOKENS, 2)] * 2),
     "pairs": (
-        read_with(entailment.read_pairs),
+        entailment.read_pairs,
         "a.jsonl",
         lines_of_json({"premise": SPACED, "hypothesis": SPACED, "label": "neutral"}),
-        ([TOKENS] * 2, [1]),
+        [([TOKENS] * 2, 1)],
     ),
     "pairs of SNLI": (
-        read_with(entailment.read_pairs),
+        entailment.read_pairs,
         "a.jsonl",
         lines_of_json(
             {
@@ -123,7 +112,7 @@ READERS = {
                 "sentence2_binary_parse": SPACED,
             }
         ),
-        ([TOKENS] * 2, [1]),
+        [([TOKENS] * 2, 1)],
     ),
     "questions": (
         lambda path: squad.read_questions(path).sentences,
