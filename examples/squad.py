@@ -19,76 +19,78 @@ training text): pass it as `--train`, `--dev` and `--test`. Training on SQuAD it
 """
 
 import collections
-import dataclasses
 import json
 import re
 import string
+from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
-from keras import ops
+from keras import layers, ops
 
-import harness
-from attention import Similarity, concatenate
-from features import PADDING, SentenceBatches
-from reading import Data, open_text, sentences_of
-from task_model import TaskModel
+import experiments
+from reading import open_text, sentences_of
+from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from word_vectors import (
+    encode,
+    end_to_end,
+    inputs_of,
+    mix_layers,
+    mix_weights,
+    prepare,
+    with_prefix,
+)
 
 LONGEST_ANSWER = 17  # tokens
+DROPOUT = 0.2
+HIDDEN = -1e4  # a score that softmax turns into 0
 
 # 1. The data: paragraphs, questions, and where in the text the answers begin.
 
 TOKEN = re.compile(r"\d+(?:[.,]\d+)+|\w+(?=n't\b)|n't\b|(?<=\w)'(?:s|re|ve|ll|d|m)\b|\w+|[^\w\s]")
 
 
-@dataclasses.dataclass
-class Questions(Data):
-    """The questions of a file. The answers are texts, a list for each question.
+class Question(NamedTuple):
+    """A question on a text, with the texts of its right answers.
 
-    Args:
-        ids: Their ids.
-        spans: int `(N, 2)`: first and last token of the first answer.
-        texts: The texts of the sentences, which are questions and contexts.
+    The span is the first and the last token of the first answer.
     """
 
-    ids: list = ()
-    spans: np.ndarray = ()
-    texts: list = ()
-
-    def found(self, spans):
-        """The texts of spans, one in the context of each question."""
-        contexts = (self.texts[context] for _, context in self.items)
-        return [text_of(*pair) for pair in zip(contexts, spans)]
+    id: str
+    text: str
+    context: str
+    answers: list
+    span: tuple
 
 
 def read_questions(path):
-    """Reads a file of SQuAD 1.1, plain, .gz or .xz.
+    """Reads a file of SQuAD 1.1, plain, .gz or .xz: a list of `Question`.
 
     Raises:
         ValueError: if the file is not in SQuAD's format, or has no questions.
     """
-    texts, items, answers, ids, spans = [], [], [], [], []
+    questions = []
     try:
         with open_text(path) as file:
             articles = json.load(file)["data"]
         for paragraph in (x for article in articles for x in article["paragraphs"]):
-            context = len(texts)
-            texts.append(paragraph["context"])
-            for question in paragraph["qas"]:
-                items.append((len(texts), context))
-                texts.append(question["question"])
-                ids.append(question["id"])
-                answers.append([answer["text"] for answer in question["answers"]])
-                spans.append(span_of(texts[context], question["answers"][0]))
-        sentences = sentences_of([tokenize(text)[0] for text in texts])
+            context = paragraph["context"]
+            for item in paragraph["qas"]:
+                name, text, answers = item["id"], item["question"], item["answers"]
+                if not tokenize(text)[0]:
+                    raise ValueError(f"question {name!r} has no words")
+                span = span_of(context, answers[0])
+                answers = [answer["text"] for answer in answers]
+                questions.append(Question(name, text, context, answers, span))
     except (LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is not a file of SQuAD 1.1, where every question has an answer: "
             f"{type(error).__name__}: {error}"
         ) from error
-    if not items:
+    if not questions:
         raise ValueError(f"{path} has no questions.")
-    return Questions(sentences, answers, np.array(items), ids, np.array(spans), texts)
+    return questions
 
 
 def tokenize(text):
@@ -139,148 +141,239 @@ def scores(answers, predicted):
 # 3. The model.
 
 
-class QuestionBatches(SentenceBatches):
-    """Batches of `"question"` and `"context"`."""
+def make_reader(words, elmo, settings):
+    """A Functional model from words and ELMo's layers to the first and last token of the answer.
 
-    names = ("question", "context")
-
-
-@keras.saving.register_keras_serializable("keras_elmo_examples")
-class Reader(TaskModel):
-    """BiDAF with self-attention.
-
-    Args:
-        **options: Passed to `TaskModel`; `units` is the size of the GRUs, in each direction, and
-            `placement="output"` adds ELMo to the output of the first GRU.
-
-    Call arguments:
-        inputs: Dict of `QuestionBatches`: "question" and "context", each with "words", and
-            "layers" or "elmo" for ELMo.
-
-    Returns:
-        Logits of the first and the last token of the answer, `(B, T, 2)`.
+    Its outputs are a dict of logits, "start" and "end", `(B, T)`.
 
     Reference: Clark and Gardner 2018, section 3.1; Peters et al. 2018, section 4.
     """
+    units = settings.units
+    encoder = make_encoder(words, elmo, settings)
+    question = inputs_of(words, elmo, "question_")
+    context = inputs_of(words, elmo, "context_")
 
-    batches = QuestionBatches
-
-    def __init__(self, units=90, dropout=0.2, placement="both", **options):
-        super().__init__(units=units, dropout=dropout, placement=placement, **options)
-        self.encoder, self.self_reader, self.start_reader, self.end_reader = (
-            keras.layers.Bidirectional(keras.layers.GRU(units, return_sequences=True))
-            for _ in range(4)
-        )
-        self.similarity, self.self_similarity = Similarity(), Similarity()
-        self.compared, self.self_compared = (
-            keras.layers.Dense(2 * units, activation="relu") for _ in range(2)
-        )
+    x, q = encoder(context), encoder(question)
+    x = AttentionToQuestion()(x, q, Similarity()(x, q))
+    x = layers.Dense(2 * units, activation="relu")(x)
+    y = gru(x, units)
+    y = AttentionToItself()(y, Similarity()(y, y))
+    x = layers.Add()([x, layers.Dense(2 * units, activation="relu")(y)])
+    start = gru(x, units)
+    end = gru(layers.Concatenate()([x, start]), units)
+    logits = {}
+    for name, y in (("start", start), ("end", end)):
         # A bias would change nothing: it is the same for all words.
-        self.start, self.end = (keras.layers.Dense(1, use_bias=False) for _ in range(2))
-        self.build()
-
-    def example(self, words):
-        return dict.fromkeys(QuestionBatches.names, super().example(words))
-
-    def call(self, inputs, training=None):
-        question, context = inputs["question"], inputs["context"]
-        words, mask = (text["words"] != PADDING for text in (question, context))
-        q = self.read(question, words, self.encoder, training)
-        x = self.read(context, mask, self.encoder, training)
-        x = self._attend_to_question(x, q, mask, words)
-        x = x + self._attend_to_itself(self._read(self.self_reader, x, mask, training), mask)
-        start = self._read(self.start_reader, x, mask, training)
-        end = self._read(self.end_reader, concatenate(x, start), mask, training)
-        logits = concatenate(self.start(start), self.end(end))
-        return _where(ops.expand_dims(mask, -1), logits)
-
-    def _read(self, reader, x, mask, training):
-        return reader(self.drop(x, training=training), mask=mask, training=training)
-
-    def _attend_to_question(self, x, q, mask, words):
-        alike = _where(ops.expand_dims(words, 1), self.similarity(x, q))
-        attended = ops.einsum("btu,bud->btd", ops.softmax(alike, axis=-1), q)
-        # The words of the context that the question is about, in one vector.
-        shares = ops.softmax(_where(mask, ops.max(alike, axis=-1)), axis=-1)
-        about = ops.expand_dims(ops.einsum("bt,btd->bd", shares, x), 1)
-        return self.compared(concatenate(x, attended, x * attended, about * attended))
-
-    def _attend_to_itself(self, x, mask):
-        others = ops.expand_dims(mask, 1) & ~ops.eye(ops.shape(x)[1], dtype="bool")
-        alike = _where(others, self.self_similarity(x, x))
-        attended = ops.einsum("btu,bud->btd", ops.softmax(alike, axis=-1), x)
-        return self.self_compared(concatenate(x, attended, x * attended))
-
-    def decode(self, outputs, inputs, sizes):
-        """The most likely spans."""
-        return best_spans(outputs).tolist()
+        logits[name] = Logits()(layers.Dense(1, use_bias=False)(y))
+    inputs = {x.name: x for text in (question, context) for x in text.values()}
+    return keras.Model(inputs, logits)
 
 
-def _where(mask, scores):
-    return ops.where(mask, scores, ops.cast(-1e4, scores.dtype))
+def make_encoder(words, elmo, settings):
+    """The first GRU, with ELMo at its input and output: the same for question and context."""
+    inputs, vectors = inputs_of(words, elmo), []
+    if words is not None:
+        vectors.append(words(inputs["words"]))
+    if elmo is not None:
+        vectors.append(mix_layers(inputs["layers"], settings))
+    x = gru(layers.Concatenate()(vectors), settings.units)
+    if elmo is not None:
+        mix = mix_layers(inputs["layers"], settings, "output_mix")
+        x = layers.Concatenate()([x, layers.Dropout(DROPOUT)(mix)])
+    return keras.Model(inputs, x, name="encoder")
 
 
-def best_spans(logits):
-    """The most likely spans of at most `LONGEST_ANSWER` tokens, int `(B, 2)`, of logits."""
-    sums = logits[:, :, None, 0] + logits[:, None, :, 1]
-    valid = np.triu(np.ones(sums.shape[1:], bool))
-    sums = np.where(valid & ~np.triu(valid, LONGEST_ANSWER), sums, -np.inf)
-    best = sums.reshape(len(sums), -1).argmax(-1)
-    return np.stack(np.unravel_index(best, sums.shape[1:]), axis=-1)
+def gru(x, units):
+    """The output of a new bidirectional GRU, whose input is dropped in part."""
+    x = layers.Dropout(DROPOUT)(x)
+    return layers.Bidirectional(layers.GRU(units, return_sequences=True))(x)
 
 
 @keras.saving.register_keras_serializable("keras_elmo_examples")
-def span_loss(spans, logits):
-    """The cross-entropy of the first and of the last token, `(B,)`."""
-    loss = keras.losses.sparse_categorical_crossentropy
-    return sum(loss(spans[:, i], logits[..., i], from_logits=True) for i in range(2))
+class Similarity(layers.Layer):
+    """The trilinear similarity of the words of two texts, `(B, T, U)`."""
+
+    def build(self, first_shape, second_shape):
+        self.first, self.second, self.both = (
+            self.add_weight(name=name, shape=(first_shape[-1],), initializer="random_normal")
+            for name in ("first", "second", "both")
+        )
+
+    def call(self, first, second):
+        products = ops.einsum("btd,d,bud->btu", first, self.both, second)
+        second = ops.expand_dims(ops.matmul(second, self.second), 1)
+        return products + ops.expand_dims(ops.matmul(first, self.first), 2) + second
+
+    def compute_mask(self, *inputs):
+        return None
 
 
-# 4. The experiment: one run with one seed.
+@keras.saving.register_keras_serializable("keras_elmo_examples")
+class AttentionToQuestion(layers.Layer):
+    """Compares context and question, by their similarity: to `(B, T, 4 * D)`."""
+
+    supports_masking = True
+
+    def call(self, context, question, alike, context_mask=None, question_mask=None):
+        alike = hide_padding(alike, question_mask)
+        attended = ops.matmul(ops.softmax(alike), question)
+        # The words of the context that the question is about, in one vector.
+        shares = ops.softmax(hide_padding(ops.max(alike, axis=-1), context_mask))
+        about = ops.matmul(ops.expand_dims(shares, 1), context)
+        parts = [context, attended, context * attended, about * attended]
+        return ops.concatenate(parts, axis=-1)
 
 
-class Experiment(harness.Experiment):
-    model = Reader
-    loss = staticmethod(span_loss)
+@keras.saving.register_keras_serializable("keras_elmo_examples")
+class AttentionToItself(layers.Layer):
+    """Compares each word with all the others, by their similarity: to `(B, T, 3 * D)`."""
 
-    def __init__(self, settings):
-        data = harness.read_parts(settings, read_questions)
-        super().__init__(settings, data, data["train"].spans)
+    supports_masking = True
 
-    def score(self, data, predicted):
-        score, exact = scores(data.answers, data.found(predicted))
-        return score, {"exact match": exact}
+    def call(self, x, alike, x_mask=None):
+        alike = ops.where(ops.eye(ops.shape(x)[1], dtype="bool"), HIDDEN, alike)
+        attended = ops.matmul(ops.softmax(hide_padding(alike, x_mask)), x)
+        return ops.concatenate([x, attended, x * attended], axis=-1)
 
-    def write(self, path, data, predicted):
-        """The official format: JSON of `{id: answer}`."""
-        answers = dict(zip(data.ids, data.found(predicted)))
-        with open(f"{path}-predictions.json", "w", encoding="utf-8") as file:
-            json.dump(answers, file, ensure_ascii=False)
+
+@keras.saving.register_keras_serializable("keras_elmo_examples")
+class Logits(layers.Layer):
+    """The numbers of words, -1e4 for padding: `(B, T, 1)` to `(B, T)`."""
+
+    def call(self, x, mask=None):
+        return hide_padding(ops.squeeze(x, -1), mask)
+
+    def compute_mask(self, x, mask=None):
+        return None
+
+
+def hide_padding(scores, mask):
+    """Scores, which are `HIDDEN` where the last axis is padding."""
+    if mask is None:  # while Keras builds the model
+        return scores
+    return ops.where(mask if scores.ndim == 2 else ops.expand_dims(mask, 1), scores, HIDDEN)
+
+
+def best_span(logits):
+    """The most likely span of at most `LONGEST_ANSWER` tokens: its first and last token.
+
+    Args:
+        logits: Dict of "start" and "end", floats `(T,)`.
+    """
+    sums = logits["start"][:, None] + logits["end"]
+    valid = np.triu(np.tri(*sums.shape, LONGEST_ANSWER - 1, dtype=bool))
+    return np.unravel_index(np.where(valid, sums, -np.inf).argmax(), sums.shape)
+
+
+def find_answers(model, items, contexts):
+    """The answers to questions, parts of their contexts, from the items that encode them."""
+    found = predict(model, items)
+    return [text_of(context, best_span(logits)) for context, logits in zip(contexts, found)]
+
+
+# 4. One run: training until the F1 on the development set stops rising, then the test.
+
+
+def train(settings):
+    """Trains and tests a reader; returns the scores, and the reader with ELMo in it."""
+    data = experiments.read_parts(settings, read_questions)
+    labels = [dict(zip(("start", "end"), np.array(x.span, np.int32))) for x in data["train"]]
+
+    # ELMo's layers do not change in the training, so they are computed before it, once for each
+    # text: the questions of a paragraph share it.
+    texts, items = {}, {}
+    for part in data:
+        texts[part] = {text: tokenize(text)[0] for x in data[part] for text in (x.context, x.text)}
+    sentences = {part: list(texts[part].values()) for part in data}
+    words, elmo, encoded = prepare(settings, sentences)
+    for part in data:
+        found = dict(zip(texts[part], encoded[part]))
+        items[part] = [pair_of(found[x.text], found[x.context]) for x in data[part]]
+
+    keras.utils.set_random_seed(settings.seed)
+    model = make_reader(words, elmo, settings)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(
+        keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
+        loss={"start": loss, "end": loss},
+        jit_compile=COMPILE_WITH_XLA,
+    )
+
+    def test(part):
+        found = find_answers(model, items[part], [x.context for x in data[part]])
+        return found, *scores([x.answers for x in data[part]], found)
+
+    def score_dev(epoch, logs):
+        _, f1_of_dev, _ = test("dev")
+        logs["val_f1"] = f1_of_dev / 100
+
+    score = keras.callbacks.LambdaCallback(on_epoch_end=score_dev)
+    halve = HalveOnPlateau("val_f1", settings.halve_after)
+    best = keras.callbacks.EarlyStopping(
+        "val_f1", mode="max", patience=settings.patience, restore_best_weights=True
+    )
+    model.fit(
+        Batches(items["train"], labels, settings.batch_size, settings.seed),
+        epochs=settings.epochs,
+        callbacks=[score, halve, best],
+        verbose=2,
+    )
+    found, f1_of_test, exact = test("test")
+    write_answers(data["test"], found, settings)
+    result = {
+        "dev": 100 * best.best,
+        "test": f1_of_test,
+        "exact match": exact,
+        "best epoch": best.best_epoch + 1,
+        "input weights": mix_weights(model, "input_mix"),
+        "output weights": mix_weights(model, "output_mix"),
+    }
+    return result, end_to_end(model, elmo)
+
+
+def pair_of(question, context):
+    """The inputs of a question on a context, from those of the two texts."""
+    return {**with_prefix("question_", question), **with_prefix("context_", context)}
+
+
+def write_answers(questions, found, settings):
+    """Writes the official format: JSON of `{id: answer}`."""
+    path = Path(settings.output, f"{settings.features}-{settings.seed}-predictions.json")
+    answers = {question.id: answer for question, answer in zip(questions, found)}
+    path.write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
+
+
+# 5. A trained reader, as `keras.models.load_model` loads it.
+
+
+def answer(reader, context, questions):
+    """The answers to questions on a context, parts of it; all are texts."""
+    sentences = sentences_of([tokenize(text)[0] for text in (*questions, context)])
+    *asked, read = encode(reader, sentences)
+    items = [pair_of(question, read) for question in asked]
+    return find_answers(reader, items, [context] * len(items))
+
+
+# 6. The command line. Without --seeds and --features it is one run.
 
 
 def run(settings):
-    """Trains with all feature sets and seeds, returns the rows of the table."""
-    return harness.run_seeds(Experiment(settings), settings)
-
-
-# 5. The command line.
+    """Trains with all feature sets and seeds; returns the rows of the table."""
+    return experiments.run_seeds(train, settings)
 
 
 def parse(arguments=None):
     options = {"nargs": 2, "metavar": ("CONTEXT", "QUESTION"), "help": "a question"}
     defaults = {"output": "squad_output", "units": 90}
-    parser = harness.make_parser(__doc__, "answer", defaults, **options)
-    return harness.parse(parser, arguments)
+    parser = experiments.make_parser(__doc__, "answer", defaults, **options)
+    return experiments.parse(parser, arguments)
 
 
-def show(model, texts):
+def show(reader, texts):
     """Prints the answer to a question, a part of the context."""
     context, question = texts
-    sentences = sentences_of([tokenize(text)[0] for text in (question, context)])
-    data = Data(sentences, items=np.array([[0, 1]]))
-    (span,) = model.predict_items(model.batches_of(data))
-    print(text_of(context, span))
+    print(*answer(reader, context, [question]))
 
 
 if __name__ == "__main__":
-    harness.main(parse(), run, show)
+    experiments.main(parse(), run, show)

@@ -1,12 +1,14 @@
 """BiDAF with self-attention on a few questions, and the official scores."""
 
 import json
+from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
 import squad
-from example_programs import EXAMPLES
+from example_programs import EXAMPLES, TEXTS, run_of, trains_a_model
 from helpers import assert_close, to_numpy
 
 CONTEXT = "The Heron, steered by Anna Berg (44), came in first."
@@ -20,16 +22,16 @@ def squad_file(path, question="Who steered?", answer="Anna Berg", start=22, cont
 
 
 def test_answers_are_spans_of_tokens(tmp_path):
-    data = squad.read_questions(squad_file(tmp_path / "one.json"))
-    tokens = data.sentences[data.items[0, 1]]
+    (question,) = squad.read_questions(squad_file(tmp_path / "one.json"))
+    assert question == ("1", "Who steered?", CONTEXT, ["Anna Berg"], (5, 6))
+    tokens, _ = squad.tokenize(CONTEXT)
     assert " ".join(tokens) == "The Heron , steered by Anna Berg ( 44 ) , came in first ."
-    assert data.sentences[data.items[0, 0]] == ["Who", "steered", "?"]
-    assert data.spans.tolist() == [[5, 6]] and data.found([(5, 6)]) == ["Anna Berg"]
+    assert squad.text_of(CONTEXT, (5, 6)) == "Anna Berg"
     # An answer within a token is that token: spans have no other ends.
-    data = squad.read_questions(squad_file(tmp_path / "one.json", answer="4", start=33))
-    assert data.found(data.spans) == ["44"]
-    data = squad.read_questions(EXAMPLES / "tiny_squad.json")
-    assert data.found(data.spans) == [first for (first,) in data.answers]
+    (question,) = squad.read_questions(squad_file(tmp_path / "one.json", answer="4", start=33))
+    assert squad.text_of(CONTEXT, question.span) == "44"
+    for question in squad.read_questions(EXAMPLES / "tiny_squad.json"):
+        assert [squad.text_of(question.context, question.span)] == question.answers
 
 
 def test_tokens():
@@ -45,7 +47,7 @@ def test_tokens():
     [
         ({"answer": ""}, "every question has an answer"),
         ({"start": 500}, "the answer 'Anna Berg' is not in its context"),
-        ({"question": " "}, "Sentence 2 of 2 has no words"),
+        ({"question": " "}, "question '1' has no words"),
     ],
 )
 def test_files_that_are_not_of_squad(tmp_path, arguments, message):
@@ -82,19 +84,47 @@ def test_scores_are_means_over_questions():
 
 
 def test_the_best_span_begins_before_its_end_and_is_not_too_long():
-    logits = np.zeros((2, 40, 2))
-    logits[0, 5, 0], logits[0, 3, 1], logits[0, 7, 1] = 3, 3, 2  # a span cannot go from 5 to 3
-    logits[1, 2, 0], logits[1, 2 + squad.LONGEST_ANSWER, 1] = 3, 3  # too long by one
-    logits[1, 1 + squad.LONGEST_ANSWER, 1] = 2
-    assert squad.best_spans(logits).tolist() == [[5, 7], [2, 1 + squad.LONGEST_ANSWER]]
+    start, end = np.zeros((2, 40))
+    start[5], end[3], end[7] = 3, 3, 2  # a span cannot go from 5 to 3
+    assert squad.best_span({"start": start, "end": end}) == (5, 7)
+    start, end = np.zeros((2, 40))
+    start[2], end[2 + squad.LONGEST_ANSWER] = 3, 3  # too long by one
+    end[1 + squad.LONGEST_ANSWER] = 2
+    assert squad.best_span({"start": start, "end": end}) == (2, 1 + squad.LONGEST_ANSWER)
 
 
-def test_the_loss_is_that_of_both_ends():
-    logits = np.random.default_rng(0).normal(size=(2, 6, 2)).astype("float32")
-    spans = np.array([[1, 3], [0, 0]], "int32")
-    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    expected = [-sum(np.log(shares[i, spans[i, j], j]) for j in (0, 1)) for i in (0, 1)]
-    assert_close(to_numpy(squad.span_loss(spans, logits)), np.array(expected), tolerance=1e-5)
+def masks(num_words, size):
+    return np.arange(size) < np.array(num_words)[:, None]
+
+
+def softmax(scores):
+    return np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+
+
+def test_attention_to_the_words_of_the_question_by_plain_numpy():
+    random = np.random.default_rng(0)
+    x, q, alike = (
+        random.normal(size=(2, *shape)).astype("float32") for shape in ((4, 5), (3, 5), (4, 3))
+    )
+    own, others = masks([4, 2], 4), masks([1, 3], 3)
+    out = squad.AttentionToQuestion()(x, q, alike, context_mask=own, question_mask=others)
+    for i, (t, u) in enumerate(((4, 1), (2, 3))):
+        scores, context = alike[i, :t, :u], x[i, :t]
+        attended = softmax(scores) @ q[i, :u]
+        about = softmax(scores.max(-1)) @ context
+        parts = [context, attended, context * attended, about * attended]
+        assert_close(to_numpy(out)[i, :t], np.concatenate(parts, -1), tolerance=1e-5)
+
+
+def test_attention_to_the_other_words_by_plain_numpy():
+    random = np.random.default_rng(0)
+    x, alike = (random.normal(size=(2, 4, n)).astype("float32") for n in (5, 4))
+    out = squad.AttentionToItself()(x, alike, x_mask=masks([4, 2], 4))
+    for i, t in enumerate((4, 2)):
+        shares = softmax(alike[i, :t, :t] - 1e4 * np.eye(t))
+        attended = shares @ x[i, :t]
+        expected = np.concatenate([x[i, :t], attended, x[i, :t] * attended], -1)
+        assert_close(to_numpy(out)[i, :t], expected, tolerance=1e-5)
 
 
 def test_similarity_by_plain_numpy():
@@ -107,3 +137,32 @@ def test_similarity_by_plain_numpy():
         (x @ w[0])[:, :, None] + (q @ w[1])[:, None] + np.einsum("btd,d,bud->btu", x, w[2], q)
     )
     assert_close(to_numpy(layer(x, q)), expected, tolerance=1e-5)
+
+
+@trains_a_model
+def test_the_trained_reader_reads_text(eager, monkeypatch):
+    """It gives the answers of the test, where questions of other lengths are in the batch."""
+    questions = ["Who steered?", "Who steered the Heron , which came in first?"]
+    answers = [{"text": "Anna Berg", "answer_start": 22}]
+    texts = [CONTEXT, f"It was late. {CONTEXT} It was late again, and so was the other."]
+    paragraphs = [
+        {
+            "context": text,
+            "qas": [
+                {"id": f"{i}-{j}", "question": question, "answers": answers}
+                for j, question in enumerate(questions)
+            ],
+        }
+        for i, text in enumerate(texts)
+    ]
+    data = json.dumps({"data": [{"paragraphs": paragraphs}]})
+    monkeypatch.setitem(TEXTS, "squad", data)
+    Path("out").mkdir()
+    scores, reader = squad.train(run_of("squad"))
+    assert 0 <= scores["exact match"] <= scores["test"] <= 100
+    assert len(scores["input weights"]) == len(scores["output weights"]) == 3
+    found = json.loads(Path("out/glove+elmo-1-predictions.json").read_text(encoding="utf-8"))
+    reader.save("reader.keras")
+    reader = keras.models.load_model("reader.keras", compile=False)
+    for i, text in enumerate(texts):
+        assert squad.answer(reader, text, questions) == [found[f"{i}-0"], found[f"{i}-1"]]
