@@ -10,6 +10,8 @@ import pytest
 import squad
 from example_programs import EXAMPLES, TEXTS, run_of, trains_a_model
 from helpers import assert_close, to_numpy
+from training import predict
+from word_vectors import encode
 
 CONTEXT = "The Heron, steered by Anna Berg (44), came in first."
 
@@ -166,3 +168,14 @@ def test_the_trained_reader_reads_text(eager, monkeypatch):
     reader = keras.models.load_model("reader.keras", compile=False)
     for i, text in enumerate(texts):
         assert squad.answer(reader, text, questions) == [found[f"{i}-0"], found[f"{i}-1"]]
+
+    # Padding changes nothing, and is no answer.
+    sentences = [squad.tokenize(text)[0] for text in (*questions, *texts)]
+    *asked, short, long = encode(reader, sentences)
+    items = [squad.pair_of(question, context) for question in asked for context in (short, long)]
+    for item, found in zip(items, predict(reader, items)):
+        (alone,) = predict(reader, [item])
+        length = len(item["context_words"])
+        for name in ("start", "end"):
+            assert_close(found[name][:length], alone[name][:length], tolerance=1e-4)
+            assert (found[name][length:] == squad.HIDDEN).all()

@@ -115,10 +115,10 @@ READERS = {
         [([TOKENS] * 2, 1)],
     ),
     "questions": (
-        lambda path: squad.read_questions(path).sentences,
+        squad.read_questions,
         "a.json",
         json.dumps({"data": [SQUAD]}, indent=1) + "\n",
-        [["Ann", "was", "born", "in", "Paris", "."], ["Where", "?"]],
+        [("a", "Where ?", "Ann was born in Paris .", ["Paris"], (4, 4))],
     ),
     "GloVe": (
         read_glove,
