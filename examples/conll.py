@@ -1,13 +1,9 @@
 """Reads column files in the format of CoNLL-2012, for `srl.py` and `coref.py` to import."""
 
-import collections
-import dataclasses
 import itertools
 import re
 
-import numpy as np
-
-from reading import Data, parse_tables
+from reading import parse_tables
 
 AUXILIARIES = ("be.03", "have.01", "do.01")  # predicates in name only: they never have arguments
 
@@ -52,52 +48,32 @@ def propositions_of(rows):
     return words, [(i, tags) for i, tags in predicates if senses[i] not in AUXILIARIES]
 
 
-@dataclasses.dataclass
-class Documents(Data):
-    """The documents of a file; the answers are their chains, lists of sets of spans.
+def read_documents(path):
+    """Reads documents: for each its sentences, lists of words, and its chains.
 
-    Spans are `(first, last)`, positions of words in the document. An item is a document: its first
-    sentence and the one after its last.
-
-    Args:
-        singletons: Whether there are chains of a single mention, before documents are cut.
-    """
-
-    singletons: bool = False
-
-
-def read_documents(path, max_sentences=None):
-    """Reads documents and their chains.
+    A chain is a set of mentions `(sentence, first, last)`: the number of a sentence in the
+    document, and the first and last word in it.
 
     Args:
         path: A file of CoNLL-2012; plain, .gz or .xz. Its first two columns say which part of which
             document a sentence belongs to.
-        max_sentences: Longer documents are cut into pieces of this many sentences; `None` for none.
 
     Raises:
         ValueError: if a sentence has a different format, or the file has no chains.
     """
     expected = "CoNLL-2012, with chains such as (12 and 12) in the last column"
     parsed = parse_tables(path, mentions_of, expected)
-    sentences = [words for _, words, _ in parsed]
-    answers, items, sizes = [], [], collections.Counter()
-    end = 0
-    for document, group in itertools.groupby(parsed, key=lambda sentence: sentence[0]):
-        group = list(group)
-        step = max_sentences or len(group)
-        for piece in (group[i : i + step] for i in range(0, len(group), step)):
-            chains, offset = {}, 0
-            for _, words, mentions in piece:
-                for chain, first, last in mentions:
-                    chains.setdefault(chain, set()).add((offset + first, offset + last))
-                    sizes[(*document, chain)] += 1
-                offset += len(words)
-            answers.append(list(chains.values()))
-            items.append((end, end + len(piece)))
-            end += len(piece)
-    if not any(answers):
+    documents = []
+    for _, group in itertools.groupby(parsed, key=lambda sentence: sentence[0]):
+        sentences, chains = [], {}
+        for i, (_, words, mentions) in enumerate(group):
+            sentences.append(words)
+            for chain, first, last in mentions:
+                chains.setdefault(chain, set()).add((i, first, last))
+        documents.append((sentences, list(chains.values())))
+    if not any(chains for _, chains in documents):
         raise ValueError(f"{path} has no chains.")
-    return Documents(sentences, answers, np.array(items), 1 in sizes.values())
+    return documents
 
 
 def mentions_of(rows):

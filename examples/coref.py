@@ -16,194 +16,142 @@ model learns to find these too.
 The score is the mean of the F1 of MUC, B3 and CEAF (phi 4), computed by the package scorch.
 """
 
+import functools
+import itertools
 from pathlib import Path
 
 import keras
 import numpy as np
-from keras import ops
+from keras import layers
 from scorch.scores import b_cubed, ceaf_e, muc
 
-import harness
-from bilstm import BiLSTM
-from conll import Documents, read_documents
-from features import PADDING, SentenceBatches
+import experiments
+import training
+from conll import read_documents
+from pictures import draw_scores
 from reading import sentences_of
-from spans import LONGEST, AntecedentScores, SpanVectors, best_spans
-from task_model import TaskModel
+from spans import LONGEST, AntecedentScores, MentionScores, SpanVectors, best_spans, spans_of
+from training import COMPILE_WITH_XLA, HalveOnPlateau, stack
+from word_vectors import all_layers, encode, end_to_end, inputs_of, mix_layers, mix_weights, prepare
 
 # 1. The data: documents and the chains of mentions in them, which `read_documents` reads.
 
 
-class DocumentBatches(SentenceBatches):
-    """Documents, one by one, as dicts of inputs.
+def cut(document, max_sentences=20):
+    """Yields the pieces of a document: the sentences and the chains in them."""
+    sentences, chains = document
+    for start in range(0, len(sentences), max_sentences):
+        piece = sentences[start : start + max_sentences]
+        numbers = range(start, start + len(piece))
+        own = [{(i - start, a, b) for i, a, b in chain if i in numbers} for chain in chains]
+        yield piece, [chain for chain in own if chain]
 
-    The inputs of `SentenceBatches` for its sentences, and
 
-    - `"tokens"`: int32 `(T,)`, places of its words among the words of the padded sentences;
-    - `"spans"`: int32 `(M, 2)`, first and last word of the mentions that the model keeps, padded
-      with -1.
+def labels_of(spans, chains):
+    """int32 `(M,)`: the number of the chain of each span, from 1, or 0, or -1 at padding."""
+    numbers = {span: i for i, chain in enumerate(chains, start=1) for span in chain}
+    numbers[-1, -1, -1] = -1
+    return np.array([numbers.get(tuple(span), 0) for span in spans.tolist()], np.int32)
 
-    Labels are int32 `(M,)`: the number of the chain of each mention, from 1, or 0.
+
+# 2. The model, which takes two passes: one scores all spans as mentions, the other one links the
+# best of them.
+
+
+def make_linker(words, elmo, settings, singletons):
+    """A Functional model from the sentences of a document, and spans of words in them.
+
+    Its outputs are the scores of the spans as "mentions" and those of their "antecedents".
+    """
+    inputs, vectors = inputs_of(words, elmo), []
+    if words is not None:
+        vectors.append(words(inputs["words"]))
+    if elmo is not None:
+        vectors.append(mix_layers(inputs["layers"], settings))
+    vectors = layers.Dropout(0.5)(layers.Concatenate()(vectors))
+    states = layers.Bidirectional(layers.LSTM(settings.units, return_sequences=True))(vectors)
+    states = layers.Dropout(0.2)(states)
+
+    inputs["spans"] = keras.Input((3,), dtype="int32", name="spans")
+    spans = SpanVectors()(vectors, states, inputs["spans"])
+    x = spans
+    for _ in range(2):
+        x = layers.Dropout(0.2)(layers.Dense(150, activation="relu")(x))
+    mentions = MentionScores(settings.kept, singletons, name="mentions")(x, inputs["spans"])
+    antecedents = AntecedentScores(name="antecedents")(spans, mentions)
+    return keras.Model(inputs, {"mentions": mentions, "antecedents": antecedents})
+
+
+@functools.lru_cache(maxsize=1)
+def mention_finder(model):
+    """The part of a linker that the first pass takes, with the same weights."""
+    finder = keras.Model(model.input, model.output["mentions"])
+    finder.compile(jit_compile=COMPILE_WITH_XLA)
+    return finder
+
+
+def scores_of_mentions(model):
+    """The layer of a linker that knows how many mentions to keep."""
+    return next(layer for layer in all_layers(model) if isinstance(layer, MentionScores))
+
+
+def encode_document(model, items, sentences, fewest=1):
+    """The inputs of a linker for a document: its sentences, and the spans to keep as mentions.
 
     Args:
-        data: `Documents`.
-        model: The `CoreferenceModel` that chooses the mentions.
+        model: The linker.
+        items: The inputs of each sentence.
+        sentences: Lists of tokens.
         fewest: Keep at least this many mentions; a text of few words has more of them per word.
     """
-
-    def __init__(self, data, words, model, fewest=1, **options):
-        self.model, self.fewest = model, fewest
-        super().__init__(data, words, **{**options, "batch_size": 1})
-
-    @staticmethod
-    def sentences_of(item):
-        return np.arange(*item)
-
-    def inputs(self, rows):
-        sentences = np.arange(*self.data.items[rows[0]])
-        # JAX compiles few shapes: the number of sentences and of words is rounded up.
-        inputs = self.read(np.pad(sentences, (0, -len(sentences) % 8), mode="edge"))
-        width, lengths = inputs["words"].shape[1], self.lengths[sentences]
-        tokens = np.concatenate([i * width + np.arange(n) for i, n in enumerate(lengths)])
-        inputs["tokens"] = np.pad(tokens, (0, -len(tokens) % 128)).astype(np.int32)
-        scores = np.array(self.model.predict_on_batch(inputs))[: len(tokens)]
-        most, size = (
-            max(self.fewest, round(self.model.kept * len(x))) for x in (tokens, inputs["tokens"])
-        )
-        kept = best_spans(scores, lengths, most)
-        inputs["spans"] = np.pad(kept, ((0, size - len(kept)), (0, 0)), constant_values=-1)
-        return inputs
-
-    def labels_of(self, rows, inputs):
-        numbers = {x: i for i, chain in enumerate(self.labels[rows[0]], start=1) for x in chain}
-        return np.array([numbers.get(tuple(span), 0) for span in inputs["spans"]], np.int32)
+    # JAX compiles few shapes: the numbers of sentences and words are rounded up.
+    inputs = stack([*items, *[items[-1]] * (-len(items) % 8)])
+    lengths = [len(tokens) for tokens in sentences]
+    num_words = sum(lengths)
+    rounded = -(-num_words // 128) * 128
+    most, size = (
+        max(fewest, round(scores_of_mentions(model).kept * n)) for n in (num_words, rounded)
+    )
+    spans = spans_of(lengths)
+    inputs["spans"] = padded(spans, LONGEST * rounded)
+    scores = mention_finder(model).predict_on_batch(inputs)[: len(spans)]
+    inputs["spans"] = padded(best_spans(spans, scores, most), size)
+    return inputs
 
 
-# 2. The model.
+def padded(spans, size):
+    return np.pad(spans, ((0, size - len(spans)), (0, 0)), constant_values=-1)
 
 
-@keras.saving.register_keras_serializable("keras_elmo_examples")
-class CoreferenceModel(TaskModel):
-    """End-to-end coreference.
-
-    Args:
-        singletons: Whether mentions without an antecedent may be chains of their own.
-        kept: How many mentions to keep, per word of the document (the paper: 0.4).
-        num_antecedents: Among how many mentions before one to look for its antecedent (the paper:
-            250).
-        **options: Passed to `TaskModel`; `units` is the size of the LSTM, in each direction.
-
-    Call arguments:
-        inputs: Dict of `DocumentBatches`: "words", "tokens", "spans", and "layers" or "elmo" for
-            ELMo.
-
-    Returns:
-        Dict of floats: "mentions" `(M,)`, the scores of the mentions, and "antecedents"
-        `(M, 1 + num_antecedents)`, from `AntecedentScores`. Without "spans", the scores of all
-        spans as mentions: floats `(T, LONGEST)`, of the spans that begin at a word, by their
-        length.
-
-    Reference: Lee et al. 2017, sections 3 to 5; Peters et al. 2018, section 4.
-    """
-
-    batches = DocumentBatches
-
-    def __init__(self, singletons=False, kept=0.25, num_antecedents=50, dropout=0.5, **options):
-        super().__init__(dropout=dropout, **options)
-        self.singletons = singletons
-        self.kept = kept
-        self.num_antecedents = num_antecedents
-        self.encoder = BiLSTM(self.units)
-        self.span_vectors = SpanVectors()
-        self.hidden = [keras.layers.Dense(150, activation="relu") for _ in range(2)]
-        self.mention_score = keras.layers.Dense(1)
-        self.antecedents = AntecedentScores(num_antecedents, 150, 0.2)
-        self.hidden_drop = keras.layers.Dropout(0.2)
-        self.build()
-
-    def example(self, words):
-        one = np.zeros(1, "int32")
-        return {**super().example(words), "tokens": one, "spans": np.zeros((1, 2), "int32")}
-
-    def call(self, inputs, training=None):
-        mask = inputs["words"] != PADDING
-        x = self.read(inputs, mask, training=training)
-        states = self.hidden_drop(self.encoder(x, mask=mask), training=training)
-        document = [
-            ops.take(ops.reshape(y, (-1, y.shape[-1])), inputs["tokens"], axis=0)
-            for y in (x, states)
-        ]
-        if "spans" not in inputs:
-            starts = ops.arange(ops.shape(inputs["tokens"])[0], dtype="int32")
-            spans = (self.span_vectors(*document, starts, starts + i) for i in range(LONGEST))
-            return ops.stack([self._score_mentions(x, training) for x in spans], axis=1)
-        first, last = ops.unstack(inputs["spans"], 2, axis=1)
-        spans = self.span_vectors(*document, first, last)
-        mentions = ops.where(first >= 0, self._score_mentions(spans, training), -1e4)
-        antecedents = self.antecedents(spans, mentions, training=training)
-        return {"mentions": mentions, "antecedents": antecedents}
-
-    def _score_mentions(self, spans, training):
-        for layer in self.hidden:
-            spans = self.hidden_drop(layer(spans), training=training)
-        return self.mention_score(spans)[:, 0]
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        scores, valid = y_pred["antecedents"], ops.cast(x["spans"][:, 0] >= 0, "float32")
-        others, exists = self.antecedents.before(ops.shape(y)[0])
-        chain = ops.expand_dims(y, 1)
-        right = (ops.take(y, others) == chain) & exists & (chain > 0)
-        is_first = ~ops.any(right, axis=1, keepdims=True)  # has no antecedent
-        right = ops.where(ops.concatenate([is_first, right], axis=1), scores, -1e4)
-        losses = ops.logsumexp(scores, axis=1) - ops.logsumexp(right, axis=1)
-        if self.singletons:
-            is_mention = ops.cast(y > 0, "float32")
-            losses += ops.softplus(y_pred["mentions"]) - is_mention * y_pred["mentions"]
-        return sum(self.losses, ops.sum(losses * valid) / ops.sum(valid))
-
-    def batches_of(self, data, **options):
-        return super().batches_of(data, model=self, **options)
-
-    def decode(self, outputs, inputs, sizes):
-        """The chains of a document, sets of spans."""
-        return [self._chains(inputs["spans"].tolist(), outputs)]
-
-    def _chains(self, spans, predicted):
-        best = predicted["antecedents"].argmax(1)
-        chain_of, chains = {}, []
-        for i, span in enumerate(map(tuple, spans)):
-            if best[i]:
-                chain = chain_of[i - best[i]]
-            else:
-                chain = set()
-                chains.append((i, chain))
-            chain.add(span)
-            chain_of[i] = chain
-        alone = predicted["mentions"] > 0 if self.singletons else np.zeros(len(spans), bool)
-        return [chain for i, chain in chains if len(chain) > 1 or alone[i]]
-
-    def chains(self, sentences):
-        """The chains of a text.
-
-        Args:
-            sentences: Strings to be split at white space, or lists of tokens.
-
-        Returns:
-            A list of chains, each a list of mentions `(sentence, first, last)`.
-        """
-        sentences = sentences_of(sentences)
-        data = Documents(sentences, items=np.array([[0, len(sentences)]]))
-        place = [(i, j) for i, sentence in enumerate(sentences) for j in range(len(sentence))]
-        (chains,) = self.predict_items(self.batches_of(data, fewest=20))
-        return [[(*place[a], place[b][1]) for a, b in sorted(chain)] for chain in chains]
+def find_chains(model, items, sentences, fewest=1):
+    """The chains of a document, sets of spans; for the arguments see `encode_document`."""
+    inputs = encode_document(model, items, sentences, fewest)
+    outputs = model.predict_on_batch(inputs)
+    return linked(inputs["spans"], outputs, scores_of_mentions(model).singletons)
 
 
-# 3. The experiment: one run with one seed.
+def linked(spans, outputs, singletons):
+    """The chains of spans, by the outputs of a linker."""
+    best = outputs["antecedents"].argmax(1)
+    chain_of, chains = {}, []
+    for i, span in enumerate(map(tuple, spans.tolist())):
+        if best[i]:
+            chain = chain_of[i - best[i]]
+        else:
+            chain = set()
+            chains.append((i, chain))
+        chain.add(span)
+        chain_of[i] = chain
+    alone = outputs["mentions"] > 0 if singletons else np.zeros(len(spans), bool)
+    return [chain for i, chain in chains if len(chain) > 1 or alone[i]]
+
+
+# 3. One run: training until the F1 on the development set stops rising, then the test.
 
 METRICS = ("MUC", "B3", "CEAF")
 
 
-def scores(true, predicted):
+def f1_scores(true, predicted):
     """The F1 of MUC, B3 and CEAF (phi 4) over all documents, in percent, and their mean.
 
     Args:
@@ -219,59 +167,111 @@ def scores(true, predicted):
     return {**dict(zip(METRICS, f1s)), "mean": float(np.mean(f1s))}
 
 
-class Experiment(harness.Experiment):
-    model = CoreferenceModel
+def train(settings):
+    """Trains and tests a linker; returns the scores, and the linker with ELMo in it."""
+    data = experiments.read_parts(settings, read_documents)
+    singletons = any(len(chain) == 1 for _, chains in data["train"] for chain in chains)
+    data["train"] = [piece for document in data["train"] for piece in cut(document)]
+    texts = {part: [sentences for sentences, _ in data[part]] for part in data}
+    chains = {part: [chains for _, chains in data[part]] for part in data}
 
-    def __init__(self, settings):
-        data = {part: read_documents(getattr(settings, part)) for part in ("dev", "test")}
-        data["train"] = read_documents(settings.train, max_sentences=20)
-        options = {"singletons": data["train"].singletons, "kept": settings.kept}
-        super().__init__(settings, data, **options)
+    # ELMo's layers do not change in the training, so they are computed before it.
+    words, elmo, items = prepare(settings, {x: list(itertools.chain(*texts[x])) for x in texts})
+    for part, own in items.items():
+        own = iter(own)
+        items[part] = [list(itertools.islice(own, len(sentences))) for sentences in texts[part]]
 
-    def score(self, data, predicted):
-        """The mean of the F1 of MUC, B3 and CEAF, and each of them."""
-        found = scores(data.answers, predicted)
-        return found.pop("mean"), found
+    keras.utils.set_random_seed(settings.seed)
+    model = make_linker(words, elmo, settings, singletons)
+    names = ("mentions", "antecedents") if singletons else ("antecedents",)
+    model.compile(
+        keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
+        loss={name: model.get_layer(name).loss for name in names},
+        jit_compile=COMPILE_WITH_XLA,
+    )
 
-    def write(self, path, data, predicted):
-        chains = ([*map(sorted, chains)] for chains in predicted)
-        harness.write_json_lines(f"{path}.jsonl", chains)
+    def find(part):
+        return [find_chains(model, *document) for document in zip(items[part], texts[part])]
+
+    halve = HalveOnPlateau("val_f1", settings.halve_after)
+    best = keras.callbacks.EarlyStopping(
+        "val_f1", mode="max", patience=settings.patience, restore_best_weights=True
+    )
+    # The mentions of a batch depend on the weights, so it is made right before its step; `fit`
+    # makes some batches ahead.
+    callbacks = keras.callbacks.CallbackList([halve, best], model=model)
+    random = np.random.default_rng(settings.seed)
+    num_pieces = len(data["train"])
+    passes = -(-training.MIN_STEPS // num_pieces)
+    callbacks.on_train_begin()
+    for epoch in range(settings.epochs):
+        model.reset_metrics()
+        for i in itertools.chain(*(random.permutation(num_pieces) for _ in range(passes))):
+            inputs = encode_document(model, items["train"][i], texts["train"][i])
+            labels = labels_of(inputs["spans"], chains["train"][i])
+            logs = model.train_on_batch(inputs, dict.fromkeys(names, labels), return_dict=True)
+        logs["val_f1"] = f1_scores(chains["dev"], find("dev"))["mean"] / 100
+        print(f"  epoch {epoch + 1}: loss {logs['loss']:.4f}, val_f1 {logs['val_f1']:.4f}")
+        callbacks.on_epoch_end(epoch, logs)
+        if model.stop_training:
+            break
+    callbacks.on_train_end()
+
+    found = find("test")
+    path = Path(settings.output, f"{settings.features}-{settings.seed}.jsonl")
+    experiments.write_json_lines(path, ([*map(sorted, document)] for document in found))
+    test = f1_scores(chains["test"], found)
+    scores = {
+        "dev": 100 * best.best,
+        "test": test.pop("mean"),
+        **test,
+        "best epoch": best.best_epoch + 1,
+        "input weights": mix_weights(model),
+    }
+    return scores, end_to_end(model, elmo)
+
+
+# 4. A trained linker, as `keras.models.load_model` loads it.
+
+
+def chains_of(linker, sentences):
+    """The chains of a text, lists of tokens: each a list of mentions `(sentence, first, last)`."""
+    found = find_chains(linker, encode(linker, sentences), sentences, fewest=20)
+    return [sorted(chain) for chain in found]
+
+
+# 5. The command line. Without --seeds and --features it is one run.
 
 
 def run(settings):
     """Trains with all feature sets and seeds, draws the scores, returns the rows of the table."""
-    summary = harness.run_seeds(Experiment(settings), settings)
-    runs = [run for run in harness.read_runs(settings.output) if run["seed"] <= settings.seeds]
+    summary = experiments.run_seeds(train, settings)
+    runs = [x for x in experiments.read_runs(settings.output) if x["seed"] <= settings.seeds]
     scores = {
         features: {x: [run[x] for run in runs if run["features"] == features] for x in METRICS}
         for features in settings.features
     }
-    harness.draw_scores(
-        scores, "Coreference chains, by metric", Path(settings.output) / "scores.png"
-    )
+    draw_scores(scores, "Coreference chains, by metric", Path(settings.output) / "scores.png")
     return summary
-
-
-# 4. The command line.
 
 
 def parse(arguments=None):
     options = {"nargs": "+", "metavar": "SENTENCE", "help": "the sentences of a text"}
     defaults = {"output": "coref_output", "learning_rate": 0.002}
-    parser = harness.make_parser(__doc__, "chains", defaults, **options)
+    parser = experiments.make_parser(__doc__, "chains", defaults, **options)
     parser.add_argument("--kept", type=float, default=0.25, help="mentions per word")
-    return harness.parse(parser, arguments)
+    return experiments.parse(parser, arguments)
 
 
-def show(model, sentences):
+def show(linker, sentences):
     """Prints the chains of a text that have more than one mention, a line each."""
     words = sentences_of(sentences)
-    chains = [chain for chain in model.chains(words) if len(chain) > 1]
-    for chain in chains:
+    found = [chain for chain in chains_of(linker, words) if len(chain) > 1]
+    for chain in found:
         print(" = ".join(f"{' '.join(words[i][a : b + 1])} ({i + 1})" for i, a, b in chain))
-    if not chains:
+    if not found:
         print("no chain")
 
 
 if __name__ == "__main__":
-    harness.main(parse(), run, show)
+    experiments.main(parse(), run, show)

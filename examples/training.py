@@ -54,13 +54,13 @@ class Batches(keras.utils.PyDataset):
         # For TensorFlow, Keras takes a size that the first two batches share for a fixed one.
         extra = 8 if i == 0 else 0
         rows = self.batches[i]
-        inputs = _stack([self.items[row] for row in rows], extra)
+        inputs = stack([self.items[row] for row in rows], extra)
         if self.labels is None:
             return inputs, None
         labels = [self.labels[row] for row in rows]
         if isinstance(labels[0], dict):
-            return inputs, _stack(labels, extra, value=-1)
-        return inputs, _stack([{"": x} for x in labels], extra, value=-1)[""]
+            return inputs, stack(labels, extra, value=-1)
+        return inputs, stack([{"": x} for x in labels], extra, value=-1)[""]
 
 
 def _words_axis(array):
@@ -71,8 +71,8 @@ def _num_words(array):
     return array.shape[_words_axis(array)]
 
 
-def _stack(dicts, extra, value=0):
-    """Stacks the arrays of dicts, padded to the same number of words."""
+def stack(dicts, extra=0, value=0):
+    """Stacks the arrays of dicts, padded to a multiple of 8 words and an extra number of them."""
     batch = {}
     for name in dicts[0]:
         arrays = [np.asarray(one[name]) for one in dicts]
