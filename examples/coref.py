@@ -86,7 +86,7 @@ def make_linker(words, elmo, settings, singletons):
 def mention_finder(model):
     """The part of a linker that the first pass takes, with the same weights."""
     finder = keras.Model(model.input, model.output["mentions"])
-    finder.compile(jit_compile=COMPILE_WITH_XLA)
+    finder.jit_compile = COMPILE_WITH_XLA
     return finder
 
 

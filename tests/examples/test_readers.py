@@ -71,7 +71,7 @@ READERS = {
         read_documents,
         "a.conll",
         f"#begin document (nw/a); part 000\n{CONLL_2012}\n{CONLL_2012}\n#end document\n",
-        ([TOKENS] * 2, [[{(0, 0), (2, 2), (3, 3), (5, 5)}]]),
+        [([TOKENS] * 2, [{(i, j, j) for i in (0, 1) for j in (0, 2)}])],
     ),
     "treebank": (
         probes.read_conllu,

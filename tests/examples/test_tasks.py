@@ -138,7 +138,7 @@ LEARNING = {
     "ner": ("--epochs", "40", "--batch-size", "2", "--units", "16", "--learning-rate", "0.02"),
     "entailment": ("--epochs", "60", "--learning-rate", "0.02"),
     "srl": ("--epochs", "1", "--num-layers", "2", "--learning-rate", "0.02"),
-    "coref": ("--epochs", "30", "--kept", "2", "--learning-rate", "0.003"),
+    "coref": ("--epochs", "30", "--kept", "2", "--units", "16", "--learning-rate", "0.01"),
     "squad": ("--epochs", "60", "--units", "24", "--batch-size", "20", "--learning-rate", "0.01"),
     "sst5": ("--epochs", "60", "--placement", "both", "--learning-rate", "0.01"),
 }
