@@ -9,7 +9,7 @@ import pytest
 import coref
 import spans
 from conll import mentions_of_brackets, read_documents
-from example_programs import DOCUMENTS, TEXTS, conll, run_of
+from example_programs import DOCUMENTS, TEXTS, conll, run_of, trains_a_model
 from helpers import assert_close, to_numpy
 from word_vectors import end_to_end, prepare
 
@@ -47,6 +47,7 @@ def test_parts_of_a_document_have_chains_of_their_own(tmp_path, begins):
     assert read_documents("parts.conll") == [([["Ann"]], [{(0, 0, 0)}])] * 2
 
 
+@trains_a_model
 @pytest.mark.parametrize("documents, singletons", [(DOCUMENTS, True), (DOCUMENTS[:1], False)])
 def test_singletons_of_the_whole_text_are_learned(monkeypatch, documents, singletons):
     # A chain that is cut does not become a singleton.
