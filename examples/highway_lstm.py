@@ -69,6 +69,10 @@ class HighwayLSTM(keras.layers.Layer):
         self.drop = keras.layers.Dropout(dropout)
         self.rnn = keras.layers.RNN(HighwayCell(units), return_sequences=True, go_backwards=reverse)
 
+    def build(self, input_shape):
+        self.projection.build(input_shape)
+        self.rnn.build((*input_shape[:-1], 6 * self.units))
+
     def call(self, inputs, mask=None, training=None):
         x = self.projection(inputs)
         if mask is not None:

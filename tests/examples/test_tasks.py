@@ -22,7 +22,7 @@ from example_programs import (
     settings_of,
     trains_a_model,
 )
-from helpers import assert_close, to_numpy
+from helpers import TINY, assert_close, to_numpy
 
 # A number that is added to all scores alike has no effect on their softmax.
 WITHOUT_EFFECT = {"squad": "/first", "sst5": "poolings/dense/bias"}
@@ -97,6 +97,7 @@ SENTENCES = [
 ]
 
 
+@pytest.mark.slow  # most of all on JAX, which compiles each shape
 @pytest.mark.parametrize("features", ["elmo", "glove+elmo"])
 @pytest.mark.parametrize("task", ["ner", "sst5", "srl", "entailment"])
 def test_padding_changes_nothing(task, features, eager, train, tmp_path):
@@ -124,13 +125,15 @@ def test_padding_changes_nothing(task, features, eager, train, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["sst5", "entailment"])
-def test_elmo_joins_where_it_is_asked_to(task, eager, train):
+def test_elmo_joins_where_it_is_asked_to(task):
+    words, elmo = word_vectors.WordVectors(["a"], 4), word_vectors.load_elmo(TINY)
     for placement, mixes in (("input", (1, 0)), ("output", (0, 1)), ("both", (1, 1))):
-        scores, *_ = train(task, "--placement", placement)
-        found = [scores[f"{place} weights"] is not None for place in ("input", "output")]
-        assert tuple(found) == mixes
+        settings = run_of(task, "--placement", placement)
+        model = importlib.import_module(task).make_classifier(words, elmo, settings)
+        names = ("input_mix", "output_mix")
+        assert [word_vectors.mix_weights(model, x) is not None for x in names] == list(mixes)
     with pytest.raises(ValueError, match="--placement output needs GloVe at the input"):
-        train(task, "--placement", "output", features="elmo")
+        word_vectors.prepare(run_of(task, "--placement", "output", features="elmo"), {"train": []})
 
 
 SLOWLY = ("--halve-after", "60", "--patience", "60")  # so that no run ends before it has learned
