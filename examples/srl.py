@@ -13,7 +13,7 @@ which they are not marked.
 
 Files are in the format of CoNLL-2012, or have columns of index (from 0), token, predicate and BIO
 tags, one column of tags per predicate, with an empty line after each sentence. README.md in this
-folder says where to get them.
+folder says where to get them. A run on English EWT takes one to two hours on two CPU cores.
 
 The score is the F1 of labeled spans; predicates (V) do not count, and a continuation (C-ARG1) is a
 span of its own.
