@@ -61,7 +61,7 @@ def labels_of(spans, chains):
 def make_linker(words, elmo, settings, singletons):
     """A Functional model from the sentences of a document, and spans of words in them.
 
-    Its outputs are the scores of the spans as "mentions" and those of their "antecedents".
+    Its outputs are two scores, "mentions" of the spans and "antecedents" of each span.
     """
     inputs, vectors = inputs_of(words, elmo), []
     if words is not None:

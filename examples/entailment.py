@@ -181,7 +181,7 @@ def train(settings):
 
 
 def pairs_of(items):
-    """The inputs of pairs, from those of premise, hypothesis, premise, hypothesis, ..."""
+    """The inputs of pairs, from a list of premise, hypothesis, premise, hypothesis, ..."""
     return [
         {**with_prefix("premise_", one), **with_prefix("hypothesis_", other)}
         for one, other in zip(items[::2], items[1::2])

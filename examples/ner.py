@@ -76,7 +76,7 @@ def to_bio(found, num_tokens):
 
 
 def to_iobes(tags):
-    """Tags that also mark the end, E, and entities of a single token, S: what the model learns."""
+    """Tags that also mark the end, E, and entities of a single token, S. The model learns these."""
     found = entities(tags)
     tags = to_bio(found, len(tags))
     for kind, start, end in found:

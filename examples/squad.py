@@ -332,7 +332,7 @@ def train(settings):
 
 
 def pair_of(question, context):
-    """The inputs of a question on a context, from those of the two texts."""
+    """The inputs of a question on a context, from the inputs of the two texts."""
     return {**with_prefix("question_", question), **with_prefix("context_", context)}
 
 

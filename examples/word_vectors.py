@@ -2,7 +2,7 @@
 
 ELMo is not trained here, so its layers are computed once and kept in a file, and an epoch costs no
 more than the model that reads them. `end_to_end` puts ELMo in front of the trained model, so that
-what is saved reads text.
+the saved model reads text.
 """
 
 import collections
@@ -252,7 +252,7 @@ def mix_weights(model, name="input_mix"):
 
 
 def all_layers(model):
-    """Yields the layers of a model, and those of the models in it."""
+    """Yields the layers of a model and of the models in it."""
     for layer in model.layers:
         yield layer
         if isinstance(layer, keras.Model):
@@ -277,7 +277,7 @@ def end_to_end(model, elmo=None):
             name_of_ids = name.replace("layers", "elmo")
             num_characters = elmo.text_encoder.encode_sentences([["ELMo"]]).shape[-1]
             ids = keras.Input((None, num_characters), dtype="int32", name=name_of_ids)
-            # A copy has no mask: that of the words is not one for all layers.
+            # A copy without a mask: the mask of ELMo's layers has another shape than the words'.
             inputs[name_of_ids], vectors[name] = ids, keras.ops.copy(elmo(ids))
         else:
             vectors[name] = inputs[name] = keras.Input(x.shape[1:], dtype=x.dtype, name=name)

@@ -169,7 +169,7 @@ def test_the_trained_reader_reads_text(eager, monkeypatch):
     for i, text in enumerate(texts):
         assert squad.answer(reader, text, questions) == [found[f"{i}-0"], found[f"{i}-1"]]
 
-    # Padding changes nothing, and is no answer.
+    # Padding changes nothing and is never an answer.
     sentences = [squad.tokenize(text)[0] for text in (*questions, *texts)]
     *asked, short, long = encode(reader, sentences)
     items = [squad.pair_of(question, context) for question in asked for context in (short, long)]
