@@ -88,6 +88,8 @@ class CRF(keras.layers.Layer):
     def loss(self, tags, scores):
         """The negative `log_likelihood`, `(B,)`, of tags that are -1 at padding."""
         tags = ops.cast(tags, "int32")
+        if len(scores.shape) == 2:  # of a single tag: Keras has dropped its axis
+            scores = ops.expand_dims(scores, -1)
         return -self.log_likelihood(scores, tags, tags >= 0)
 
     def log_likelihood(self, logits, tags, mask=None):

@@ -131,12 +131,16 @@ def train(settings):
     sentences = {part: [tokens for tokens, _ in data[part]] for part in data}
     tags = {part: [tags for _, tags in data[part]] for part in data}
     tag_names = sorted({tag for row in tags["train"] for tag in to_iobes(row)})
-    labels = [np.array([tag_names.index(tag) for tag in to_iobes(row)]) for row in tags["train"]]
+    labels = [
+        {"scores": np.array([tag_names.index(tag) for tag in to_iobes(row)])}
+        for row in tags["train"]
+    ]
 
     # ELMo's layers do not change in the training, so they are computed before it.
     words, elmo, items = prepare(settings, sentences)
-    for part in items:
-        add_characters(items[part], sentences[part])
+    if settings.character_filters:
+        for part in items:
+            add_characters(items[part], sentences[part])
 
     keras.utils.set_random_seed(settings.seed)
     model = make_tagger(words, elmo, tag_names, settings)
@@ -160,7 +164,7 @@ def train(settings):
     model.fit(
         Batches(items["train"], labels, settings.batch_size, settings.seed),
         epochs=settings.epochs,
-        callbacks=[score, halve, best],
+        callbacks=[score, halve, best],  # the last two read the score
         verbose=2,
     )
     found = find("test")
@@ -189,7 +193,8 @@ def write_tags(sentences, tags, found, settings):
 def tag(tagger, sentences):
     """The tags in BIO of sentences, lists of tokens."""
     items = encode(tagger, sentences)
-    add_characters(items, sentences)
+    if "characters" in tagger.input:
+        add_characters(items, sentences)
     names = tagger.get_layer("network").get_layer("crf").tag_names
     return find_tags(tagger, items, sentences, names)
 

@@ -315,7 +315,7 @@ def train(settings):
     model.fit(
         Batches(items["train"], labels, settings.batch_size, settings.seed),
         epochs=settings.epochs,
-        callbacks=[score, halve, best],
+        callbacks=[score, halve, best],  # the last two read the score
         verbose=2,
     )
     found, f1_of_test, exact = test("test")

@@ -46,6 +46,8 @@ def parse_tree(line):
     """The tokens of a tree, and its class."""
     tokens, labels, whole = [], [], None
     for label, token, _ in TREE.findall(line):
+        if whole is not None and not labels:
+            raise ValueError("something follows the tree")
         if label:
             labels.append(int(label))
         elif token:
@@ -54,6 +56,8 @@ def parse_tree(line):
             whole = labels.pop()
     if labels or whole is None:
         raise ValueError("a bracket is not closed")
+    if not tokens:
+        raise ValueError("no words")
     return tokens, whole
 
 

@@ -51,16 +51,17 @@ class Batches(keras.utils.PyDataset):
         return len(self.batches)
 
     def __getitem__(self, i):
-        # For TensorFlow, Keras takes a size that the first two batches share for a fixed one.
-        extra = 8 if i == 0 else 0
+        # For TensorFlow, Keras takes a size that the first two batches share for a fixed one: the
+        # width of the first is an odd multiple of 8, of the second an even one.
+        remainder = {0: 8, 1: 0}.get(i)
         rows = self.batches[i]
-        inputs = stack([self.items[row] for row in rows], extra)
+        inputs = stack([self.items[row] for row in rows], remainder)
         if self.labels is None:
             return inputs, None
         labels = [self.labels[row] for row in rows]
         if isinstance(labels[0], dict):
-            return inputs, stack(labels, extra, value=-1)
-        return inputs, stack([{"": x} for x in labels], extra, value=-1)[""]
+            return inputs, stack(labels, remainder, value=-1)
+        return inputs, stack([{"": x} for x in labels], remainder, value=-1)[""]
 
 
 def _words_axis(array):
@@ -71,16 +72,24 @@ def _num_words(array):
     return array.shape[_words_axis(array)]
 
 
-def stack(dicts, extra=0, value=0):
-    """Stacks the arrays of dicts, padded to a multiple of 8 words and an extra number of them."""
+def stack(dicts, remainder=None, value=0):
+    """Stacks the arrays of dicts, padded to a multiple of 8 words.
+
+    Args:
+        dicts: The dicts.
+        remainder: Of the number of words divided by 16: 0, 8, or `None` for either.
+        value: The number to pad with.
+    """
     batch = {}
     for name in dicts[0]:
         arrays = [np.asarray(one[name]) for one in dicts]
         if arrays[0].ndim:
             boundaries = 2 if name.endswith("elmo") else 0  # of the sentence
             width = max(map(_num_words, arrays)) - boundaries
-            width = -(-width // 8) * 8 + boundaries + extra
-            arrays = [_padded(array, width, value) for array in arrays]
+            width = -(-width // 8) * 8
+            if remainder is not None and width % 16 != remainder:
+                width += 8
+            arrays = [_padded(array, width + boundaries, value) for array in arrays]
         batch[name] = np.stack(arrays)
     return batch
 

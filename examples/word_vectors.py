@@ -51,13 +51,14 @@ class WordVectors(keras.layers.Embedding):
         return {**config, "words": self.words}
 
 
-def learned_words(sentences, dim=50):
+def learned_words(sentences, seed, dim=50):
     """Vectors to be learned, of the words that occur at least twice in a text."""
     counts = collections.Counter(word for sentence in sentences for word in sentence)
     words = [word for word, count in counts.items() if count >= 2]
     if not words:
         raise ValueError("Without GloVe or ELMo, the training text needs words that occur twice.")
-    return WordVectors(words, dim, name="word_vectors")
+    initializer = keras.initializers.RandomUniform(seed=seed)
+    return WordVectors(words, dim, embeddings_initializer=initializer, name="word_vectors")
 
 
 def glove_words(source, sentences):
@@ -163,9 +164,6 @@ def elmo_layers(model, sentences, folder="elmo_cache"):
 
     Returns:
         For each sentence a dataset in the file: float16 `(L + 1, T, D)`, read when it is used.
-
-    Raises:
-        ValueError: if the file was computed by different weights.
     """
     text = "".join(json.dumps({"tokens": tokens}) + "\n" for tokens in sentences).encode()
     name = hashlib.sha256(hash_of_model(model).encode() + text).hexdigest()[:16]
@@ -200,7 +198,7 @@ def prepare(settings, sentences):
     if "glove" in settings.features:
         words = glove_words(settings.glove, itertools.chain(*sentences.values()))
     elif settings.features == "none":
-        words = learned_words(sentences["train"])
+        words = learned_words(sentences["train"], settings.seed)
     elif vars(settings).get("placement") == "output":
         raise ValueError("--placement output needs GloVe at the input: --features glove+elmo.")
     items = {part: [{} for _ in sentences[part]] for part in sentences}

@@ -190,7 +190,16 @@ CHAIN = conll([[("Ann slept", "(1) -")]])
             sst5.read_trees,
             "a.txt",
             "(2 Fine)\n\n",
-            ["no tree", "(3 (2 It) (4 works)", "(3 It) 4)", "3\tIt works", "(5 It)", "(3x It)"],
+            [
+                "no tree",
+                "(3 )",
+                "(3 (2 It)) x",
+                "(3 (2 It) (4 works)",
+                "(3 It) 4)",
+                "3\tIt works",
+                "(5 It)",
+                "(3x It)",
+            ],
             "line 3: expected a tree such as",
         ),
         *bad(

@@ -219,3 +219,16 @@ def test_the_page_shows_how_a_saved_model_is_used(task, expected, eager, train, 
     lines = capsys.readouterr().out.splitlines()
     assert all(re.search(expected, line) for line in lines)
     assert lines or task == "ner"
+
+
+def test_the_tagger_needs_no_characters_and_no_names(eager, train, monkeypatch):
+    monkeypatch.setitem(TEXTS, "ner", "The O\ncat O\n\nThe O\n")
+    scores, saved, *_ = train("ner", "--character-filters", "0", features="glove")
+    assert scores["test"] == 0
+    assert importlib.import_module("ner").tag(saved, [["The", "cat"]]) == [["O", "O"]]
+
+
+def test_learned_vectors_are_those_of_the_seed(eager, train):
+    first, second = (train("ner", features="none")[2].get_weights() for _ in range(2))
+    for one, other in zip(first, second):
+        assert_close(one, other, tolerance=1e-4)

@@ -47,6 +47,8 @@ def test_labels_of_any_kind():
     both = [{"class": i, "tags": np.full(n, i)} for i, n in enumerate(LENGTHS)]
     _, labels = Batches(items_of(), both)[0]
     assert labels["class"].shape == (5,) and labels["tags"].shape == (5, 24)
+    _, labels = Batches(items_of(), both, batch_size=3)[1]
+    assert labels["tags"].shape == (2, 16)
     assert Batches(items_of())[0][1] is None
 
 
@@ -60,7 +62,7 @@ def test_a_small_text_is_repeated(monkeypatch):
     assert len(Batches(items_of(), range(5), batch_size=2)) == 3
 
 
-@pytest.mark.parametrize("lengths", [(8, 8, 8, 30, 2), (3, 3, 3), (1,)])
+@pytest.mark.parametrize("lengths", [(8, 8, 8, 30, 2), (8, 16, 24), (24, 8, 16), (3, 3, 3), (1,)])
 def test_texts_of_any_lengths_can_be_trained_on(lengths, monkeypatch):
     """Keras takes sizes from the first two batches: the lengths of two texts in any combination."""
     monkeypatch.setattr(training, "MIN_STEPS", 2)
