@@ -89,7 +89,8 @@ def _train(arguments):
         result = train(arguments.settings, show_progress=None)
     except KeyboardInterrupt:
         step, _ = latest_checkpoint(Path(arguments.settings.output) / CHECKPOINTS)
-        print(f"keras-elmo: the same command resumes after step {step:,}", file=sys.stderr)
+        then = f"resumes after step {step:,}" if step else "starts again: no checkpoint was written"
+        print(f"keras-elmo: the same command {then}", file=sys.stderr)
         raise
     if result.report is not None:
         print_report(result.report)

@@ -314,7 +314,8 @@ class TrainingSettings:
                 raise ValueError(f"Pass {one} or {other}, not both.")
         if self.held_out and self.set_aside:
             raise ValueError(
-                f"set_aside={self.set_aside} evaluates on the end of the text: leave out held_out."
+                f"set_aside={self.set_aside} evaluates on the end of the text: leave out held_out, "
+                "or pass a different output to begin a new training run with it."
             )
         if self.start_from and (self.preset or self.options):
             raise ValueError(

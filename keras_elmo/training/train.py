@@ -150,6 +150,12 @@ def train(
             held_out = CorpusIndex.build(
                 settings.held_out, folder / "index" / "held_out", tokenize=settings.tokenize
             )
+        chosen = settings.held_out or settings.recipe or settings.set_aside is not None
+        if len(index) < 20 and not chosen:
+            _log.warning(
+                f"Held out: nothing, since the text has only {pluralize(len(index), 'sentence')}. "
+                "Pass tokenize (--tokenize) to split lines of more than one sentence."
+            )
         settings = settings.with_set_aside(len(index))
         if settings.set_aside:
             size = pluralize(settings.set_aside, "sentence")

@@ -73,6 +73,10 @@ def test_train_evaluate_and_export(run, train, tmp_path, monkeypatch):
         patch.setattr("keras_elmo.training.train.perplexity", interrupted)
         code, out, err = train(folder)
     assert code == 130 and "the same command resumes after step 8\n" in err
+    with monkeypatch.context() as patch:
+        patch.setattr("keras_elmo.training.train.CorpusIndex.build", interrupted)
+        code, _, err = train(tmp_path / "first")
+    assert code == 130 and "the same command starts again: no checkpoint was written\n" in err
     assert "8 of 4 x 8 words" in out and "40 of 127 words sampled per step" in out
     assert "step 6, perplexity" in out and "step 8, perplexity" in out and "held-out" in out
     code, out, err = train(folder)

@@ -290,6 +290,9 @@ def test_the_end_of_the_text_is_set_aside(tmp_path, caplog):
     assert set(result.vocabulary.words) == {"<S>", "</S>", "<UNK>", *words}
 
     assert train(settings(tmp_path / "none", **alone, set_aside=0)).report is None
+    assert "Held out: nothing" not in caplog.text
+    train(settings(tmp_path / "few", **{**alone, "files": parts[1]}))
+    assert "Held out: nothing, since the text has only 3 sentences" in caplog.text
     with pytest.raises(ValueError, match="set_aside must be smaller than the 60 sentences"):
         train(settings(tmp_path / "all", **alone, set_aside=60))
     with pytest.raises(ValueError, match="set_aside=3 evaluates on the end of the text"):
