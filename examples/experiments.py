@@ -285,8 +285,3 @@ def _cell(row, name):
         return ", ".join(f"{number:.2f}" for number in value)
     text = f"{value:.2f}" if isinstance(value, float) else str(value)
     return text if deviation is None else f"{text} ± {deviation:.2f}"
-
-
-def accuracy(true, predicted):
-    """The share of predicted classes that are the true ones, in percent."""
-    return 100 * float(np.mean(np.array(predicted) == np.array(true)))

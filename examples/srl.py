@@ -218,7 +218,8 @@ def run(settings):
         features: role_scores([output / f"{features}-{seed}.jsonl" for seed in seeds])
         for features in settings.features
     }
-    draw_scores(scores, "F1 of the most frequent roles", output / "roles.png")
+    if all(scores.values()):
+        draw_scores(scores, "F1 of the most frequent roles", output / "roles.png")
     return summary
 
 

@@ -236,11 +236,11 @@ def with_prefix(prefix, item):
 
 def mix_layers(layers, settings, name="input_mix"):
     """The learned mix of ELMo's layers: floats `(B, T, D)` of `(B, L + 1, T, D)`."""
-    mix = WeightedLayerSum(use_top_only=settings.last_layer, l2=settings.l2, name=name)
-    x = keras.layers.Masking()(mix(layers))  # the layers of padding are 0
+    use_top_only = settings.last_layer
     if settings.features == "elmo-tokens":
-        mix.set_normalized_weights([1] + [0] * (layers.shape[1] - 1))  # a share of 0 stays 0
-    return x
+        layers, use_top_only = layers[:, :1], True
+    mix = WeightedLayerSum(use_top_only=use_top_only, l2=settings.l2, name=name)
+    return keras.layers.Masking()(mix(layers))  # the layers of padding are 0
 
 
 def mix_weights(model, name="input_mix"):
