@@ -135,6 +135,7 @@ def run_seeds(train, settings):
             if scores["dev"] > max(own.values(), default=-1.0):
                 save(model, output / f"{features}.keras")
             seconds = round(time.perf_counter() - start)
+            runs = read_runs(output)  # another process may have finished some
             runs.append({"features": features, "seed": seed, **scores, "seconds": seconds})
             print(f"  test {scores['test']:.2f}", flush=True)
             write_table(output / "runs", runs)

@@ -61,6 +61,18 @@ def test_runs_are_kept_in_their_folder():
     assert not done
 
 
+def test_two_processes_share_a_folder():
+    def train(settings):
+        if settings.features == "glove":  # in the middle of it, the other process finishes its run
+            experiments.run_seeds(train, settings_of("ner", "--features", "elmo"))
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        return {"dev": 1.0, "test": 1.0}, model
+
+    rows = experiments.run_seeds(train, settings_of("ner", "--features", "glove"))
+    assert [row["features"] for row in rows] == ["glove", "elmo"]
+    assert len(experiments.read_runs("out")) == 2
+
+
 def test_a_fraction_of_the_training_text():
     def read(settings):
         return experiments.read_parts(settings, lambda path: list(range(10)))
