@@ -16,7 +16,6 @@ at most twenty minutes on two CPU cores.
 """
 
 import json
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -25,13 +24,13 @@ from keras import layers, ops
 import experiments
 from pictures import draw_confusions
 from reading import BRACKETS, parse_lines, sentences_of, split_tokens
-from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from sst5 import fit_and_test
+from training import predict
 from word_vectors import (
     encode,
     end_to_end,
     inputs_of,
     mix_layers,
-    mix_weights,
     prepare,
     with_prefix,
 )
@@ -148,35 +147,8 @@ def train(settings):
 
     keras.utils.set_random_seed(settings.seed)
     model = make_classifier(words, elmo, settings)
-    model.compile(
-        keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        jit_compile=COMPILE_WITH_XLA,
-    )
-    best = keras.callbacks.EarlyStopping(
-        "val_accuracy", mode="max", patience=settings.patience, restore_best_weights=True
-    )
-    model.fit(
-        Batches(items["train"], labels["train"], settings.batch_size, settings.seed),
-        validation_data=Batches(items["dev"], labels["dev"]),
-        epochs=settings.epochs,
-        callbacks=[HalveOnPlateau("val_accuracy", settings.halve_after), best],
-        verbose=2,
-    )
-
-    found = [logits.argmax() for logits in predict(model, items["test"])]
-    path = Path(settings.output, f"{settings.features}-{settings.seed}.csv")
     texts = (" / ".join(map(" ".join, pair)) for pair, _ in data["test"])
-    rows = zip(labels["test"], found, texts)
-    experiments.write_csv(path, ("true", "predicted", "text"), rows)
-    scores = {
-        "dev": 100 * best.best,
-        "test": 100 * float(np.mean(labels["test"] == found)),
-        "best epoch": best.best_epoch + 1,
-        "input weights": mix_weights(model, "input_mix"),
-        "output weights": mix_weights(model, "output_mix"),
-    }
+    scores = fit_and_test(model, items, labels, texts, settings)
     return scores, end_to_end(model, elmo)
 
 

@@ -153,29 +153,46 @@ def train(settings):
     def find(part):
         return find_tags(model, items[part], sentences[part], tag_names)
 
-    def score_dev(epoch, logs):
-        logs["val_f1"] = float(f1_score(tags["dev"], find("dev"), zero_division=0))
+    def score_dev():
+        return float(f1_score(tags["dev"], find("dev"), zero_division=0))
 
-    score = keras.callbacks.LambdaCallback(on_epoch_end=score_dev)
+    batches = Batches(items["train"], labels, settings.batch_size, settings.seed)
+    dev, best_epoch = fit(model, batches, score_dev, settings)
+    found = find("test")
+    write_tags(sentences["test"], tags["test"], found, settings)
+    scores = {
+        "dev": dev,
+        "test": 100 * float(f1_score(tags["test"], found, zero_division=0)),
+        "best epoch": best_epoch,
+        "input weights": mix_weights(model),
+    }
+    return scores, end_to_end(model, elmo)
+
+
+def fit(model, batches, score_dev, settings):
+    """Trains a compiled model until its F1 on the development set stops rising.
+
+    Args:
+        model: The model, which gets the weights of the best epoch.
+        batches: The `Batches` to train on.
+        score_dev: Function that returns the F1, 0 to 1.
+        settings: The options.
+
+    Returns:
+        The best F1 in percent, and its epoch, from 1.
+    """
+
+    def add_score(epoch, logs):
+        logs["val_f1"] = score_dev()
+
+    score = keras.callbacks.LambdaCallback(on_epoch_end=add_score)
     halve = HalveOnPlateau("val_f1", settings.halve_after)
     best = keras.callbacks.EarlyStopping(
         "val_f1", mode="max", patience=settings.patience, restore_best_weights=True
     )
-    model.fit(
-        Batches(items["train"], labels, settings.batch_size, settings.seed),
-        epochs=settings.epochs,
-        callbacks=[score, halve, best],  # the last two read the score
-        verbose=2,
-    )
-    found = find("test")
-    write_tags(sentences["test"], tags["test"], found, settings)
-    scores = {
-        "dev": 100 * best.best,
-        "test": 100 * float(f1_score(tags["test"], found, zero_division=0)),
-        "best epoch": best.best_epoch + 1,
-        "input weights": mix_weights(model),
-    }
-    return scores, end_to_end(model, elmo)
+    callbacks = [score, halve, best]  # the last two read the score
+    model.fit(batches, epochs=settings.epochs, callbacks=callbacks, verbose=2)
+    return 100 * best.best, best.best_epoch + 1
 
 
 def write_tags(sentences, tags, found, settings):

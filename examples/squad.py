@@ -30,8 +30,9 @@ import numpy as np
 from keras import layers, ops
 
 import experiments
+from ner import fit
 from reading import open_text, sentences_of
-from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from training import COMPILE_WITH_XLA, Batches, predict
 from word_vectors import (
     encode,
     end_to_end,
@@ -303,28 +304,19 @@ def train(settings):
         found = find_answers(model, items[part], [x.context for x in data[part]])
         return found, *scores([x.answers for x in data[part]], found)
 
-    def score_dev(epoch, logs):
+    def score_dev():
         _, f1_of_dev, _ = test("dev")
-        logs["val_f1"] = f1_of_dev / 100
+        return f1_of_dev / 100
 
-    score = keras.callbacks.LambdaCallback(on_epoch_end=score_dev)
-    halve = HalveOnPlateau("val_f1", settings.halve_after)
-    best = keras.callbacks.EarlyStopping(
-        "val_f1", mode="max", patience=settings.patience, restore_best_weights=True
-    )
-    model.fit(
-        Batches(items["train"], labels, settings.batch_size, settings.seed),
-        epochs=settings.epochs,
-        callbacks=[score, halve, best],  # the last two read the score
-        verbose=2,
-    )
+    batches = Batches(items["train"], labels, settings.batch_size, settings.seed)
+    dev, best_epoch = fit(model, batches, score_dev, settings)
     found, f1_of_test, exact = test("test")
     write_answers(data["test"], found, settings)
     result = {
-        "dev": 100 * best.best,
+        "dev": dev,
         "test": f1_of_test,
         "exact match": exact,
-        "best epoch": best.best_epoch + 1,
+        "best epoch": best_epoch,
         "input weights": mix_weights(model, "input_mix"),
         "output weights": mix_weights(model, "output_mix"),
     }

@@ -31,9 +31,10 @@ import experiments
 from conll import read_propositions
 from crf import CRF
 from highway_lstm import HighwayLSTM
+from ner import fit
 from pictures import draw_scores
 from reading import sentences_of
-from training import COMPILE_WITH_XLA, Batches, HalveOnPlateau, predict
+from training import COMPILE_WITH_XLA, Batches, predict
 from word_vectors import encode, end_to_end, inputs_of, mix_layers, mix_weights, prepare
 
 # 1. The data: sentences, and for each of their predicates the tags of all words, which
@@ -133,20 +134,11 @@ def train(settings):
     def find(part):
         return find_tags(model, items[part], texts[part], tag_names)
 
-    def score_dev(epoch, logs):
-        logs["val_f1"] = f1(tags["dev"], find("dev"))
+    def score_dev():
+        return f1(tags["dev"], find("dev"))
 
-    score = keras.callbacks.LambdaCallback(on_epoch_end=score_dev)
-    halve = HalveOnPlateau("val_f1", settings.halve_after)
-    best = keras.callbacks.EarlyStopping(
-        "val_f1", mode="max", patience=settings.patience, restore_best_weights=True
-    )
-    model.fit(
-        Batches(items["train"], labels, settings.batch_size, settings.seed),
-        epochs=settings.epochs,
-        callbacks=[score, halve, best],  # the last two read the score
-        verbose=2,
-    )
+    batches = Batches(items["train"], labels, settings.batch_size, settings.seed)
+    dev, best_epoch = fit(model, batches, score_dev, settings)
     predicted = find("test")
     names = ("words", "predicate", "true", "predicted")
     places = (place for _, place, _ in predicates["test"])
@@ -154,9 +146,9 @@ def train(settings):
     path = Path(settings.output, f"{settings.features}-{settings.seed}.jsonl")
     experiments.write_json_lines(path, (dict(zip(names, row)) for row in rows))
     scores = {
-        "dev": 100 * best.best,
+        "dev": dev,
         "test": 100 * f1(tags["test"], predicted),
-        "best epoch": best.best_epoch + 1,
+        "best epoch": best_epoch,
         "input weights": mix_weights(model),
     }
     return scores, end_to_end(model, elmo)

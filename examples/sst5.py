@@ -136,6 +136,23 @@ def train(settings):
 
     keras.utils.set_random_seed(settings.seed)
     model = make_classifier(words, elmo, settings)
+    texts = map(" ".join, sentences["test"])
+    scores = fit_and_test(model, items, labels, texts, settings)
+    return scores, end_to_end(model, elmo)
+
+
+def fit_and_test(model, items, labels, texts, settings):
+    """Trains a classifier until its accuracy on the development set stops rising, and tests it.
+
+    Args:
+        model: The model, which gets the weights of the best epoch.
+        items, labels: For each part of the data its inputs and its classes.
+        texts: The texts of the test set, which are written with the predicted classes.
+        settings: The options.
+
+    Returns:
+        The scores, a dict.
+    """
     model.compile(
         keras.optimizers.Adam(settings.learning_rate, global_clipnorm=5.0),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -155,16 +172,15 @@ def train(settings):
 
     found = [logits.argmax() for logits in predict(model, items["test"])]
     path = Path(settings.output, f"{settings.features}-{settings.seed}.csv")
-    rows = zip(labels["test"], found, map(" ".join, sentences["test"]))
+    rows = zip(labels["test"], found, texts)
     experiments.write_csv(path, ("true", "predicted", "text"), rows)
-    scores = {
+    return {
         "dev": 100 * best.best,
         "test": 100 * float(np.mean(labels["test"] == found)),
         "best epoch": best.best_epoch + 1,
         "input weights": mix_weights(model, "input_mix"),
         "output weights": mix_weights(model, "output_mix"),
     }
-    return scores, end_to_end(model, elmo)
 
 
 # 4. A trained classifier, as `keras.models.load_model` loads it.

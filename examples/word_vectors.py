@@ -51,14 +51,14 @@ class WordVectors(keras.layers.Embedding):
         return {**config, "words": self.words}
 
 
-def learned_words(sentences, seed, dim=50):
+def learned_words(sentences, seed):
     """Vectors to be learned, of the words that occur at least twice in a text."""
     counts = collections.Counter(word for sentence in sentences for word in sentence)
     words = [word for word, count in counts.items() if count >= 2]
     if not words:
         raise ValueError("Without GloVe or ELMo, the training text needs words that occur twice.")
     initializer = keras.initializers.RandomUniform(seed=seed)
-    return WordVectors(words, dim, embeddings_initializer=initializer, name="word_vectors")
+    return WordVectors(words, 50, embeddings_initializer=initializer, name="word_vectors")
 
 
 def glove_words(source, sentences):
