@@ -150,18 +150,18 @@ def train(
             held_out = CorpusIndex.build(
                 settings.held_out, folder / "index" / "held_out", tokenize=settings.tokenize
             )
-        chosen = settings.held_out or settings.recipe or settings.set_aside is not None
-        if len(index) < 20 and not chosen:
-            _log.warning(
-                f"Held out: nothing, since the text has only {pluralize(len(index), 'sentence')}. "
-                "Pass tokenize (--tokenize) to split lines of more than one sentence."
-            )
+        is_chosen = settings.set_aside is not None or settings.held_out or settings.recipe
         settings = settings.with_set_aside(len(index))
         if settings.set_aside:
             size = pluralize(settings.set_aside, "sentence")
             _log.info(f"Held out: the last {size} of the text, which are not trained on")
             held_out = index.last(settings.set_aside)
             index = index.first(len(index) - settings.set_aside)
+        elif not is_chosen:
+            _log.warning(
+                f"Held out: nothing, since the text has only {pluralize(len(index), 'sentence')}. "
+                "Pass tokenize (--tokenize) to split lines of more than one sentence."
+            )
         options = config.training_options if config else {}
         settings = settings.resolved(options, index.stats.predictions)
         config = dataclasses.replace(config or PRESETS[settings.preset], training_options={})
