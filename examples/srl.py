@@ -42,8 +42,8 @@ from word_vectors import encode, end_to_end, inputs_of, mix_layers, mix_weights,
 
 
 def with_predicate(item, place, num_words):
-    """The inputs of a sentence, with 1 at the predicate and 0 elsewhere."""
-    return {**item, "predicate": indicator([place], num_words)}
+    """The inputs of a sentence, with 2 at the predicate and 1 elsewhere: 0 is padding."""
+    return {**item, "predicate": 1 + indicator([place], num_words)}
 
 
 def indicator(places, num_words):
@@ -68,7 +68,8 @@ def make_tagger(words, elmo, tag_names, settings):
     inputs["predicate"] = keras.Input((None,), dtype="int32", name="predicate")
     x = layers.Dropout(0.1)(layers.Concatenate()(vectors))
     is_predicate = layers.Dense(2)(ops.stop_gradient(x))
-    x = layers.Concatenate()([x, layers.Embedding(2, 100)(inputs["predicate"])])
+    marks = layers.Embedding(3, 100, mask_zero=True)(inputs["predicate"])
+    x = layers.Concatenate()([x, marks])
     for i in range(settings.num_layers):
         x = HighwayLSTM(settings.units, reverse=i % 2 == 1, dropout=0.1)(x)
     x = layers.Dense(len(tag_names))(x)

@@ -64,7 +64,7 @@ def make_tagger():
 
 def test_the_predicate_is_marked():
     item = srl.with_predicate({"words": 1}, 2, 4)
-    assert item["words"] == 1 and item["predicate"].tolist() == [0, 0, 1, 0]
+    assert item["words"] == 1 and item["predicate"].tolist() == [1, 1, 2, 1]
     assert srl.indicator([0, 2], 3).tolist() == [1, 0, 1]
 
 
