@@ -22,7 +22,7 @@ def ours(folder, words, dtype=None, **arguments):
         embedder = Embedder(elmo, batch_tokens=batch_size * 27, progress=False, **arguments)
         if arguments["word_cache"]:
             embedder.encode_words(words)
-        return lambda batch: embedder.embed(batch, output="average")
+        return lambda batch: embedder.embed(batch, vectors="average")
 
     return make
 
@@ -43,7 +43,7 @@ def ours_natural(folder, words, dtype=None):
     from keras_elmo import ElmoLayer, Embedder
 
     embedder = Embedder(ElmoLayer(folder, dtype=dtype), word_cache=0, progress=False)
-    return lambda batch_size: lambda batch: embedder.embed(batch, output="average")
+    return lambda batch_size: lambda batch: embedder.embed(batch, vectors="average")
 
 
 def ours_natural_bfloat16(folder, words):

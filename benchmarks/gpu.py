@@ -102,7 +102,7 @@ def embedding_speeds(config, batch_tokens, arguments):
         seconds = []
         for _ in range(3):  # the first pass compiles
             start = time.perf_counter()
-            embedder.embed(sentences, output="average")
+            embedder.embed(sentences, vectors="average")
             seconds.append(time.perf_counter() - start)
         speeds.append(num_tokens / min(seconds[1:]))
     return f"{speeds[0]:,.0f} without a word cache, {speeds[1]:,.0f} with all words cached"

@@ -189,7 +189,7 @@ def instance_vectors(paths, embedder):
     for path in paths:
         sentences = list(read_senses(path))
         arrays = embedder.stream(
-            (tokens for tokens, _ in sentences), output="layers", num_sentences=len(sentences)
+            (tokens for tokens, _ in sentences), vectors="layers", num_sentences=len(sentences)
         )
         for (_, instances), array in zip(sentences, arrays):
             for instance in instances:
@@ -280,7 +280,7 @@ def probe_neighbors(settings):
 def _occurrences(word, sentences, embedder):
     """Yields sentences, the word in capitals, and the word's vectors `(L + 1, D)` of length 1."""
     sentences = list(sentences)
-    for tokens, array in zip(sentences, embedder.stream(sentences, output="layers")):
+    for tokens, array in zip(sentences, embedder.stream(sentences, vectors="layers")):
         for place, token in enumerate(tokens):
             if token.lower() == word:
                 shown = [*tokens[:place], token.upper(), *tokens[place + 1 :]]

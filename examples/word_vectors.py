@@ -136,7 +136,7 @@ def load_elmo(model):
     Raises:
         ValueError: if the model takes word ids instead of text.
     """
-    elmo = ElmoLayer(model, output="layers", name="elmo_layer")
+    elmo = ElmoLayer(model, vectors="layers", name="elmo_layer")
     if not elmo.config.reads_text:
         raise ValueError(f"{model} takes word ids, not text: choose a different model for --elmo.")
     return elmo

@@ -73,7 +73,7 @@ def mixed(
     """The weighted sum of the layers, as `WeightedLayerSum` computes it without layer norm.
 
     Args:
-        layers: Vectors `(L + 1, T, D)`, as `Embedder.embed(..., output="layers")` returns.
+        layers: Vectors `(L + 1, T, D)`, as `Embedder.embed(..., vectors="layers")` returns.
         weights: The share of each layer: `L + 1` numbers of at least 0 with the sum 1, as
             `ElmoLayer(mix_weights=...)`. They are the weights after the softmax.
         gamma: The factor of the sum.
@@ -101,7 +101,7 @@ def layer_cosines(
     """The cosines between the words of two sentences, in each layer and in mixes of the layers.
 
     Args:
-        first: Vectors `(L + 1, T, D)`, as `Embedder.embed(..., output="layers")` returns.
+        first: Vectors `(L + 1, T, D)`, as `Embedder.embed(..., vectors="layers")` returns.
         second: Vectors `(L + 1, U, D)`.
         mixes: The weights of each mix, as for `mixed`.
 
@@ -175,7 +175,7 @@ def occurrence_vectors(
     Args:
         found: The N `occurrences`.
         layers: The vectors of each sentence, `(L + 1, T, D)`, as
-            `Embedder.embed(..., output="layers")` returns; or a dict of those that are used, by
+            `Embedder.embed(..., vectors="layers")` returns; or a dict of those that are used, by
             the index of the sentence.
 
     Example:

@@ -312,7 +312,7 @@ def _shares(parameters, config):
 class ElmoEmbedder:
     """AllenNLP's embedder: every layer's vectors of tokenized sentences.
 
-    In new code use `Embedder(model).embed(sentences, output="layers")`. Unlike in AllenNLP, each
+    In new code use `Embedder(model).embed(sentences, vectors="layers")`. Unlike in AllenNLP, each
     sentence starts from a zero state, and a token `"<S>"` is ordinary text.
 
     Args:
@@ -351,7 +351,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Tokens) -> list[np.ndarray]:
         """All layers of each sentence of a batch, as of `embed_sentence`."""
-        return self.embedder.embed(_token_lists(batch), output="layers")
+        return self.embedder.embed(_token_lists(batch), vectors="layers")
 
     def batch_to_embeddings(self, batch: Tokens) -> tuple[Any, Any]:
         """All layers of a batch as one tensor, and its mask.
@@ -364,12 +364,12 @@ class ElmoEmbedder:
             booleans `(B, T)`.
         """
         lists = _token_lists(batch)
-        vectors, mask = self.embedder.embed(lists, output="layers", pad_to="longest")
+        vectors, mask = self.embedder.embed(lists, vectors="layers", pad_to="longest")
         return ops.convert_to_tensor(vectors), ops.convert_to_tensor(mask)
 
     def embed_sentences(self, sentences: Tokens, batch_size: int = 64) -> Iterator[np.ndarray]:
         """Yields all layers of each sentence. `batch_size` is not used: batches are of tokens."""
-        return self.embedder.stream(_token_lists(sentences), output="layers")
+        return self.embedder.stream(_token_lists(sentences), vectors="layers")
 
     def embed_file(
         self,
@@ -461,8 +461,8 @@ class Embedder:
             raise ValueError(f"output_layer must be from -2 to {num_layers}; got {output_layer}.")
         lists = _token_lists(sents)
         if output_layer == -1:
-            return self.embedder.embed(lists, output="average")
-        layers = self.embedder.embed(lists, output="layers")
+            return self.embedder.embed(lists, vectors="average")
+        layers = self.embedder.embed(lists, vectors="layers")
         return layers if output_layer == -2 else [array[output_layer] for array in layers]
 
 
@@ -531,7 +531,7 @@ class TokenBatcher:
 class BidirectionalLanguageModel:
     """bilm-tf's biLM: a call computes the vectors of every layer.
 
-    In new code use `ElmoLayer((options_file, weight_file), output="layers")`; the class of this
+    In new code use `ElmoLayer((options_file, weight_file), vectors="layers")`; the class of this
     name in `keras_elmo` is the language model in training. As in bilm-tf, the LSTM state is carried
     from call to call, row by row: `.layer.reset_states()` sets it to zero. bilm-tf has a state for
     each placeholder: make an object for each input, such as context and question.
@@ -574,7 +574,7 @@ class BidirectionalLanguageModel:
             raise ValueError("Without use_character_inputs, pass an embedding_weight_file.")
         self.layer = ElmoLayer(
             (options_file, weight_file),
-            output="layers",
+            vectors="layers",
             boundaries=True,
             stateful=True,
             max_batch_size=max_batch_size,
@@ -672,7 +672,7 @@ def dump_bilm_embeddings(
         atomic_write(outfile, inputs=[*inputs, *model]) as partial,
         open(dataset_file, encoding="utf-8") as lines,
     ):
-        layer = ElmoLayer(model, output="layers", stateful=True, max_batch_size=1)
+        layer = ElmoLayer(model, vectors="layers", stateful=True, max_batch_size=1)
         batcher = Batcher(vocab_file, layer.config.max_characters_per_token)
         vectors = (layer(batcher.batch_sentences([line.split()]))[0] for line in lines)
         arrays = (ops.convert_to_numpy(ops.cast(x, "float32")) for x in vectors)
@@ -709,7 +709,7 @@ def weight_layers(
 
     Example:
 
-    >>> ops = {"lm_embeddings": ElmoLayer(output="layers")(["The cat sat ."])}
+    >>> ops = {"lm_embeddings": ElmoLayer(vectors="layers")(["The cat sat ."])}
     >>> weight_layers("input", ops, l2_coef=0.001)["weighted_op"].shape
     TensorShape([1, 4, 512])
 

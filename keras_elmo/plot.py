@@ -64,7 +64,7 @@ def similarity(
     if not all(words):
         raise ValueError("Each sentence needs a word, got an empty sentence.")
     embedder = _embedder(model)
-    rows, columns = embedder.embed(words, output="layers")
+    rows, columns = embedder.embed(words, vectors="layers")
     found = _mixes(model if isinstance(model, keras.Model) else embedder.layer)
     learned = [mix.normalized_weights for mix in found if not mix.layer_norm]
     mixes = learned if weights is None else [weights]
@@ -121,7 +121,7 @@ def uses_of_word(
     elif len(labels) != len(tokens):
         raise ValueError(f"Expected {len(tokens)} labels, one per sentence; got {len(labels)}.")
     labels = list(map(str, labels))
-    layers = _embedder(model).embed(tokens, output="layers")
+    layers = _embedder(model).embed(tokens, vectors="layers")
     vectors = analysis.occurrence_vectors(found, layers)
     names = list(dict.fromkeys(labels[use.sentence] for use in found))
     figure = _Picture(3.2 * len(vectors), 3.4 + 0.2 * len(names))
@@ -165,7 +165,7 @@ def layer_weights(layer: ElmoLayer | WeightedLayerSum | keras.Model) -> Figure:
     mixes = _mixes(layer)
     if not mixes or any(not mix.built or mix.use_top_only for mix in mixes):
         raise ValueError(
-            "layer_weights expects an ElmoLayer with output='mix', a built WeightedLayerSum, or a "
+            "layer_weights expects an ElmoLayer with vectors='mix', a built WeightedLayerSum, or a "
             "Keras model with one of them, without use_top_only."
         )
     rows = [mix.normalized_weights for mix in mixes]

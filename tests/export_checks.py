@@ -13,7 +13,7 @@ OUTPUTS = ["word_emb", "lstm_outputs1", "lstm_outputs2", "elmo", "default"]
 
 def assert_outputs(found, elmo, ids):
     """Compares with the layer's own vectors, from character ids."""
-    layers = to_numpy(ElmoLayer(TINY, output="layers")(ids))
+    layers = to_numpy(ElmoLayer(TINY, vectors="layers")(ids))
     mixed = to_numpy(elmo(ids))
     lengths = ids.any(-1).sum(1) - 2
     assert_close(found["word_emb"], layers[:, 0, :, :12])

@@ -100,10 +100,10 @@ def test_an_empty_word_is_no_padding_in_ids():
 def test_an_empty_word_has_a_vector(name):
     if name == "elmo":
         rules, arrays = ByteRules(50), elmo_embedder().embed_batch(EMPTY_WORDS)
-        layer = ElmoLayer(TINY, output="layers")
+        layer = ElmoLayer(TINY, vectors="layers")
     else:
         arrays = many_languages_embedder().sents2elmo(EMPTY_WORDS, -2)
-        layer = ElmoLayer(MANY_LANGUAGES / "word_char", output="layers")
+        layer = ElmoLayer(MANY_LANGUAGES / "word_char", vectors="layers")
         rules = layer.lexicon
     vectors = to_numpy(layer(ids_of_empty_words(rules)))
     for array, expected, sentence in zip(arrays, vectors, EMPTY_WORDS, strict=True):
@@ -345,7 +345,7 @@ def test_trained_weights_of_elmo():
 
     assert len(trained()) == 4  # the weights and gamma of each mix
     assert not trained(scalar_mix_parameters=[1, 2, 3])
-    biggest = len(ElmoLayer(TINY, trainable_bilm=True, output="layers").trainable_weights)
+    biggest = len(ElmoLayer(TINY, trainable_bilm=True, vectors="layers").trainable_weights)
     assert len(trained(requires_grad=True)) == biggest + 4
 
 
@@ -581,7 +581,7 @@ def test_layers_of_a_keras_model_share_their_weights_and_bring_their_mask():
     inputs = keras.Input((None, 50), dtype="int32")
     ops = language_model("default")(inputs)
     first = weight_layers("input", ops, l2_coef=0.5)
-    without_mask = {"lm_embeddings": ElmoLayer(TINY, output="layers")(inputs)}
+    without_mask = {"lm_embeddings": ElmoLayer(TINY, vectors="layers")(inputs)}
     second = weight_layers("input", without_mask, reuse=first["layer"])
     model = keras.Model(inputs, [first["weighted_op"], second["weighted_op"], ops["lengths"]])
     assert len(model.trainable_weights) == 2
@@ -655,7 +655,7 @@ def test_bidirectional_language_model_of_whole_words():
     # As in bilm-tf, stored vectors are not used for characters.
     ids = ENCODERS["Batcher"](SENTENCES[:2])
     vectors = to_numpy(language_model("default", **stored)(ids)["lm_embeddings"])
-    assert_close(vectors, to_numpy(ElmoLayer(TINY, output="layers")(ids)))
+    assert_close(vectors, to_numpy(ElmoLayer(TINY, vectors="layers")(ids)))
 
 
 def language_model(variant, **arguments):

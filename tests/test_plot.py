@@ -26,7 +26,7 @@ def embedder():
 
 
 def layers(tokens):
-    return to_numpy(ElmoLayer(TINY, output="layers")(encode_sentences([tokens])))[0]
+    return to_numpy(ElmoLayer(TINY, vectors="layers")(encode_sentences([tokens])))[0]
 
 
 def test_similarity_draws_the_cosines_of_each_layer(embedder):
@@ -127,10 +127,10 @@ def test_each_mix_is_drawn_except_of_the_batch():
     titles = list(panels(trained(num_mixes=2)))[3:]
     assert titles == ["weighted sum\n(0.33, 0.33, 0.33)", "weighted sum\n(0.20, 0.20, 0.60)"]
     assert len(panels(trained(layer_norm=True))) == 3
-    assert len(panels(ElmoLayer(TINY, output="layers"))) == 3
+    assert len(panels(ElmoLayer(TINY, vectors="layers"))) == 3
     inputs = keras.Input((None, 50), dtype="int32")
     mix = WeightedLayerSum(use_top_only=True)
-    model = keras.Model(inputs, mix(ElmoLayer(TINY, output="layers")(inputs)))
+    model = keras.Model(inputs, mix(ElmoLayer(TINY, vectors="layers")(inputs)))
     assert list(panels(model))[3:] == ["weighted sum\n(0.00, 0.00, 1.00)"]
 
 
@@ -206,7 +206,7 @@ def test_labels_follow_their_sentences(embedder):
         (lambda e: plot.uses_of_word("a", "a b a", model=e), "got the single string 'a b a'"),
         (lambda e: plot.layer_weights(WeightedLayerSum()), "a built WeightedLayerSum"),
         (lambda e: plot.layer_weights(keras.Sequential()), "or a Keras model with one of them"),
-        (lambda e: plot.layer_weights(ElmoLayer(TINY, output="layers")), "output='mix'"),
+        (lambda e: plot.layer_weights(ElmoLayer(TINY, vectors="layers")), "vectors='mix'"),
         (lambda e: plot.layer_weights(ElmoLayer(TINY, use_top_only=True)), "use_top_only"),
     ],
 )

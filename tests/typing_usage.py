@@ -20,14 +20,14 @@ models: list[str] = keras_elmo.list_models(language="tr")
 config: ElmoConfig = ElmoConfig(lstm_dim=512, projection_dim=128)
 width: int = config.output_dim
 options: dict = config.to_dict()
-elmo: ElmoLayer = ElmoLayer(None, config=config, output="layers", trainable_bilm=True)
+elmo: ElmoLayer = ElmoLayer(None, config=config, vectors="layers", trainable_bilm=True)
 elmo.export_hdf5("my_elmo")
 
 ids: np.ndarray = keras_elmo.encode_sentences([["Hello", "world"], [b"Hi"]])
 token_ids: np.ndarray = keras_elmo.encode_token_ids([["a"]], ["<S>", "</S>", "<UNK>", "a"])
 
 embedder = Embedder(("options.json", "weights.hdf5"), word_cache=1000)
-arrays: list[np.ndarray] = embedder.embed(["Hello world", ["Hi"]], output="top", pooling="mean")
+arrays: list[np.ndarray] = embedder.embed(["Hello world", ["Hi"]], vectors="top", pooling="mean")
 padded: tuple[np.ndarray, np.ndarray] = embedder.embed(["Hello world"], pad_to=3)
 lines: int = embedder.embed_file("text.txt", "vectors.h5", resume=True).lines
 

@@ -45,7 +45,7 @@ def main():
             shutil.copyfile(folder / name, Path(partial, name))
         for name in ROUNDED:
             write_rounded(folder / name, Path(partial, name))
-    layers = ElmoLayer(DEFAULT, output="layers")(SENTENCES)
+    layers = ElmoLayer(DEFAULT, vectors="layers")(SENTENCES)
     np.savez_compressed(GOLDEN / "layers.npz", layers=keras.ops.convert_to_numpy(layers))
     report = text_perplexity()
     expected = {

@@ -67,11 +67,13 @@ def add_command(commands, common):
     )
     add(
         "--vectors",
-        choices=("mix", "layers", "top", "sum"),
+        type=lambda kind: int(kind) if kind.isdecimal() else kind,
         default="mix",
-        help="the mean of all layers, as a new ElmoLayer returns it; every layer, as "
-        "bilm-tf stores them; the top layer; or the sum of all layers, as SeqVec takes it "
-        "(default: %(default)s)",
+        metavar="KIND",
+        help="mix, the mean of all layers, as a new ElmoLayer returns it; layers, every layer, as "
+        "bilm-tf stores them; concat, every layer, behind each other; top, the top layer; average; "
+        "sum, the sum of all layers, as SeqVec takes it; or the number of a layer, 0 for the token "
+        "vectors (default: %(default)s)",
     )
     add(
         "--compute-dtype",
@@ -117,7 +119,7 @@ def add_command(commands, common):
     )
     actors_help = "with --ray: processes, each with a model (default: one for every two cores)"
     add_number(group, "--actors", None, actors_help)
-    command.set_defaults(run=_embed, check=_check, renamed={"output": "--vectors"})
+    command.set_defaults(run=_embed, check=_check)
 
 
 def _check(arguments, parser):
@@ -246,7 +248,7 @@ def _computes_in_bfloat16():
 def _file_options(arguments):
     names = (*READING_OPTIONS, "pooling", "boundaries", "compression")
     options = {name: getattr(arguments, name) for name in names}
-    return {"output": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
+    return {"vectors": arguments.vectors, "dtype": arguments.dtype or "float32", **options}
 
 
 def _print_problems(report, names):
@@ -284,7 +286,7 @@ def _embed_to_terminal(arguments, embedder):
         # Not an error: a pipe may be empty.
         print(f"keras-elmo: no words in {pluralize(len(shown), report.unit)}", file=sys.stderr)
         return
-    vectors = embedder.embed(sentences, output=arguments.vectors)
+    vectors = embedder.embed(sentences, arguments.vectors)
     _show_vectors(sentences, np.concatenate(vectors), arguments.neighbors)
     if not is_all:
         lines = pluralize(_MAX_SHOWN, report.unit)

@@ -54,7 +54,7 @@ def embed_shards(
         num_actors: Processes; `None` for as many as the cluster has cores for.
         cores_an_actor: Cores, and threads, of each.
         embedder: Further arguments of `Embedder`.
-        **file_arguments: `output`, `pooling`, `tokenize`, `boundaries`, `field`, `keep_fields`,
+        **file_arguments: `vectors`, `pooling`, `tokenize`, `boundaries`, `field`, `keep_fields`,
             `format`, `max_line_tokens`, `dtype` and `compression` as for `Embedder.embed_file`.
 
     Returns:
@@ -70,7 +70,7 @@ def embed_shards(
 
     Example:
 
-    >>> embed_shards("shards/*.gz", "vectors", num_actors=2, output="top")
+    >>> embed_shards("shards/*.gz", "vectors", num_actors=2, vectors="top")
     """
     if not {"resume", "overwrite"}.isdisjoint(file_arguments):
         raise ValueError(
@@ -83,9 +83,9 @@ def embed_shards(
     for path in shards.values():
         check_text(path, **reading)
     os.makedirs(folder, exist_ok=True)
-    for target, source in shards.items():
+    for output, source in shards.items():
         compression = file_arguments.get("compression")
-        check_vectors_output(target, [source], compression=compression, resume=True)
+        check_vectors_output(output, [source], compression=compression, resume=True)
     unit, *others = {unit_of(path, **reading) for path in shards.values()}
     report = EmbeddedShards(unit="record" if others else unit, shards=len(shards))
     start = time.monotonic()
@@ -145,8 +145,8 @@ def _results(ray, shards, actors):
             (done,), _ = ray.wait(list(working), num_returns=1)
             (actor, shard), result = working.pop(done), ray.get(done)
             if waiting:
-                target, source = waiting.pop()
-                working[actor.embed.remote(target, source)] = actor, source
+                output, source = waiting.pop()
+                working[actor.embed.remote(output, source)] = actor, source
             if shard is not None:
                 num_left -= 1
                 yield shard, result
@@ -176,10 +176,10 @@ class _Actor:
         # Not in the constructor, where Ray would retry after an error such as a missing model.
         return Embedder(self._model, **{"progress": False, **self._embedder_options})
 
-    def embed(self, target, source):
+    def embed(self, output, source):
         """Embeds a shard, and returns the report, or an error."""
         try:
-            return self._embedder.embed_file(source, target, resume=True, **self._file_arguments)
+            return self._embedder.embed_file(source, output, resume=True, **self._file_arguments)
         except Exception as error:  # raised, Ray would show it inside the traceback of a worker
             for kind in (FileExistsError, ValueError):
                 if isinstance(error, kind):

@@ -11,17 +11,18 @@ from typing import Any, BinaryIO, TypeVar, overload
 import keras
 import numpy as np
 
-from keras_elmo.arguments import check_integer
+from keras_elmo.arguments import check_boolean, check_integer
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.file_job import EmbeddedFile, run_file_job
-from keras_elmo.embedding.output_spec import OutputSpec
 from keras_elmo.embedding.sentence_vectors import SentenceVectors, as_table, padded
+from keras_elmo.embedding.vector_spec import VectorSpec
 from keras_elmo.embedding.word_vectors import WordVectors
 from keras_elmo.files import atomic_write
 from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.inside import elmo_layer_of
 from keras_elmo.layers.process import check_process, unpickled
+from keras_elmo.layers.vector_kinds import check_vectors, shape_of_vectors
 from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME
 from keras_elmo.pretrained.locate import ModelSource, is_keras_file
@@ -157,7 +158,7 @@ class Embedder:
     def embed(
         self,
         sentences: Sentences,
-        output: str = ...,
+        vectors: str | int = ...,
         pooling: str | None = ...,
         *,
         tokenize: Tokenize = ...,
@@ -170,23 +171,25 @@ class Embedder:
     def embed(
         self,
         sentences: Sentences,
-        output: str = ...,
+        vectors: str | int = ...,
         *,
         tokenize: Tokenize = ...,
         boundaries: bool = ...,
         pad_to: int | str,
+        truncate: bool = ...,
         dtype: str = ...,
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def embed(
         self,
         sentences: Sentences,
-        output: str = "mix",
+        vectors: str | int = "mix",
         pooling: str | None = None,
         *,
         tokenize: Tokenize = None,
         boundaries: bool = False,
         pad_to: int | str | None = None,
+        truncate: bool = False,
         dtype: str = "float32",
     ) -> list[np.ndarray] | tuple[np.ndarray, np.ndarray]:
         """Embeds sentences, or raw texts.
@@ -195,9 +198,10 @@ class Embedder:
             sentences: Lists of tokens, or strings to be split at white space, of any length.
                 Arrays, pandas Series, string tensors and spaCy's `Doc` are also accepted. `""` at
                 the end of a list of tokens is padding.
-            output: `"mix"` for the `ElmoLayer`'s weighted sum, in a new one the mean of all
+            vectors: `"mix"` for the `ElmoLayer`'s weighted sum, in a new one the mean of all
                 layers; `"average"` for the mean of all layers, `"sum"` for their sum, `"top"` for
-                the last layer, `"layers"` for all of them.
+                the last layer; a number for that layer, 0 for the token vectors; `"layers"` for
+                all of them, `"concat"` for all of them behind each other.
             pooling: `None` for a vector per word; `"mean"` or `"max"` over the words for one per
                 sentence, zeros for an empty one.
             tokenize: For strings of raw text: `True`, or the code of a language such as `"de"`,
@@ -207,13 +211,15 @@ class Embedder:
                 after each sentence, which then count as tokens. Padding follows after `</S>`.
             pad_to: For one array of all sentences, padded with zeros: its T, or `"longest"` for
                 that of the longest sentence. Padding of the input does not count.
+            truncate: With a number as `pad_to`, whether to return only that many vectors of a
+                longer sentence, which is read to its end nevertheless.
             dtype: `"float32"` or `"float16"`, of the arrays. Numbers beyond float16's 65,504 become
                 infinite.
 
         Returns:
-            An array for each sentence or text of T tokens: `(T, 2 * P)`, or
-            `(L + 1, T, 2 * P)` for `"layers"`; without T if pooled. The vectors of padding are
-            zeros.
+            An array for each sentence or text of T tokens: `(T, 2 * P)`; for `"layers"`
+            `(L + 1, T, 2 * P)`, for `"concat"` `(T, (L + 1) * 2 * P)`; without T if pooled. The
+            vectors of padding are zeros.
 
             With `pad_to`, a pair: one such array `(B, T, 2 * P)` or `(B, L + 1, T, 2 * P)`, and its
             mask, booleans `(B, T)`, `True` for tokens.
@@ -221,19 +227,19 @@ class Embedder:
         Raises:
             ImportError: if the packages for `tokenize` are not installed.
             ValueError: if an argument is invalid, an item is not a sentence, or a sentence has more
-                than `pad_to` tokens.
+                than `pad_to` tokens, without `truncate`.
             MemoryError: if even one sentence does not fit.
 
         Example:
 
-        >>> Embedder().embed([["Hello", "world"]], output="layers")[0].shape
+        >>> Embedder().embed([["Hello", "world"]], vectors="layers")[0].shape
         (3, 2, 512)
         >>> vectors, mask = Embedder().embed(["Hello world", "Hi"], pad_to="longest")
         >>> vectors.shape, mask.tolist()
         ((2, 2, 512), [[True, True], [True, False]])
         """
         check_batch(sentences)
-        spec = self._spec(output, pooling, boundaries, dtype)
+        spec = self._spec(vectors, pooling, boundaries, dtype)
         check_language(self.layer.language, language_of(tokenize))
         if pad_to is None:
             return list(self._stream(sentences, spec, tokenize))
@@ -241,9 +247,9 @@ class Embedder:
             raise ValueError(
                 "pad_to and pooling cannot be combined: np.stack makes one array of pooled vectors."
             )
-        return self._embed_padded(sentences, spec, tokenize, pad_to)
+        return self._embed_padded(sentences, spec, tokenize, pad_to, truncate)
 
-    def _embed_padded(self, sentences, spec, tokenize, pad_to):
+    def _embed_padded(self, sentences, spec, tokenize, pad_to, truncate):
         if pad_to != "longest":
             pad_to = check_integer("pad_to, unless it is 'longest',", pad_to, 1)
         read = make_tokenizer(tokenize)
@@ -251,22 +257,22 @@ class Embedder:
         lengths = [num_positions(text, spec.boundaries) for text in texts]
         longest = max(lengths, default=0)
         num_tokens = longest if pad_to == "longest" else pad_to
-        if longest > num_tokens:
+        if longest > num_tokens and not check_boolean("truncate", truncate):
             raise ValueError(
                 f"sentences[{lengths.index(longest)}] has {longest:,} tokens, more than "
-                f"pad_to={pad_to}: pass a larger one, or 'longest'."
+                f"pad_to={pad_to}: pass a larger one, 'longest', or truncate=True."
             )
-        layers = [self.config.num_layers + 1] if spec.output == "layers" else []
-        vectors = np.zeros((len(texts), *layers, num_tokens, self.dim), spec.dtype)
+        shape = shape_of_vectors(spec.vectors, self.config, num_tokens)
+        vectors = np.zeros((len(texts), *shape), spec.dtype)
         arrays = self._arrays(texts, lambda text: text, spec, len(texts))
         for array, row, length in zip(arrays, vectors, lengths):
-            row[..., :length, :] = array
+            row[..., :length, :] = array[..., :num_tokens, :]
         return vectors, np.arange(num_tokens) < np.reshape(lengths, (-1, 1))
 
     def stream(
         self,
         sentences: Sentences,
-        output: str = "mix",
+        vectors: str | int = "mix",
         pooling: str | None = None,
         num_sentences: int | None = None,
         *,
@@ -277,11 +283,11 @@ class Embedder:
         """Yields what `embed` lists, in memory that does not grow with the number of sentences.
 
         Args:
-            sentences, output, pooling, tokenize, boundaries, dtype: As for `embed`.
+            sentences, vectors, pooling, tokenize, boundaries, dtype: As for `embed`.
             num_sentences: Their number for the progress bar, if they have no length.
         """
         check_batch(sentences)
-        spec = self._spec(output, pooling, boundaries, dtype)
+        spec = self._spec(vectors, pooling, boundaries, dtype)
         check_language(self.layer.language, language_of(tokenize))
         return self._stream(sentences, spec, tokenize, num_sentences)
 
@@ -300,7 +306,7 @@ class Embedder:
         self,
         items: Iterable[Item],
         sentences_of: Callable[[Item], list[list[Any]]],
-        spec: OutputSpec,
+        spec: VectorSpec,
     ) -> Iterator[list[tuple[Item, np.ndarray]]]:
         """Yields pairs of an item and the array of its text, in a list for each block.
 
@@ -309,7 +315,7 @@ class Embedder:
         Args:
             items: Anything that has a text.
             sentences_of: Returns the sentences of an item, lists of tokens.
-            spec: The output.
+            spec: What to return.
         """
         texts = ((item, sentences_of(item)) for item in items)
         limit = _BATCHES_TOGETHER * self.batch_tokens
@@ -397,8 +403,8 @@ class Embedder:
     def embed_file(
         self,
         source: str | os.PathLike | BinaryIO,
-        target: str | os.PathLike,
-        output: str = "mix",
+        output: str | os.PathLike,
+        vectors: str | int = "mix",
         pooling: str | None = None,
         *,
         tokenize: Tokenize = None,
@@ -414,17 +420,17 @@ class Embedder:
     ) -> EmbeddedFile:
         """Embeds a file of tokenized sentences or of proteins, in nearly constant memory.
 
-        The target appears, or is replaced, when it is complete. After a kill, the same call with
+        The output appears, or is replaced, when it is complete. After a kill, the same call with
         `resume` continues it.
 
         Args:
             source: The text, UTF-8: a path, also of a .gz or .xz file, or an open binary file. The
                 ending of its name determines the format: JSON (.jsonl, .ndjson, .json), CoNLL-U
                 (.conllu, .conll), FASTA (.fasta, .fa, .faa), else one sentence per line.
-            target: The file to write: .h5, .hdf5 or .npz, with an array for each line, named "0",
+            output: The file to write: .h5, .hdf5 or .npz, with an array for each line, named "0",
                 "1", ..., or after the identifier of an entry; or .parquet, a folder, which needs
                 pyarrow. With `tokenize` each also tells the tokens and sentences of the rows.
-            output, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
+            vectors, pooling, tokenize, boundaries: As for `embed`; a raw text is a line.
             field: Field of JSON with the sentence, a string or a list of tokens; `None` for
                 `"text"`. If given, any text is read as JSON.
             keep_fields: Further fields of JSON to write, such as `["id", "label"]`: columns of
@@ -435,27 +441,27 @@ class Embedder:
                 (Parquet: column) `error`.
             dtype: `"float32"` or `"float16"`, of the stored vectors.
             compression: `None` or `"gzip"`.
-            resume: Whether to continue a target that was started; a complete one is left unchanged.
-                A function `tokenize` must then have a name.
-            overwrite: Whether to replace an existing target.
+            resume: Whether to continue an output that was started; a complete one is left
+                unchanged. A function `tokenize` must then have a name.
+            overwrite: Whether to replace an existing output.
 
         Returns:
             An `EmbeddedFile`: lines, tokens, seconds, and the lines that could not be read.
 
         Raises:
-            FileExistsError: if the target exists or was started, without `resume` or `overwrite`,
+            FileExistsError: if the output exists or was started, without `resume` or `overwrite`,
                 or a folder in its place is a link or holds other files.
             FileNotFoundError: if a file or folder does not exist.
             OSError: if the disk is full. The lines embedded so far are kept for `resume`.
-            ValueError: if an argument is invalid, a file is damaged, the target to resume belongs
-                to a different text or different settings, the target is an input, two entries have
+            ValueError: if an argument is invalid, a file is damaged, the output to resume belongs
+                to a different text or different settings, the output is an input, two entries have
                 the same identifier, or a number is beyond the range of `dtype`.
 
         Example:
 
-        >>> Embedder().embed_file("text.txt.gz", "vectors.h5", output="layers", resume=True)
+        >>> Embedder().embed_file("text.txt.gz", "vectors.h5", vectors="layers", resume=True)
         """
-        spec = self._spec(output, pooling, boundaries, dtype)
+        spec = self._spec(vectors, pooling, boundaries, dtype)
         reading = dict(
             field=field,
             keep_fields=keep_fields,
@@ -464,7 +470,7 @@ class Embedder:
             format=format,
         )
         writing = dict(compression=compression, resume=resume, overwrite=overwrite)
-        return run_file_job(self, source, target, spec, reading, **writing)
+        return run_file_job(self, source, output, spec, reading, **writing)
 
     def encode_words(self, words: Sequence[str | bytes]) -> np.ndarray:
         """Token vectors float32 `(len(words), P)` of single words: the input of the LSTMs."""
@@ -503,17 +509,18 @@ class Embedder:
             write_arrays(partial, [(TOKEN_EMBEDDINGS_NAME, self._words.encode(keys))])
         return len(words)
 
-    def _spec(self, output, pooling, boundaries, dtype):
+    def _spec(self, vectors, pooling, boundaries, dtype):
         """The checked arguments of a request."""
         check_process()
-        if output == "mix" and not self.layer.mixes:
-            raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
-        if output == "mix" and self.layer.layer_norm:
+        vectors = check_vectors(vectors, self.config)
+        if vectors == "mix" and not self.layer.mixes:
+            raise ValueError("Expected an ElmoLayer with a mix: create it with vectors='mix'.")
+        if vectors == "mix" and self.layer.layer_norm:
             raise ValueError(
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "
-                "output='layers' and mix them yourself."
+                "vectors='layers' and mix them yourself."
             )
-        return OutputSpec(output, pooling, boundaries, dtype)
+        return VectorSpec(vectors, pooling, boundaries, dtype)
 
 
 def _copy(layer, dtype):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from keras_elmo.embedding.output_spec import OutputSpec
+from keras_elmo.embedding.vector_spec import VectorSpec
 from keras_elmo.embedding.writers import VectorWriter, open_writer
 from keras_elmo.pretrained.registry import check_language
 from keras_elmo.progress import progress_bar
@@ -67,8 +67,8 @@ class EmbeddedFile:
 def run_file_job(
     embedder: Any,
     source: str | os.PathLike[str] | BinaryIO,
-    target: str | os.PathLike[str],
-    spec: OutputSpec,
+    output: str | os.PathLike[str],
+    spec: VectorSpec,
     reading: dict[str, Any],
     **writer_options,
 ) -> EmbeddedFile:
@@ -87,7 +87,7 @@ def run_file_job(
         "tokenize": tokenizer_name(reading["tokenize"]),
     }
     with (
-        open_writer(target, settings, [path, *embedder.sources], **writer_options) as writer,
+        open_writer(output, settings, [path, *embedder.sources], **writer_options) as writer,
         progress_bar("embedding", num_bytes, unit="bytes", shown=embedder.progress) as bar,
     ):
         writer.unit = unit_of(source, **reading)
@@ -138,7 +138,7 @@ def fingerprint(embedder: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def _of_rows(record: Record, spec: OutputSpec) -> Record:
+def _of_rows(record: Record, spec: VectorSpec) -> Record:
     """The record with the tokens of its vectors: boundaries are tokens as well."""
     if not spec.boundaries:
         return record

@@ -8,15 +8,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.embedding.output_spec import OutputSpec
+from keras_elmo.embedding.vector_spec import VectorSpec
 from keras_elmo.layers.elmo_layer import ElmoLayer
+from keras_elmo.layers.vector_kinds import select_vectors, shape_of_vectors
 from keras_elmo.ops.compiled import CompiledFunction
 from keras_elmo.ops.lstm import masked
 from keras_elmo.text.characters import add_boundaries
 
 
 class SentenceVectors:
-    """Token vectors to an output of `Embedder.embed`: the biLM and the mix of an `ElmoLayer`.
+    """Token vectors to the vectors of `Embedder.embed`: the biLM and the mix of an `ElmoLayer`.
 
     The two directions of a biLM are independent, so long sentences are read in chunks: by the
     forward LSTMs from left to right and by the backward LSTMs from right to left, each with the
@@ -26,7 +27,6 @@ class SentenceVectors:
     def __init__(self, layer: ElmoLayer):
         self._layer, self._bilm = layer, layer.bilm
         config = layer.config
-        self._num_layers = config.num_layers + 1
         self._state_shapes = (
             (config.num_layers, config.projection_dim),
             (config.num_layers, config.lstm_dim),
@@ -35,41 +35,37 @@ class SentenceVectors:
         self._whole = functools.cache(self._compile_whole)
         self._direction = functools.cache(self._compile_direction)
 
-    def _compile_whole(self, output):
+    def _compile_whole(self, kind):
         def vectors(tokens, lengths=None):
             tokens = ops.cast(tokens, self._bilm.compute_dtype)
-            return self._select_output(self._bilm(tokens, mask=_mask(tokens, lengths)), output)
+            return self._select(self._bilm(tokens, mask=_mask(tokens, lengths)), kind)
 
         lengths = ((None,), "int32")
         return CompiledFunction(vectors, self._layer.variables, self._tokens, lengths)
 
-    def _compile_direction(self, output, direction):
+    def _compile_direction(self, kind, direction):
         def vectors(tokens, h, c, lengths=None):
             mask = _mask(tokens, lengths)
             tokens = ops.cast(tokens, self._bilm.compute_dtype)
             if mask is not None:
                 tokens = masked(tokens, ops.expand_dims(mask, -1))
             layers, state = self._bilm.run_direction(direction, tokens, mask, (h, c))
-            layers = self._select_output(ops.stack(layers, axis=1), output)
+            layers = self._select(ops.stack(layers, axis=1), kind)
             return layers, *(ops.cast(x, "float32") for x in state)
 
         state = [((None, *shape), "float32") for shape in self._state_shapes]
         lengths = ((None,), "int32")
         return CompiledFunction(vectors, self._layer.variables, self._tokens, *state, lengths)
 
-    def _select_output(self, layers, output):
-        if output == "mix":
-            layers = self._layer.mixes[0](layers, training=False)
-        elif output == "top":
-            layers = layers[:, -1]
-        elif output == "average":
-            layers = ops.mean(layers, axis=1)
-        elif output == "sum":
-            layers = ops.sum(layers, axis=1)
-        return ops.cast(layers, "float32")
+    def _select(self, layers, kind):
+        if kind == "mix":
+            vectors = self._layer.mixes[0](layers, training=False)
+        else:
+            vectors = select_vectors(layers, kind)
+        return ops.cast(vectors, "float32")
 
     def start(
-        self, table: Any, sentences: Sequence[np.ndarray], chunk: int, spec: OutputSpec
+        self, table: Any, sentences: Sequence[np.ndarray], chunk: int, spec: VectorSpec
     ) -> Callable[[], list[np.ndarray]]:
         """Starts to compute the vectors of each sentence of a batch.
 
@@ -80,8 +76,8 @@ class SentenceVectors:
             spec: What to return. Arrays to be pooled are in float32.
 
         Returns:
-            A function that waits for the arrays, `(T, D * P)` or `(L + 1, T, D * P)`, and returns
-            them. A GPU computes in the meantime.
+            A function that waits for the arrays, of `shape_of_vectors`, and returns them. A GPU
+            computes in the meantime.
         """
         lengths = np.array([len(rows) + 2 for rows in sentences], np.int32)
         # What pads a sentence is masked. Rows that pad the batch are read and dropped.
@@ -93,12 +89,15 @@ class SentenceVectors:
         dtype = spec.dtype if spec.pooling is None else "float32"
         ends = lengths[: len(sentences)] - begin
         if index.shape[1] > chunk:
-            width = self._tokens[0][2] * self._bilm.num_directions
-            outer = (self._num_layers,) if spec.output == "layers" else ()
-            arrays = [np.empty((*outer, end - begin, width), dtype) for end in ends]
-            self._read_in_chunks(arrays, spec.output, table, index, lengths, chunk, begin, ends)
+            # Each direction fills its half of every layer.
+            kind = "layers" if spec.vectors == "concat" else spec.vectors
+            shapes = [shape_of_vectors(kind, self._layer.config, end - begin) for end in ends]
+            arrays = [np.empty(shape, dtype) for shape in shapes]
+            self._read_in_chunks(arrays, kind, table, index, lengths, chunk, begin, ends)
+            if spec.vectors == "concat":
+                arrays = [np.concatenate(array, axis=-1) for array in arrays]
             return lambda: arrays
-        vectors = _call_in_few_shapes(self._whole(spec.output), table, index, lengths)
+        vectors = _call_in_few_shapes(self._whole(spec.vectors), table, index, lengths)
         vectors = ops.cast(vectors, dtype)
 
         def arrays_of_sentences():
@@ -108,12 +107,12 @@ class SentenceVectors:
 
         return arrays_of_sentences
 
-    def _read_in_chunks(self, arrays, output, table, index, lengths, chunk, begin, ends):
+    def _read_in_chunks(self, arrays, kind, table, index, lengths, chunk, begin, ends):
         """Fills the arrays of sentences, each direction in its half."""
         dim = table.shape[1]
         starts = range(0, index.shape[1], chunk)
         for d in range(self._bilm.num_directions):
-            direction = self._direction(output, d)
+            direction = self._direction(kind, d)
             state = [np.zeros((len(index), *shape), np.float32) for shape in self._state_shapes]
             for start in starts if d == 0 else reversed(starts):
                 part = index[:, start : start + chunk]

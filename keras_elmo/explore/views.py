@@ -38,7 +38,7 @@ def scorer(model: str) -> tuple:
 @st.cache_data(show_spinner=False, max_entries=1000)
 def layers_of(model: str, tokens: tuple[str, ...]) -> np.ndarray:
     """All layers `(L + 1, T, D)` of a sentence."""
-    return embedder(model).embed([tokens], output="layers")[0]
+    return embedder(model).embed([tokens], vectors="layers")[0]
 
 
 def show_characters(model: str) -> None:

@@ -70,7 +70,7 @@ def check_served(layer: ElmoLayer, what: str) -> None:
     if layer.boundaries:
         raise ValueError(f"{what} returns tokens: make the ElmoLayer without boundaries=True.")
     if not layer.mixes:
-        raise ValueError("Expected an ElmoLayer with a mix: create it with output='mix'.")
+        raise ValueError("Expected an ElmoLayer with a mix: create it with vectors='mix'.")
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
             f"{what} is written by TensorFlow: set KERAS_BACKEND=tensorflow, not "

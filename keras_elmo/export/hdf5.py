@@ -84,7 +84,7 @@ def export_hdf5(
             _pack(folder, partial)
         elif is_edited(card := Path(output, CARD)):
             shutil.copy(card, folder)
-        written = ElmoLayer(partial, output="layers", dtype=layer.bilm_dtype_policy)
+        written = ElmoLayer(partial, vectors="layers", dtype=layer.bilm_dtype_policy)
         return verified(layer, [layer_outputs(written)], _TOLERANCES[dtype])
 
 

@@ -22,6 +22,7 @@ from keras_elmo.layers.process import check_process, unpickled
 from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
+from keras_elmo.layers.vector_kinds import check_vectors, select_vectors, shape_of_vectors
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.compiled import without_autograph
 from keras_elmo.ops.gather import gather
@@ -64,9 +65,11 @@ class ElmoLayer(keras.layers.Layer):
             `(options, weights)` of paths; `"hf://user/repo"` or `"hf://user/repo@revision"` on the
             Hugging Face Hub; or `None` for random weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
-        output: `"mix"` for the weighted sum of the layers, `"layers"` for all of them.
-        num_mixes: Number of mixes, each with its own weights; a list where more than one. Not used
-            with `output="layers"`.
+        vectors: `"mix"` for the learned weighted sum of the layers; `"layers"` for all of them,
+            `"concat"` for all of them behind each other; `"average"` for their mean, `"sum"` for
+            their sum, `"top"` for the last one; or the number of a layer, 0 for the token vectors.
+        num_mixes: With `vectors="mix"`, the number of mixes, each with its own weights; a list
+            where more than one.
         use_top_only: Whether a mix is only the top layer, times gamma.
         layer_norm: Whether mixes normalize the layers first, over the batch.
         l2: Weight of the penalty on the mixes' raw layer weights, or `None`.
@@ -117,10 +120,10 @@ class ElmoLayer(keras.layers.Layer):
         model_paths: The files that it was loaded from, which outputs do not replace.
 
     Output shape:
-        Floats `(B, T, 2 * P)` for `output="mix"`, a list of them where `num_mixes > 1`;
-        `(B, L + 1, T, 2 * P)` for `output="layers"`. With `boundaries`, T is 2 larger. Masked
-        positions are exactly 0. The next layer receives the mask `(B, T)`, for all layers
-        `(B, L + 1, T)`.
+        Floats `(B, T, 2 * P)`, a list of them where `num_mixes > 1`; for `vectors="layers"`
+        `(B, L + 1, T, 2 * P)`, for `"concat"` `(B, T, (L + 1) * 2 * P)`. With `boundaries`, T is 2
+        larger. Masked positions are exactly 0. The next layer receives the mask `(B, T)`, for
+        `"layers"` `(B, L + 1, T)`.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -153,7 +156,7 @@ class ElmoLayer(keras.layers.Layer):
         model: ModelSource | None = "default",
         *,
         config: ElmoConfig | dict | None = None,
-        output: str = "mix",
+        vectors: str | int = "mix",
         num_mixes: int = 1,
         use_top_only: bool = False,
         layer_norm: bool = False,
@@ -176,12 +179,12 @@ class ElmoLayer(keras.layers.Layer):
         # A Sequential model takes its input's dtype from here; the parts have their own.
         input_dtype = "string" if keras.backend.backend() == "tensorflow" else "int32"
         super().__init__(dtype=input_dtype, autocast=False, **kwargs)
-        _check_arguments(model, config, lexicon, output)
+        _check_arguments(model, config, lexicon)
         self.bilm_dtype_policy = policy
         self.model_paths: tuple[Path, ...] = ()
         self.language: str | None = None
         self.vocabulary: list[str] | None = None
-        self.output_kind = output
+        self.vectors = vectors
         self.num_mixes = check_integer("num_mixes", num_mixes, 1, _MAX_COUNT)
         self.use_top_only = use_top_only
         self.layer_norm = check_boolean("layer_norm", layer_norm)
@@ -235,6 +238,7 @@ class ElmoLayer(keras.layers.Layer):
             token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
             config, lexicon = config.with_word_input(len(token_embeddings)), None
         self.config, self.lexicon = config, lexicon
+        self.vectors = check_vectors(self.vectors, config)
         self.char_encoder = _char_encoder(config, lexicon)
         self.backbone = Backbone(config, dtype=self.bilm_dtype_policy, name="backbone")
         self.mixes = [
@@ -246,7 +250,7 @@ class ElmoLayer(keras.layers.Layer):
                 dtype=self.bilm_dtype_policy,
                 name=f"mix_{i}",
             )
-            for i in range(self.num_mixes if self.output_kind == "mix" else 0)
+            for i in range(self.num_mixes if self.vectors == "mix" else 0)
         ]
         self.build()
         if token_embeddings is not None:
@@ -300,6 +304,11 @@ class ElmoLayer(keras.layers.Layer):
     def gamma(self) -> float | list[float]:
         """The current factor of the mix, after training the learned one; a list as above."""
         return _single([float(ops.convert_to_numpy(mix.gamma)[0]) for mix in self.mixes])
+
+    @property
+    def dim(self) -> int:
+        """The size of a vector, the last axis of the output."""
+        return shape_of_vectors(self.vectors, self.config, None)[-1]
 
     @property
     def trainable_mix(self) -> bool:
@@ -385,10 +394,10 @@ class ElmoLayer(keras.layers.Layer):
 
     def call(self, inputs, words=None, training=None):
         layers, mask = self._hidden_states(inputs, words, training)
-        if self.output_kind == "layers":
-            return layers
+        if self.vectors != "mix":
+            return select_vectors(layers, self.vectors)
         mixed = [mix(layers, mask=mask, training=training) for mix in self.mixes]
-        return mixed[0] if self.num_mixes == 1 else mixed
+        return _single(mixed)
 
     def hidden_states(self, inputs: Any, training: bool | None = None) -> tuple[Any, Any]:
         """The inputs of the mixes: vectors `(B, L + 1, T, 2 * P)` and their mask `(B, T)`.
@@ -475,9 +484,9 @@ class ElmoLayer(keras.layers.Layer):
 
     def compute_mask(self, inputs, mask=None):
         mask = TokenMask(self.boundaries)(inputs)
-        if self.output_kind == "layers":
+        if self.vectors == "layers":
             return mask_of_layers(mask, self.config.num_layers + 1)
-        return mask if self.num_mixes == 1 else [mask] * self.num_mixes
+        return [mask] * self.num_mixes if len(self.mixes) > 1 else mask
 
     def compute_output_shape(self, input_shape):
         config = self.config
@@ -485,10 +494,8 @@ class ElmoLayer(keras.layers.Layer):
         is_string = config.reads_text and len(input_shape) < 3
         if num_tokens is not None:
             num_tokens += 2 * (self.boundaries - (not is_string))  # ids have them already
-        if self.output_kind == "layers":
-            return (input_shape[0], config.num_layers + 1, num_tokens, config.output_dim)
-        shape = (input_shape[0], num_tokens, config.output_dim)
-        return shape if self.num_mixes == 1 else [shape] * self.num_mixes
+        shape = (input_shape[0], *shape_of_vectors(self.vectors, config, num_tokens))
+        return [shape] * self.num_mixes if len(self.mixes) > 1 else shape
 
     def compute_output_spec(self, inputs, words=None, training=None):
         shapes = self.compute_output_shape(inputs.shape)
@@ -507,7 +514,7 @@ class ElmoLayer(keras.layers.Layer):
             "vocabulary": None if self.vocabulary is None else "\n".join(self.vocabulary),
             "language": self.language,
             "weights_of": self._instance_id,
-            "output": self.output_kind,
+            "vectors": self.vectors,
             "num_mixes": self.num_mixes,
             "use_top_only": self.use_top_only,
             "layer_norm": self.layer_norm,
@@ -583,7 +590,7 @@ def _stored_vectors(token_embeddings, projection_dim):
     return token_embeddings
 
 
-def _check_arguments(model, config, lexicon, output):
+def _check_arguments(model, config, lexicon):
     if model is None and config is None:
         raise ValueError("ElmoLayer(model=None) needs a config: the architecture of fresh weights.")
     for name, value in (("config", config), ("lexicon", lexicon)):
@@ -592,5 +599,3 @@ def _check_arguments(model, config, lexicon, output):
                 f"ElmoLayer got both model={model!r}, which brings its own, and a {name}: leave it "
                 "out, or pass model=None for fresh weights."
             )
-    if output not in ("mix", "layers"):
-        raise ValueError(f"output must be 'mix' or 'layers'; got {output!r}.")

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_elmo.arguments import check_integer
+from keras_elmo.arguments import check_boolean, check_integer
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
-from keras_elmo.text.tokens import Sentences, check_batch, checked_tokens, token_bytes
+from keras_elmo.text.tokens import Sentences, check_batch, token_bytes, tokens_of
 
 # Ids as the model sees them. 0 pads a sentence; bytes are shifted by one to leave it free.
 BYTE_OFFSET = 1
@@ -58,11 +58,27 @@ class TokenEncoder(abc.ABC):
         rows, index = self.encode_distinct(batch.tokens)
         return DistinctWords(rows, np.pad(index, ((0, 0), (0, batch.width + 2 - index.shape[1]))))
 
-    def encode_sentences(self, sentences: Iterable[Iterable[str | bytes]]) -> np.ndarray:
-        """The rows of sentences, lists of tokens, int32 `(B, T + 2, width)`; 0 is padding."""
+    def encode_sentences(
+        self,
+        sentences: Iterable[str | bytes | Iterable[str | bytes]],
+        *,
+        pad_to: int | None = None,
+        truncate: bool = False,
+    ) -> np.ndarray:
+        """The rows of sentences, int32 `(B, T + 2, width)`; arguments as of `encode_sentences`."""
         check_batch(sentences)
-        rows, index = self.encode_distinct(list(map(checked_tokens, sentences)))
-        return rows[index]
+        lists = list(map(tokens_of, sentences))
+        longest = max(map(len, lists), default=0)
+        num_tokens = longest if pad_to is None else check_integer("pad_to", pad_to, 1)
+        if check_boolean("truncate", truncate):
+            lists = [tokens[:num_tokens] for tokens in lists]
+        elif longest > num_tokens:
+            raise ValueError(
+                f"A sentence has {longest:,} tokens, more than pad_to={pad_to}: pass a larger one, "
+                "or truncate=True."
+            )
+        rows, index = self.encode_distinct(lists)
+        return rows[np.pad(index, ((0, 0), (0, num_tokens + 2 - index.shape[1])))]
 
 
 class ByteRules(TokenEncoder):
@@ -91,10 +107,11 @@ class ByteRules(TokenEncoder):
 
 
 def encode_sentences(
-    sentences: Iterable[Iterable[str | bytes]],
+    sentences: Iterable[str | bytes | Iterable[str | bytes]],
     max_characters_per_token: int = 50,
     *,
     pad_to: int | None = None,
+    truncate: bool = False,
 ) -> np.ndarray:
     """Encodes tokenized sentences as the character ids that ELMo reads.
 
@@ -104,10 +121,12 @@ def encode_sentences(
     `UnicodeCharEncoder` and `Embedder` treat empty tokens at the end of a sentence as padding.
 
     Args:
-        sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
+        sentences: List of sentences: lists of tokens (`str`, or UTF-8 `bytes`), or strings to be
+            split at white space.
         max_characters_per_token: Characters of a token, the two marks included; at least 3.
         pad_to: The number of tokens T of each row; `None` for that of the longest sentence. JAX
             compiles a model for each T: few different ones save time.
+        truncate: Whether to encode only the first `pad_to` tokens of longer sentences.
 
     Returns:
         int32 array `(B, T + 2, C)`, where shorter sentences are padded. Ids: 1-256 bytes,
@@ -115,7 +134,7 @@ def encode_sentences(
         a word, 0 padding after a sentence.
 
     Raises:
-        ValueError: if a sentence is a plain string or has more than `pad_to` tokens, a token is
+        ValueError: if a sentence has more than `pad_to` tokens, without `truncate`; a token is
             neither `str` nor `bytes`, or `max_characters_per_token` is below 3.
 
     Example:
@@ -127,15 +146,8 @@ def encode_sentences(
 
     Reference: BILM_TF.md, "Characters"; bilm-tf `UnicodeCharsVocabulary` and `Batcher`.
     """
-    ids = ByteRules(max_characters_per_token).encode_sentences(sentences)
-    if pad_to is None:
-        return ids
-    pad_to, longest = check_integer("pad_to", pad_to, 1), ids.shape[1] - 2
-    if longest > pad_to:
-        raise ValueError(
-            f"A sentence has {longest:,} tokens, more than pad_to={pad_to}: pass a larger one."
-        )
-    return np.pad(ids, ((0, 0), (0, pad_to - longest), (0, 0)))
+    rules = ByteRules(max_characters_per_token)
+    return rules.encode_sentences(sentences, pad_to=pad_to, truncate=truncate)
 
 
 def distinct(items: Iterable[Hashable]) -> tuple[list, np.ndarray]:

@@ -13,7 +13,7 @@ from keras_elmo.files import atomic_write, names_file
 from keras_elmo.text.characters import TokenEncoder, add_boundaries
 from keras_elmo.text.reader import Files, TextStats, find_files, open_text, pluralize, read_blocks
 from keras_elmo.text.tokenize import Tokenize
-from keras_elmo.text.tokens import checked_tokens, token_bytes
+from keras_elmo.text.tokens import check_batch, checked_tokens, token_bytes, tokens_of
 from keras_elmo.warn import warn
 
 SPECIALS = BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -231,14 +231,16 @@ def count_words(
 
 
 def encode_token_ids(
-    sentences: Iterable[Iterable[str | bytes]], vocabulary: str | os.PathLike | Sequence[str]
+    sentences: Iterable[str | bytes | Iterable[str | bytes]],
+    vocabulary: str | os.PathLike | Sequence[str],
 ) -> np.ndarray:
     """Encodes tokenized sentences as ids of whole words.
 
     A token `"<S>"` is ordinary text, here an unknown word: boundaries depend only on position.
 
     Args:
-        sentences: List of sentences, each a list of tokens (`str`, or UTF-8 `bytes`).
+        sentences: List of sentences: lists of tokens (`str`, or UTF-8 `bytes`), or strings to be
+            split at white space.
         vocabulary: The words in the order of the table's rows, with `<S>` and `</S>`, and with
             `<UNK>` if there may be unknown words: a sequence, or the path of a file of one word a
             line.
@@ -248,8 +250,8 @@ def encode_token_ids(
         of unknown words, boundaries added, and 0 for padding.
 
     Raises:
-        ValueError: if the vocabulary lacks a special word that is needed or is not UTF-8, a
-            sentence is a plain string, or a token is neither `str` nor `bytes`.
+        ValueError: if the vocabulary lacks a special word that is needed or is not UTF-8, or
+            a token is neither `str` nor `bytes`.
 
     Example:
 
@@ -263,10 +265,11 @@ def encode_token_ids(
 
 
 def rows_of_ids(
-    sentences: Iterable[Iterable[str | bytes]], ids: Mapping[bytes | str, int]
+    sentences: Iterable[str | bytes | Iterable[str | bytes]], ids: Mapping[bytes | str, int]
 ) -> np.ndarray:
     """The result of `encode_token_ids`, computed with an `id_table`."""
-    lists = list(map(checked_tokens, sentences))
+    check_batch(sentences)
+    lists = list(map(tokens_of, sentences))
     keys = (token_bytes(token) for tokens in lists for token in tokens)
     values = np.array(lookup_ids(keys, ids), np.int32) + 1
     return add_boundaries(list(map(len, lists)), values, ids[BEGIN] + 1, ids[END] + 1)

@@ -71,7 +71,7 @@ def test_the_first_example_fits_80_columns(run, monkeypatch):
     [
         ("mix", {}, False),
         ("top", {"use_top_only": True}, False),
-        ("layers", {"output": "layers"}, True),
+        ("layers", {"vectors": "layers"}, True),
     ],
 )
 def test_embed_writes_files(run, tmp_path, kind, arguments, has_boundaries):
@@ -329,7 +329,7 @@ def test_an_existing_output_is_replaced_only_on_demand(run, tmp_path, arguments)
 def test_info_of_files(run, tmp_path):
     code, out, _ = run("info", TINY)
     assert code == 0
-    assert f"{ElmoLayer(TINY, output='layers').count_params():,}" in out
+    assert f"{ElmoLayer(TINY, vectors='layers').count_params():,}" in out
     assert str(TINY / "weights.hdf5") in out and "UnicodeCharEncoder" in out
     archive = shutil.make_archive(tmp_path / "model", "zip", TINY)
     code, out, _ = run("info", archive)
@@ -347,7 +347,7 @@ def test_info_of_files(run, tmp_path):
 def test_info_of_models_with_a_lexicon(run, variant, shown, hidden):
     code, out, _ = run("info", MANY_LANGUAGES / variant)
     assert code == 0 and all(x in out for x in shown) and hidden not in out
-    elmo = ElmoLayer(MANY_LANGUAGES / variant, output="layers")
+    elmo = ElmoLayer(MANY_LANGUAGES / variant, vectors="layers")
     assert f"{elmo.count_params():,}" in out
     if variant == "word_char":
         assert f"{len(elmo.lexicon.words)} in the lexicon, {elmo.config.word_dim} numbers" in out

@@ -82,8 +82,8 @@ def test_two_actors_one_of_which_dies(tmp_path, shards, request, monkeypatch):
     report = embed_shards(shards, tmp_path / "out", **one)
     assert (report.shards, report.skipped, report.lines, report.tokens) == (5, 4, 81, 2)
     assert report.invalid_lines == 1 and not report.was_complete and report.seconds > 0
-    with pytest.raises(ValueError, match=r"[a-e]\.txt\.parquet was made with output='mix'"):
-        embed_shards(shards, tmp_path / "out", output="top", **one)
+    with pytest.raises(ValueError, match=r"[a-e]\.txt\.parquet was made with vectors='mix'"):
+        embed_shards(shards, tmp_path / "out", vectors="top", **one)
     (tmp_path / "other" / ".a.txt.parquet.parts").mkdir(parents=True)
     (tmp_path / "other" / ".a.txt.parquet.parts" / "part-00000.parquet").mkdir()
     with pytest.raises(RuntimeError, match="failed with IsADirectoryError: .*part-00000.parquet"):
@@ -107,7 +107,7 @@ def test_what_became_of_a_shard(tmp_path):
     source.write_text("the cat\nsat\n")
     assert became() == (False, 2, 3)
     assert became() == (True, 2, 0)
-    assert re.match("ValueError: .* was made with output='mix'", became(output="top"))
+    assert re.match("ValueError: .* was made with vectors='mix'", became(vectors="top"))
     source.write_text("a cat\n")
     assert re.match("ValueError: .* does not begin with the 2 lines", became())
     missing = "RuntimeError: Embedding .* failed with FileNotFoundError: .*no_model"

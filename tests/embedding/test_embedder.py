@@ -47,7 +47,7 @@ SMALL = ElmoConfig(((1, 4),), lstm_dim=8, projection_dim=4, num_layers=1, bidire
 @pytest.fixture(scope="module")
 def layers():
     """All layers of SENTENCES by the layer itself."""
-    outputs = to_numpy(ElmoLayer(TINY, output="layers")(SENTENCES))
+    outputs = to_numpy(ElmoLayer(TINY, vectors="layers")(SENTENCES))
     return [array[:, : len(tokens)] for array, tokens in zip(outputs, SENTENCES)]
 
 
@@ -69,7 +69,7 @@ def assert_all_close(found, expected, tolerance=2e-6):
 def test_vectors_are_the_layers(layers, embedder, monkeypatch):
     for batch_tokens in (12, 12, 1):
         monkeypatch.setattr(embedder, "batch_tokens", batch_tokens)
-        found = embedder.embed(SENTENCES, output="layers")
+        found = embedder.embed(SENTENCES, vectors="layers")
         assert [array.dtype for array in found] == ["float32"] * len(SENTENCES)
         assert_all_close(found, layers)
 
@@ -164,12 +164,12 @@ def test_padding_is_that_of_the_layer(embedder):
     np.testing.assert_array_equal(kept, np.pad(expected, ((0, 1), (0, 0))))
 
 
-@pytest.mark.parametrize("output", ["layers", "top"])
+@pytest.mark.parametrize("kind", ["layers", "top"])
 @pytest.mark.parametrize("pad_to, width", [("longest", 9), (np.int64(12), 12)])
-def test_one_padded_array_and_its_mask(embedder, output, pad_to, width):
-    expected = embedder.embed(SENTENCES, output, boundaries=True)
-    found, mask = embedder.embed(iter(SENTENCES), output, boundaries=True, pad_to=pad_to)
-    layers = (3,) if output == "layers" else ()
+def test_one_padded_array_and_its_mask(embedder, kind, pad_to, width):
+    expected = embedder.embed(SENTENCES, kind, boundaries=True)
+    found, mask = embedder.embed(iter(SENTENCES), kind, boundaries=True, pad_to=pad_to)
+    layers = (3,) if kind == "layers" else ()
     assert found.shape == (6, *layers, width, 24) and found.dtype == np.float32
     assert mask.sum(axis=1).tolist() == [9, 2, 3, 6, 6, 5]  # padding of the input is not counted
     for array, row, other in zip(found, mask, expected, strict=True):
@@ -225,11 +225,11 @@ def test_raw_texts_are_their_sentences(embedder, tmp_path):
     def tokens(text):
         return [s.split() for s in {RAW[0]: SPLIT[:2], "": [], RAW[3]: SPLIT[4:]}[text]]
 
-    one = embedder.embed(SPLIT, output="layers")
+    one = embedder.embed(SPLIT, vectors="layers")
     expected = [np.concatenate(one[:2], 1), one[2], one[3], np.concatenate(one[4:], 1)]
-    found = embedder.embed(RAW, output="layers", tokenize=tokens)
+    found = embedder.embed(RAW, vectors="layers", tokenize=tokens)
     assert_all_close(found, expected, 1e-6)
-    pooled = embedder.embed(RAW, output="top", pooling="max", tokenize=tokens)
+    pooled = embedder.embed(RAW, vectors="top", pooling="max", tokenize=tokens)
     assert_all_close(pooled[::3], [array[-1].max(axis=0) for array in expected[::3]], 1e-6)
     one = embedder.embed(SPLIT, boundaries=True)
     expected = [np.concatenate(one[:2]), one[2], one[3], np.concatenate(one[4:])]
@@ -441,7 +441,6 @@ def test_bad_requests(embedder):
     for sentences, arguments, message in (
         ("one sentence", {}, "got the single string 'one sentence'. Put it into a list"),
         ([[1, 2]], {}, "Expected tokens to be strings, found 1 of type int"),
-        ([["a"]], {"output": "max"}, "output must be one of mix, layers, .*, sum; got 'max'"),
         ([["a"]], {"pooling": "sum"}, "pooling must be None, 'mean' or 'max'; got 'sum'"),
         (
             [["a"]],
@@ -464,8 +463,8 @@ def test_bad_requests(embedder):
         small(batch_tokens=0)
     with pytest.raises(ValueError, match="word_cache must be an integer of at least 0; got -1"):
         small(word_cache=-1)
-    with pytest.raises(ValueError, match="with a mix: create it with output='mix'"):
-        Embedder(ElmoLayer(TINY, output="layers")).embed([["a"]])
+    with pytest.raises(ValueError, match="with a mix: create it with vectors='mix'"):
+        Embedder(ElmoLayer(TINY, vectors="layers")).embed([["a"]])
     with pytest.raises(ValueError, match="layer_norm, which depends on the batch"):
         Embedder(ElmoLayer(TINY, layer_norm=True)).embed([["a"]])
     words = ElmoConfig(filters=None, vocabulary_size=9, lstm_dim=8, projection_dim=4)

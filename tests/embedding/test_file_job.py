@@ -278,7 +278,7 @@ def test_a_complete_file_is_that_of_its_text_and_settings(tmp_path, embedder, li
         with pytest.raises(ValueError, match=message):
             embedder.embed_file(source, target, resume=True)
     write(source, lines[:30])
-    with pytest.raises(ValueError, match="made with output='mix': resume"):
+    with pytest.raises(ValueError, match="made with vectors='mix': resume"):
         embedder.embed_file(source, target, "top", resume=True)
     assert target.read_bytes() == content and len(list(tmp_path.iterdir())) == 2
 

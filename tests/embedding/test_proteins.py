@@ -14,7 +14,9 @@ from keras_elmo import ElmoLayer, Embedder, cli, encode_sentences
 
 def layers_of(*sequences):
     """Every layer of residues, in one pass: `(L + 1, T, 2 * P)` of each sequence."""
-    found = to_numpy(ElmoLayer(TINY, output="layers")(encode_sentences(list(map(list, sequences)))))
+    found = to_numpy(
+        ElmoLayer(TINY, vectors="layers")(encode_sentences(list(map(list, sequences))))
+    )
     return [array[:, : len(sequence)] for array, sequence in zip(found, sequences)]
 
 

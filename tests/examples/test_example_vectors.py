@@ -59,7 +59,7 @@ def test_a_model_needs_something_to_read(monkeypatch):
 def test_layers_are_computed_once():
     sentences = [["The", "cat"], ["Hello\u00a0you"]]
     layers = word_vectors.elmo_layers(TINY, sentences)
-    expected = to_numpy(ElmoLayer(TINY, output="layers")(sentences))
+    expected = to_numpy(ElmoLayer(TINY, vectors="layers")(sentences))
     for one, other, tokens in zip(layers, expected, sentences):
         assert one.dtype == "float16"
         assert_close(one[()].astype("float32"), other[:, : len(tokens)], tolerance=1e-3)
@@ -92,7 +92,7 @@ def test_models_with_rows_of_their_own(eager):
         lstm_dim=8,
         projection_dim=4,
     )
-    elmo = ElmoLayer(None, config=config, output="layers")
+    elmo = ElmoLayer(None, config=config, vectors="layers")
     settings = run_of("ner", "--character-filters", "4", features="elmo")
     model = ner.make_tagger(None, elmo, ["O", "S-PER"], settings)
     saved = word_vectors.end_to_end(model, elmo)

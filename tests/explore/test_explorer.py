@@ -75,7 +75,7 @@ def typed(app, **values):
 
 @functools.cache
 def tiny_layer():
-    return ElmoLayer(TINY, output="layers")
+    return ElmoLayer(TINY, vectors="layers")
 
 
 def layers(sentence):

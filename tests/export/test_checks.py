@@ -26,8 +26,8 @@ def test_a_layer_that_reads_token_ids_is_named(export, tmp_path):
 
 @pytest.mark.parametrize("export", [export_saved_model, ONNX])
 def test_a_layer_without_a_mix_is_named(export, tmp_path):
-    with pytest.raises(ValueError, match="with a mix: create it with output='mix'"):
-        export(ElmoLayer(TINY, output="layers"), tmp_path / "1.onnx")
+    with pytest.raises(ValueError, match="with a mix: create it with vectors='mix'"):
+        export(ElmoLayer(TINY, vectors="layers"), tmp_path / "1.onnx")
 
 
 def test_the_mean_over_a_long_sentence_in_half_precision():

@@ -26,7 +26,7 @@ def test_hdf5_on_every_backend(elmo, tmp_path):
     names = ["README.md", "options.json", "weights.hdf5"]
     assert sorted(os.listdir(tmp_path / "a" / "b")) == names
     # A mix is no part of the files.
-    assert export_hdf5(ElmoLayer(TINY, output="layers"), tmp_path / "layers") == differences
+    assert export_hdf5(ElmoLayer(TINY, vectors="layers"), tmp_path / "layers") == differences
 
 
 def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
@@ -45,7 +45,7 @@ def test_an_export_that_differs_leaves_nothing(elmo, tmp_path, monkeypatch):
 
 def layers_of(model):
     """All layers of the golden sentences."""
-    elmo = ElmoLayer(model, output="layers")
+    elmo = ElmoLayer(model, vectors="layers")
     return to_numpy(elmo(elmo.lexicon.encode_sentences(golden("word_char")[0]["sentences"])))
 
 

@@ -125,5 +125,5 @@ def test_a_model_of_three_layers(tmp_path):
     lstms = ["lstm_outputs1", "lstm_outputs2", "lstm_outputs3"]
     assert list(differences) == ["word_emb", *lstms, "elmo", "default"]
     signature = tf.saved_model.load(str(tmp_path / "1")).signatures["default"]
-    layers = ElmoLayer(GOLDEN / "three_layers", output="layers")(["a b c"])
+    layers = ElmoLayer(GOLDEN / "three_layers", vectors="layers")(["a b c"])
     assert_close(signature(tf.constant(["a b c"]))["lstm_outputs3"], to_numpy(layers)[:, 3])

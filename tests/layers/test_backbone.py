@@ -35,10 +35,10 @@ def test_weights_files_are_those_of_an_elmo_layer(tmp_path):
     backbone = Backbone(CONFIG.to_dict())
     backbone.build()
     load_weights(backbone, TINY / "weights.hdf5")
-    expected = to_numpy(ElmoLayer(TINY, output="layers")(IDS))
+    expected = to_numpy(ElmoLayer(TINY, vectors="layers")(IDS))
     assert_close(to_numpy(backbone(IDS))[:, :, 1:-1] * IDS.any(-1)[:, None, 2:, None], expected)
     write_model(tmp_path, backbone)
-    assert_close(to_numpy(ElmoLayer(tmp_path, output="layers")(IDS)), expected)
+    assert_close(to_numpy(ElmoLayer(tmp_path, vectors="layers")(IDS)), expected)
 
 
 def test_a_mask_replaces_that_of_the_ids():

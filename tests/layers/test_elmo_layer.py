@@ -52,7 +52,7 @@ def test_layer():
 
 
 def test_a_sentence_has_the_same_vectors_whatever_else_is_in_the_batch():
-    elmo = ElmoLayer(TINY, output="layers")
+    elmo = ElmoLayer(TINY, vectors="layers")
     together = to_numpy(elmo(SENTENCES))
     for order in (np.arange(len(SENTENCES))[::-1], [3, 3, 0], [5]):
         for i, vectors in zip(order, to_numpy(elmo([SENTENCES[i] for i in order]))):
@@ -166,15 +166,15 @@ def test_several_mixes_in_one_pass():
     assert [output.shape for output in on_ids(elmo)(IDS)] == [(4, 24, 24)] * 3
 
 
-@pytest.mark.parametrize("output", ["layers", "mix"])
-def test_boundaries(output):
-    elmo = ElmoLayer(TINY, output=output, boundaries=True)
-    expected = Embedder(elmo, progress=False).embed(SENTENCES[:4], output=output, boundaries=True)
+@pytest.mark.parametrize("kind", ["layers", "mix"])
+def test_boundaries(kind):
+    elmo = ElmoLayer(TINY, vectors=kind, boundaries=True)
+    expected = Embedder(elmo, progress=False).embed(SENTENCES[:4], kind, boundaries=True)
     for inputs in (SENTENCES[:4], IDS):
         vectors = elmo(inputs)
         for array, row, sentence in zip(expected, to_numpy(vectors), SENTENCES, strict=False):
             assert_close(row[..., : len(sentence) + 2, :], array, 1e-5)
-        mask = IDS.any(-1) if output == "mix" else np.repeat(IDS.any(-1)[:, None], 3, axis=1)
+        mask = IDS.any(-1) if kind == "mix" else np.repeat(IDS.any(-1)[:, None], 3, axis=1)
         np.testing.assert_array_equal(to_numpy(vectors._keras_mask), mask)
         assert not to_numpy(vectors)[~mask].any()
     copy_of_it = on_ids(ElmoLayer.from_config(elmo.get_config()))
@@ -185,7 +185,7 @@ def test_forward_language_model_alone():
     config = ElmoConfig(
         filters=((1, 4), (2, 8)), lstm_dim=8, projection_dim=4, num_highway=0, bidirectional=False
     )
-    elmo = ElmoLayer(None, config=config, output="layers")
+    elmo = ElmoLayer(None, config=config, vectors="layers")
     vectors = to_numpy(elmo([["a", "b", "c"]]))
     assert vectors.shape == (1, 3, 3, 4)
     # What comes later does not reach a forward model.
@@ -287,7 +287,7 @@ def test_a_part_of_the_bilm_is_trained():
 
 @pytest.mark.parametrize("trainable_mix", [True, False])
 def test_mixes_of_given_weights(tmp_path, trainable_mix):
-    expected = to_numpy(ElmoLayer(TINY, output="layers")(IDS))[:, 1]
+    expected = to_numpy(ElmoLayer(TINY, vectors="layers")(IDS))[:, 1]
     options = {"mix_weights": [0, 1, 0], "gamma": 2, "trainable_mix": trainable_mix}
     elmo = ElmoLayer(TINY, num_mixes=2, trainable_bilm=not trainable_mix, **options)
     for vectors in elmo(IDS):
@@ -318,7 +318,7 @@ def test_the_learned_mix_can_be_read_and_passed_on(dtype):
     assert elmo.gamma == 1.5
     other = ElmoLayer(TINY, dtype=dtype, mix_weights=elmo.mix_weights, gamma=elmo.gamma)
     assert_close(to_numpy(other(IDS)), to_numpy(elmo(IDS)), 5e-6 if dtype == "float32" else 0.05)
-    layers = ElmoLayer(TINY, output="layers")
+    layers = ElmoLayer(TINY, vectors="layers")
     assert layers.mix_weights == [] and layers.gamma == []
     assert ElmoLayer(TINY, use_top_only=True).mix_weights.tolist() == [0, 0, 1]
 
@@ -327,9 +327,9 @@ def test_a_preset_is_the_model_of_the_constructor():
     class Subclass(ElmoLayer):
         """A user's."""
 
-    layer = Subclass.from_preset(TINY, output="layers")
+    layer = Subclass.from_preset(TINY, vectors="layers")
     assert type(layer) is Subclass
-    assert_close(to_numpy(layer(IDS)), to_numpy(ElmoLayer(TINY, output="layers")(IDS)))
+    assert_close(to_numpy(layer(IDS)), to_numpy(ElmoLayer(TINY, vectors="layers")(IDS)))
 
 
 def test_training_a_frozen_bilm_changes_only_the_mix(monkeypatch):
@@ -433,11 +433,11 @@ def test_the_global_policy_is_the_default():
         ({}, (None, None, 50), (None, None, 24)),
         ({}, (4,), (4, None, 24)),
         ({}, (4, 7), (4, 7, 24)),
-        ({"output": "layers"}, (4, 9, 50), (4, 3, 7, 24)),
+        ({"vectors": "layers"}, (4, 9, 50), (4, 3, 7, 24)),
         ({"num_mixes": 2}, (4, 9, 50), [(4, 7, 24)] * 2),
         ({"boundaries": True}, (4, 9, 50), (4, 9, 24)),
         ({"boundaries": True}, (4, 7), (4, 9, 24)),
-        ({"boundaries": True, "output": "layers"}, (4,), (4, 3, None, 24)),
+        ({"boundaries": True, "vectors": "layers"}, (4,), (4, 3, None, 24)),
     ],
 )
 def test_output_shape(arguments, shape, expected):
@@ -639,7 +639,7 @@ def test_bad_inputs_of_word_models_are_named():
     [
         ({"model": None}, "needs a config"),
         ({"model": "default", "config": {}}, "and a config: leave it out, or pass model=None"),
-        ({"output": "top"}, "'mix' or 'layers'; got 'top'"),
+        ({"vectors": "first"}, "vectors, unless it is one of 'mix', .* got 'first'"),
         ({"input_shape": [], "dtype": "string"}, "leave out dtype and input_shape"),
         ({"dtype": "int32"}, "dtype is that of the computation, such as 'float32'"),
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),

@@ -32,7 +32,7 @@ def assert_close(actual, expected, mask):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_layers(variant):
     golden = outputs_of(variant)
-    elmo = ElmoLayer(GOLDEN / variant, output="layers")
+    elmo = ElmoLayer(GOLDEN / variant, vectors="layers")
     assert_close(
         elmo(SENTENCES["batch"]), golden["lm_embeddings"], golden["mask"][:, None, :, None]
     )
@@ -70,7 +70,7 @@ def test_mixes(variant, mix):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_state_carried_over_batches(variant):
     golden = outputs_of(variant)
-    elmo = ElmoLayer(GOLDEN / variant, output="layers", stateful=True)
+    elmo = ElmoLayer(GOLDEN / variant, vectors="layers", stateful=True)
     for _ in range(2):
         for i, batch in enumerate(SENTENCES["carry"]):
             assert_close(elmo(batch), golden[f"stateful_{i}"], mask_of(batch))
@@ -80,13 +80,13 @@ def test_state_carried_over_batches(variant):
 def test_token_ids_and_stored_token_vectors():
     folder = GOLDEN / "default"
     golden = np.load(folder / "token_input_outputs.npz")
-    elmo = ElmoLayer(folder, output="layers", token_embeddings=folder / "token_embeddings.hdf5")
+    elmo = ElmoLayer(folder, vectors="layers", token_embeddings=folder / "token_embeddings.hdf5")
     ids = encode_token_ids(SENTENCES["batch"][:9], GOLDEN / "vocab.txt")
     assert_close(elmo(ids), golden["lm_embeddings"], golden["mask"][:, None, :, None])
 
 
 def test_a_file_of_sentences_with_state_carried_from_line_to_line():
-    elmo = ElmoLayer(GOLDEN / "default", output="layers", stateful=True)
+    elmo = ElmoLayer(GOLDEN / "default", vectors="layers", stateful=True)
     lines = (GOLDEN / "dataset.txt").read_text(encoding="utf-8").splitlines()
     with h5py.File(GOLDEN / "default" / "bilm_embeddings.hdf5") as golden:
         assert len(golden) == len(lines)

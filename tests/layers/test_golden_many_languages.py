@@ -16,7 +16,7 @@ TEXT = ["the cat sat", "我 爱 北京"]
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_numbers_of_the_original_from_zero_state(variant):
-    elmo, (texts, outputs) = ElmoLayer(MANY_LANGUAGES / variant, output="layers"), golden(variant)
+    elmo, (texts, outputs) = ElmoLayer(MANY_LANGUAGES / variant, vectors="layers"), golden(variant)
     ids = elmo.lexicon.encode_sentences(texts["sentences"])
     tokens, layers = to_numpy(elmo.token_encoder(ids)), to_numpy(elmo(ids))
     with_boundaries = to_numpy(elmo.bilm(elmo.token_encoder(ids), mask=ids.any(-1)))
@@ -32,7 +32,7 @@ def test_numbers_of_the_original_from_zero_state(variant):
 # Other backends compile each call, and only the encoders differ, which the test above compares.
 @pytest.mark.parametrize("variant", VARIANTS if IS_TENSORFLOW else ["tanh_clips"])
 def test_carried_state(variant):
-    elmo = ElmoLayer(MANY_LANGUAGES / variant, output="layers", stateful=True, max_batch_size=8)
+    elmo = ElmoLayer(MANY_LANGUAGES / variant, vectors="layers", stateful=True, max_batch_size=8)
     texts, outputs = golden(variant)
     for k, call in enumerate(texts["calls"]):
         sentences = [texts["sentences"][i] for i in call["rows"]]
@@ -50,7 +50,7 @@ def test_carried_state(variant):
 def test_embedder(variant):
     embedder, (texts, outputs) = Embedder(MANY_LANGUAGES / variant), golden(variant)
     for _ in range(2):  # the second time from the word cache
-        for i, array in enumerate(embedder.embed(texts["sentences"], output="layers")):
+        for i, array in enumerate(embedder.embed(texts["sentences"], vectors="layers")):
             if texts["sentences"][i][-1:] == [""]:
                 assert not array[:, -1].any()  # padding, which in the original is an empty word
             else:
@@ -63,7 +63,7 @@ def test_saved_models_need_no_files(variant, tmp_path):
     import tensorflow as tf
 
     shutil.copytree(MANY_LANGUAGES / variant, tmp_path / "model")
-    elmo = ElmoLayer(tmp_path / "model", output="layers")
+    elmo = ElmoLayer(tmp_path / "model", vectors="layers")
     shutil.rmtree(tmp_path / "model")
     model, text = keras.Sequential([elmo]), tf.constant(TEXT)
     expected = to_numpy(model(text))
@@ -100,16 +100,16 @@ def test_functional_model_on_ids_is_fine_tuned(tmp_path):
     ]
     assert all(changed)
     elmo.export_hdf5(tmp_path / "tuned")
-    found = ElmoLayer(tmp_path / "tuned", output="layers")(ids)
+    found = ElmoLayer(tmp_path / "tuned", vectors="layers")(ids)
     assert_close(to_numpy(found), to_numpy(elmo.hidden_states(ids)[0]))
 
 
 def test_pairs_and_stored_token_vectors(tmp_path):
     folder = MANY_LANGUAGES / "tanh_clips"
     pair = folder / "config.json", folder / "encoder.pkl"
-    elmo = ElmoLayer(pair, output="layers")
+    elmo = ElmoLayer(pair, vectors="layers")
     vectors = Embedder(pair).encode_words(["北京", "cat"])
-    stored = ElmoLayer(pair, output="layers", token_embeddings=np.pad(vectors, ((2, 0), (0, 0))))
+    stored = ElmoLayer(pair, vectors="layers", token_embeddings=np.pad(vectors, ((2, 0), (0, 0))))
     assert stored.lexicon is None
     tokens = to_numpy(stored(np.array([[1, 3, 4, 2]])))[0, 0, :, : vectors.shape[1]]
     assert_close(tokens, to_numpy(elmo([["北京", "cat"]]))[0, 0, :, : vectors.shape[1]])

@@ -164,7 +164,7 @@ def test_functional_models(kind, tmp_path):
         outputs = {name: outputs[name] for name in ("average", "LSTM", "MultiHeadAttention")}
     first, second = make(num_mixes=2)(symbolic)
     outputs |= {"first mix": lstm(both(first, embedded)), "second": average(both(second, embedded))}
-    outputs |= heads_of_layers(make(output="layers")(symbolic), embedded)
+    outputs |= heads_of_layers(make(vectors="layers")(symbolic), embedded)
     check(keras.Model([symbolic, numbers], outputs), inputs, longer, tmp_path)
 
 

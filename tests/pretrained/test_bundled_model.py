@@ -25,7 +25,7 @@ def test_files(name):
 
 def test_vectors():
     expected = np.load(GOLDEN / "layers.npz")["layers"]
-    found = to_numpy(ElmoLayer(output="layers")(SENTENCES))
+    found = to_numpy(ElmoLayer(vectors="layers")(SENTENCES))
     np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
 
 

@@ -65,7 +65,7 @@ def test_odd_tokens(embedder):
         np.testing.assert_array_equal(*(rules.encode_words([x]) for x in (token, other)))
     # bilm-tf's marks are plain text
     sentences = [["the", token, "cat"] for token in (*same, " ", "<S>")]
-    expected = to_numpy(ElmoLayer(MODEL, output="layers")(rules.encode_sentences(sentences)))
+    expected = to_numpy(ElmoLayer(MODEL, vectors="layers")(rules.encode_sentences(sentences)))
     for found, other in zip(embedder.embed(sentences, "layers"), expected, strict=True):
         assert_close(found, other)
 

@@ -186,14 +186,14 @@ def test_bilm_tfs_line_without_a_word_is_skipped(tmp_path):
     path.write_bytes(b"<S>\r\n</S>\r\n<UNK>\r\n!!!MAXTERMID\r\na\r\nb")  # without a last newline
     assert Vocabulary.from_file(path).words == LETTERS
     np.testing.assert_array_equal(
-        encode_token_ids([["a", "b"]], path), encode_token_ids([["a", "b"]], LETTERS)
+        encode_token_ids([["a", "b"]], path), encode_token_ids(["a b"], LETTERS)
     )
 
 
 def test_bad_sentences_and_vocabularies_are_named():
     with pytest.raises(ValueError, match="vocabulary has no </S>: it must begin with"):
         encode_token_ids([["a"]], ["<S>", "a"])
-    with pytest.raises(ValueError, match="found the string 'a b'"):
-        encode_token_ids(["a b"], LETTERS)
+    with pytest.raises(ValueError, match="got the single string 'a b'"):
+        encode_token_ids("a b", LETTERS)
     with pytest.raises(ValueError, match="Expected tokens to be strings, found 1"):
         encode_token_ids([["a", 1]], LETTERS)

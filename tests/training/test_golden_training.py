@@ -263,9 +263,9 @@ def test_export_of_a_checkpoint_is_bilm_tfs_own_dump(tmp_path):
             for entry in table:
                 np.testing.assert_array_equal(found[entry.name][()], expected[entry.name][()])
     ids = encode_sentences([["The", "lamp"], ["café"]], 20)
-    mine = ElmoLayer(tmp_path, output="layers")(ids)
+    mine = ElmoLayer(tmp_path, vectors="layers")(ids)
     theirs = ElmoLayer(
         (GOLDEN / "train_tiny_infer_options.json", GOLDEN / "train_tiny_weights.hdf5"),
-        output="layers",
+        vectors="layers",
     )(ids)
     np.testing.assert_array_equal(to_numpy(mine), to_numpy(theirs))

@@ -157,7 +157,7 @@ def test_exported_weights_in_a_frozen_layer(tmp_path):
     model.export_hdf5(tmp_path / "model")
     options = json.loads((tmp_path / "model" / "options.json").read_text())
     assert options["n_tokens_vocab"] == 127 and options["unroll_steps"] == 8
-    elmo = ElmoLayer(tmp_path / "model", output="layers")
+    elmo = ElmoLayer(tmp_path / "model", vectors="layers")
     ids = encode_sentences([["The", "lamp", "fell"]], 20)
     tokens = model.backbone.token_encoder(ids)
     np.testing.assert_allclose(

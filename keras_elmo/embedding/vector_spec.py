@@ -2,27 +2,24 @@
 
 import dataclasses
 
-OUTPUTS = ("mix", "layers", "top", "average", "sum")
 _POOLINGS = (None, "mean", "max")
 _DTYPES = ("float32", "float16")
 
 
 @dataclasses.dataclass(frozen=True)
-class OutputSpec:
+class VectorSpec:
     """The vectors of a sentence: arguments of `Embedder.embed`, which describes them.
 
     Raises:
         ValueError: if one is invalid, or contradicts another.
     """
 
-    output: str
+    vectors: str | int
     pooling: str | None
     boundaries: bool
     dtype: str
 
     def __post_init__(self) -> None:
-        if self.output not in OUTPUTS:
-            raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {self.output!r}.")
         if self.pooling not in _POOLINGS:
             raise ValueError(f"pooling must be None, 'mean' or 'max'; got {self.pooling!r}.")
         if self.boundaries and self.pooling is not None:
