@@ -274,7 +274,8 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
         Args:
             x: A `LanguageModelCorpus`, or what `keras.Model.fit` takes.
-            *args, **kwargs: As for `keras.Model.fit`. `validation_data` may be an
+            *args: As for `keras.Model.fit`.
+            **kwargs: As for `keras.Model.fit`. `validation_data` may be an
                 `EvaluationCorpus`; see `TrainingCheckpoint` for runs that can be stopped.
 
         Returns:
