@@ -1,4 +1,4 @@
-"""The documentation site: sphinx-build -W --keep-going -c docs . site
+"""The documentation site: sphinx-build -W --keep-going -c docs . build/site
 
 The sources are the Markdown files and notebooks of the repository; index.md lists them.
 """
