@@ -41,6 +41,8 @@ napoleon_custom_sections = [
     ("Call arguments", "params_style"),
     "Input shape",
     "Output shape",
+    "Returns",  # whose text before a colon is no type
+    "Yields",
 ]
 maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
@@ -62,11 +64,15 @@ def setup(app):
 def signature_of_class(app, what, name, obj, *_):
     """The arguments of `__init__`: autodoc shows those of Keras' `__new__`, `*args, **kwargs`."""
     if what == "class":
-        return stringify_signature(inspect.signature(obj), unqualified_typehints=True), None
+        signature = inspect.signature(obj).replace(return_annotation=inspect.Signature.empty)
+        return stringify_signature(signature, unqualified_typehints=True), None
 
 
 def show_formula(translator, node):
-    """MathML, which browsers draw without a program from elsewhere."""
-    is_block = isinstance(node, nodes.math_block)
-    translator.body.append(tex2mathml(node.astext(), as_block=is_block))
+    """MathML, which browsers draw without a program from elsewhere; a wide formula scrolls."""
+    if isinstance(node, nodes.math_block):
+        formula = tex2mathml(node.astext(), as_block=True)
+        translator.body.append(f'<div style="overflow-x: auto">{formula}</div>')
+    else:
+        translator.body.append(tex2mathml(node.astext()))
     raise nodes.SkipNode

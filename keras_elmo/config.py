@@ -107,8 +107,8 @@ class ElmoConfig:
     >>> config.output_dim
     256
 
-    Reference: the options of [bilm-tf](https://github.com/allenai/bilm-tf). The section `lexicon`
-    and the field `always_project` are of this package, for models of ELMoForManyLangs.
+    Reference: the options of bilm-tf, https://github.com/allenai/bilm-tf. The section `lexicon` and
+    the field `always_project` are of this package, for models of ELMoForManyLangs.
     """
 
     filters: Sequence | None = _ORIGINAL_FILTERS
