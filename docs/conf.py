@@ -30,6 +30,7 @@ nb_execution_mode = "off" if os.environ.get("RUN_NOTEBOOKS") == "0" else "force"
 nb_execution_in_temp = True
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
+nb_merge_streams = True  # lines that were printed in sequence are one output
 nb_output_stderr = "remove"  # what TensorFlow says when it starts
 
 # Docstrings
