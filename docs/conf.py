@@ -52,7 +52,7 @@ toc_object_entries_show_parents = "hide"
 html_theme = "furo"
 pygments_dark_style = "github-dark"
 html_title = "keras_elmo"
-html_copy_source = False
+html_sourcelink_suffix = ""  # the button beside the title opens the notebook, or the Markdown
 html_math_renderer = "mathml"
 copybutton_exclude = ".linenos, .gp, .go"
 
