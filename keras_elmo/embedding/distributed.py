@@ -29,7 +29,7 @@ class EmbeddedShards(EmbeddedFile):
 
 def embed_shards(
     files: str | os.PathLike | Iterable[str | os.PathLike],
-    folder: str | os.PathLike,
+    output: str | os.PathLike,
     *,
     model: ModelSource = "default",
     address: str | None = None,
@@ -45,9 +45,9 @@ def embed_shards(
     shards that are complete and of this text, model and settings.
 
     Args:
-        files: The shards: a path, a glob pattern, or a list of either. They and `folder` must be on
+        files: The shards: a path, a glob pattern, or a list of either. They and `output` must be on
             a file system that all machines see under the same names.
-        folder: Where to write `<name of the shard>.parquet`, each a folder of Parquet files.
+        output: The folder, for `<name of the shard>.parquet`, each a folder of Parquet files.
         model: A path or name, as for `Embedder`.
         address: The cluster's, as for `ray.init`; `None` for this machine, or the cluster that this
             program runs on or is connected to.
@@ -78,14 +78,14 @@ def embed_shards(
             "the folder, or choose a different one."
         )
     ray = _ray()
-    shards = _shards(files, folder)
+    shards = _shards(files, output)
     reading = {name: value for name, value in file_arguments.items() if name in READING_OPTIONS}
     for path in shards.values():
         check_text(path, **reading)
-    os.makedirs(folder, exist_ok=True)
-    for output, source in shards.items():
+    os.makedirs(output, exist_ok=True)
+    for shard_output, source in shards.items():
         compression = file_arguments.get("compression")
-        check_vectors_output(output, [source], compression=compression, resume=True)
+        check_vectors_output(shard_output, [source], compression=compression, resume=True)
     unit, *others = {unit_of(path, **reading) for path in shards.values()}
     report = EmbeddedShards(unit="record" if others else unit, shards=len(shards))
     start = time.monotonic()

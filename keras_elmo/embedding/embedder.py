@@ -482,7 +482,7 @@ class Embedder:
     def dump_words(
         self,
         vocabulary: str | os.PathLike | Sequence[str],
-        path: str | os.PathLike,
+        output: str | os.PathLike,
         *,
         overwrite: bool = False,
     ) -> int:
@@ -491,7 +491,7 @@ class Embedder:
         Args:
             vocabulary: The words, a list or the path of a file with one per line; `<S>` and `</S>`
                 are boundaries of sentences.
-            path: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
+            output: The hdf5 file to write: `embedding`, float32 `(num_words, P)`.
             overwrite: Whether to replace an existing file.
 
         Returns:
@@ -502,7 +502,7 @@ class Embedder:
             ValueError: if the file is the vocabulary's or the model's.
         """
         check_process()
-        with atomic_write(path, overwrite, [vocabulary, *self.sources]) as partial:
+        with atomic_write(output, overwrite, [vocabulary, *self.sources]) as partial:
             words = read_words(vocabulary)
             pairs = zip(words, self._words.keys(words))
             keys = [word if word in (BEGIN, END) else key for word, key in pairs]

@@ -16,7 +16,7 @@ _ONNX_OPSET = 18
 
 
 def export_onnx(
-    model: ModelSource | ElmoLayer, path: str | os.PathLike, overwrite: bool = False
+    model: ModelSource | ElmoLayer, output: str | os.PathLike, overwrite: bool = False
 ) -> dict[str, float]:
     """Writes an ONNX model that reads character ids.
 
@@ -26,7 +26,7 @@ def export_onnx(
     Args:
         model: An `ElmoLayer` that reads characters, mixes and is not stateful; or a model, as for
             `export_hdf5`.
-        path: The file to write, ending in .onnx.
+        output: The file to write, ending in .onnx.
         overwrite: Whether an existing file is replaced.
 
     Returns:
@@ -45,12 +45,12 @@ def export_onnx(
     >>> session.run(["elmo"], {"char_ids": encode_sentences([["Hi"]])})[0].shape
     (1, 1, 512)
     """
-    if not os.fspath(path).endswith(".onnx"):
-        raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(path)!r}.")
+    if not os.fspath(output).endswith(".onnx"):
+        raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(output)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
         raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
     found = find_source(model)
-    with atomic_write(path, overwrite, paths_of(found)) as partial:
+    with atomic_write(output, overwrite, paths_of(found)) as partial:
         return write_onnx(layer_of(found), partial)
 
 

@@ -14,7 +14,7 @@ _NAMES = re.compile(r"saved_model\.pb|fingerprint\.pb|variables|assets")
 
 
 def export_saved_model(
-    model: ModelSource | ElmoLayer, folder: str | os.PathLike, overwrite: bool = False
+    model: ModelSource | ElmoLayer, output: str | os.PathLike, overwrite: bool = False
 ) -> dict[str, float]:
     """Writes a SavedModel with the signatures of the TF-Hub ELMo module.
 
@@ -30,7 +30,7 @@ def export_saved_model(
     Args:
         model: An `ElmoLayer` that reads characters, mixes and is not stateful; or a model, as for
             `export_hdf5`.
-        folder: The output folder, which is created with its parents.
+        output: The output: a folder, which is created with its parents.
         overwrite: Whether an earlier export at that place is replaced.
 
     Returns:
@@ -49,7 +49,7 @@ def export_saved_model(
     TensorShape([1, 4, 512])
     """
     found = find_source(model)
-    with atomic_folder(folder, overwrite, paths_of(found), _NAMES) as partial:
+    with atomic_folder(output, overwrite, paths_of(found), _NAMES) as partial:
         return write_saved_model(layer_of(found), partial)
 
 
