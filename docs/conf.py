@@ -26,6 +26,7 @@ include_patterns = [
 # Markdown and notebooks
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
+highlight_language = "none"  # of blocks that name none: what a command prints
 nb_execution_mode = "off" if os.environ.get("RUN_NOTEBOOKS") == "0" else "force"
 nb_execution_in_temp = True
 nb_execution_timeout = 300
