@@ -39,6 +39,15 @@ class Occurrence(NamedTuple):
     position: int
 
 
+class FilterWindow(NamedTuple):
+    """The characters of a word at which a filter has its maximum."""
+
+    filter: int
+    width: int
+    start: int
+    activation: float
+
+
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The cosine of each vector in `first` with each vector in `second`, layer by layer.
 
@@ -243,6 +252,37 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
         order = np.argsort(-similarity, axis=1, kind="stable")[:, : min(count, len(units) - 1)]
         found += [[(int(j), float(similarity[i, j])) for j in row] for i, row in enumerate(order)]
     return found
+
+
+def strongest_filters(
+    activations: np.ndarray, starts: np.ndarray, filters: Sequence[tuple[int, int]]
+) -> list[list[FilterWindow]]:
+    """The filter of each width with the greatest activation, for each word.
+
+    Args:
+        activations: float `(N, F)`, as `CharCNNEmbedding.filter_activations` returns.
+        starts: int `(N, F)`, as `CharCNNEmbedding.filter_starts` returns.
+        filters: `(width, number)` pairs with F filters in total, as `CharCNNEmbedding.filters`.
+
+    Returns:
+        For each word a `FilterWindow` for each pair, in their order.
+
+    Example:
+
+    >>> activations, starts = np.array([[0.0, 0.5, 0.25]]), np.array([[4, 2, 1]])
+    >>> strongest_filters(activations, starts, filters=[(1, 2), (3, 1)])[0]
+    [FilterWindow(filter=1, width=1, start=2, activation=0.5), \
+FilterWindow(filter=2, width=3, start=1, activation=0.25)]
+    """
+    ends = np.cumsum([number for _, number in filters])
+    return [
+        [
+            FilterWindow(i, width, int(begins[i]), float(values[i]))
+            for (width, number), end in zip(filters, ends)
+            for i in [int(end - number + np.argmax(values[end - number : end]))]
+        ]
+        for values, begins in zip(activations, starts)
+    ]
 
 
 def tokens(sentence: Sentence) -> list[str]:

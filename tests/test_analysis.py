@@ -128,6 +128,17 @@ def test_nearest_are_others_in_order(rng):
     assert [pairs[0][0] for pairs in found] == similarity.argmax(axis=1).tolist()
 
 
+def test_the_strongest_filter_of_each_width(rng):
+    activations, starts = rng.random((4, 9)), rng.integers(0, 50, (4, 9))
+    found = analysis.strongest_filters(activations, starts, [(1, 2), (3, 4), (7, 3)])
+    for values, begins, windows in zip(activations, starts, found, strict=True):
+        for (width, filters), window in zip(
+            [(1, [0, 1]), (3, [2, 3, 4, 5]), (7, [6, 7, 8])], windows
+        ):
+            best = max(filters, key=values.__getitem__)
+            assert window == (best, width, begins[best], values[best])
+
+
 def test_tokens_of_strings_lists_and_bytes():
     assert analysis.tokens(" a  b\u00a0c ") == ["a", "b\u00a0c"]
     assert analysis.tokens(b"caf\xe9") == ["caf"]

@@ -22,8 +22,8 @@ _SETTINGS = {
     "browser.gatherUsageStats": "false",
     "client.showErrorDetails": "none",
     "client.toolbarMode": "minimal",
-    "theme.base": "light",  # the charts have colors for a light page
-    "theme.primaryColor": "#0072b2",
+    "theme.light.primaryColor": "#0072b2",
+    "theme.dark.primaryColor": "#56b4e9",
 }
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 def main() -> None:
     """Shows the page of the address."""
     st.set_page_config("ELMo explorer", layout="wide")
-    with st.spinner("Loading Keras ..."):
+    with st.spinner("Loading the model ..."):
         from keras_elmo.startup import import_keras
 
         import_keras()
@@ -20,7 +20,8 @@ def main() -> None:
         )
         for address, (title, _) in views.VIEWS.items()
     }
-    start = st.Page(lambda: st.switch_page(pages["similarity"]), title="Start", default=True)
+    first = next(iter(pages.values()))
+    start = st.Page(lambda: st.switch_page(first), title="Start", default=True)
     page = st.navigation([start, *pages.values()], position="hidden")
     with st.container(horizontal=True):  # Streamlit's own menu is folded away on a phone
         for other in pages.values():

@@ -19,7 +19,8 @@ from keras_elmo.training.index import CorpusIndex
 from keras_elmo.training.loading import load_language_model
 
 _MAX_WORDS, _MAX_USES = 60, 200
-_MAX_LABELED = 12  # words beside each other, and uses with marks of their own
+_MAX_LABELED = 12  # uses with marks of their own
+_MAX_CONTEXT = 30  # words on each side of a use
 
 
 @st.cache_resource(show_spinner="Loading the model ...")
@@ -45,10 +46,11 @@ def show_characters(model: str) -> None:
     """Characters, their ids, and the activations of the filters."""
     st.write(
         "Filters of several widths read the characters of each word, from a begin mark (\u25b8) "
-        "to an end mark (\u25c2)."
+        "to an end mark (\u25c2). Below each word: the strongest filter of each width, with its "
+        "activation, at the characters where it has its maximum."
     )
-    _, example = _example(examples.CHARACTERS)
-    words = _words(st.text_input("Words", example))
+    chosen, example = _example(examples.CHARACTERS)
+    words = _words(_input(st.text_input, "Words", chosen, example))
     layer = embedder(model).layer
     if not layer.config.reads_characters:
         st.info("This model reads whole words: it has no characters and no filters.")
@@ -63,22 +65,27 @@ def show_characters(model: str) -> None:
         st.write("The id of a character is its byte in UTF-8 plus 1.")
         characters = [[_byte(value) for value in word.encode()] for word in words]
     max_characters = rows.shape[1] - 2  # longer words are truncated
-    cells = [
-        (word, position, character, number)
-        for word, own, row in zip(charts.numbered(words), characters, rows)
-        for position, (character, number) in enumerate(
-            zip(["\u25b8", *own[:max_characters], "\u25c2"], row)
-        )
-    ]
-    ids = pd.DataFrame(cells, columns=["word", "position", "character", "id"])
-    activations = ops.convert_to_numpy(encoder.filter_activations(ops.convert_to_tensor(rows)))
+    ids = ops.convert_to_tensor(rows)
+    activations = ops.convert_to_numpy(encoder.filter_activations(ids))
+    starts = ops.convert_to_numpy(encoder.filter_starts(ids))
+    strongest = analysis.strongest_filters(activations, starts, encoder.filters)
+    cells = []
+    for word, own, row, windows in zip(charts.numbered(words), characters, rows, strongest):
+        marked = ["\u25b8", *own[:max_characters], "\u25c2"]
+        cells += [(word, i, character, row[i], "") for i, character in enumerate(marked)]
+        marked += [""] * (len(row) - len(marked))
+        for index, width, start, activation in windows:
+            label = f"{word.split()[0]}.{width} width {width}: {activation:.2f}"
+            places = range(start, start + width)
+            cells += [(label, i, marked[i], row[i], str(index)) for i in places]
+    by_character = pd.DataFrame(cells, columns=["row", "position", "character", "id", "filter"])
     widths, counts = zip(*encoder.filters)
     parts = np.split(activations, np.cumsum(counts)[:-1], axis=1)
     means = np.stack([abs(part).mean(axis=1) for part in parts], axis=1).astype(float)
     cells = itertools.product(charts.numbered(words), map(str, widths))
     by_width = pd.DataFrame(cells, columns=["word", "width"]).assign(activation=means.ravel())
     axes, title = ("", "width in characters"), "Mean activation of the filters of each width"
-    _charts([charts.characters(ids), charts.heat_map(by_width, title, axes, means.max())])
+    _charts([charts.characters(by_character), charts.heat_map(by_width, title, axes, means.max())])
     _table(by_width)
 
 
@@ -88,25 +95,27 @@ def show_similarity(model: str) -> None:
         "The cosine between each word of one sentence and each word of the other, layer by layer: "
         "the token vectors do not depend on the context, the LSTMs do."
     )
-    _, example = _example(examples.SIMILARITY)
+    chosen, example = _example(examples.SIMILARITY)
     labels = ("First sentence", "Second sentence")
-    words = [
-        _words(column.text_input(label, sentence))
+    texts = [
+        _input(column.text_input, label, chosen, sentence)
         for column, label, sentence in zip(st.columns(2), labels, example)
     ]
-    first, second = (layers_of(model, tuple(tokens)) for tokens in words)
-    names = layer_names(len(first))
+    names = _layers_in(model)
     above = st.container()
     with st.expander("Weights of the sum"):
         st.latex(r"\gamma \sum_j \mathrm{softmax}(s)_j \, h_j")
         sliders = zip(st.columns(len(names)), names)
-        raw = [column.slider(f"s of {name}", -5.0, 5.0, 0.0, 0.1) for column, name in sliders]
+        bounds = (-5.0, 5.0, 0.0, 0.1)
+        raw = [_input(column.slider, f"s of {name}", "", *bounds) for column, name in sliders]
         shares = analysis.softmax(raw)
         named = ", ".join(f"{name} {share:.2f}" for name, share in zip(names, shares))
         st.write(
             f"Shares: {named}. The factor gamma has no slider, since it scales all vectors alike "
             "and does not change their cosines."
         )
+    words = list(map(_words, texts))
+    first, second = (layers_of(model, tuple(tokens)) for tokens in words)
     titles, cosines = zip(*analysis.layer_cosines(first, second, [shares]))
     rows = itertools.product(titles, *map(charts.numbered, words))
     data = pd.DataFrame(rows, columns=["layer", "first", "second"])
@@ -116,7 +125,7 @@ def show_similarity(model: str) -> None:
             charts.heat_map(cells.drop(columns="layer"), title, labels, 1.0)
             for title, cells in data.groupby("layer", sort=False)
         ]
-        _charts(heat_maps, 2 if len(words[1]) <= _MAX_LABELED else 1)
+        _charts(heat_maps)
         st.write("The colors of cosines go from 0 to 1; those below 0 have the color of 0.")
     _table(data)
 
@@ -129,8 +138,10 @@ def show_uses(model: str) -> None:
     )
     example, text = _example(examples.USES)
     left, right = st.columns([1, 3])
-    word = left.text_input("Word", example).strip()
-    text = right.text_area("Sentences, one per line", text, height=180)
+    word = _input(left.text_input, "Word", example, example).strip()
+    names, label = _layers_in(model), "Layer of the nearest uses"
+    layer = _input(left.selectbox, label, "", names, index=len(names) - 1)
+    text = _input(right.text_area, "Sentences, one per line", example, text, height=180)
     sentences = [sentence for line in text.splitlines() for sentence in tokenize(line)]
     found = analysis.occurrences(word, sentences)
     if len(found) > _MAX_USES:
@@ -140,24 +151,26 @@ def show_uses(model: str) -> None:
         used = {use.sentence: sentences[use.sentence] for use in found}
         layers = {i: layers_of(model, tuple(sentence)) for i, sentence in used.items()}
     vectors = analysis.occurrence_vectors(found, layers)
-    names = layer_names(len(vectors))
-    contexts = [_in_context(sentences[use.sentence], use.position) for use in found]
+    whole, short = (
+        [_in_context(sentences[use.sentence], use.position, width) for use in found]
+        for width in (_MAX_CONTEXT, 3)
+    )
     is_labeled = len(found) <= _MAX_LABELED
     labels = [str(i) if is_labeled else "" for i in range(len(found))]
-    uses = pd.DataFrame({"context": contexts, "label": labels})
+    uses = pd.DataFrame({"sentence": whole, "context": short, "label": labels})
     planes = [charts.plane(name, values, uses) for name, values in zip(names, vectors)]
     if len(found) < 2:
         _charts(planes)
         st.info("The word occurs only once: add more sentences that contain it.")
         return
-    layer = left.selectbox("Layer of the nearest uses", names, index=len(names) - 1)
     nearest = [pair for [pair] in analysis.nearest(vectors[names.index(layer)], count=1)]
     if is_labeled:
-        lines = [f"nearest: {contexts[j]} ({cosine:.2f})" for j, cosine in nearest]
-        title = f"The uses and the nearest neighbor of each in {layer}"
-        planes.append(charts.legend(title, uses.assign(nearest=lines)))
+        for name, texts in (("nearest", whole), ("nearest_context", short)):
+            uses[name] = [f"nearest: {texts[j]} ({cosine:.2f})" for j, cosine in nearest]
+        title = f"Nearest neighbors in {layer}"
+        planes.append(charts.legend(title, uses))
     _charts(planes)
-    rows = [(contexts[i], contexts[j], cosine) for i, (j, cosine) in enumerate(nearest)]
+    rows = [(whole[i], whole[j], cosine) for i, (j, cosine) in enumerate(nearest)]
     _table(pd.DataFrame(rows, columns=["use", "nearest use", "cosine"]))
 
 
@@ -167,8 +180,8 @@ def show_language_model(model: str) -> None:
         "How surprising each word is: for the forward model given the words before it, for the "
         "backward model given the words after it."
     )
-    _, example = _example(examples.LANGUAGE_MODEL)
-    words = _words(st.text_input("Sentence", example))
+    chosen, example = _example(examples.LANGUAGE_MODEL)
+    words = _words(_input(st.text_input, "Sentence", chosen, example))
     try:
         scoring, vocabulary = scorer(model)
     except FileNotFoundError as error:
@@ -197,9 +210,22 @@ def show_language_model(model: str) -> None:
     _table(data)
 
 
+def _input(widget, label, scope, *values, **options):
+    """An input that keeps its state, also on other pages and while an error hides it.
+
+    The scope tells inputs of the same label apart: each example keeps what was typed over it.
+    """
+    return widget(label, *values, key=f"{label} {scope}", persist_state="session", **options)
+
+
 def _example(choices):
-    chosen = st.radio("Example", list(choices), horizontal=True)
+    names = list(choices)
+    chosen = _input(st.radio, "Example", ", ".join(names), names, horizontal=True)
     return chosen, choices[chosen]
+
+
+def _layers_in(model):
+    return layer_names(embedder(model).layer.config.num_layers + 1)
 
 
 def _words(text):
@@ -221,7 +247,7 @@ def _escape(text):
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
-def _in_context(tokens, position, width=3):
+def _in_context(tokens, position, width):
     start, stop = max(0, position - width), position + width + 1
     before, after = tokens[start:position], tokens[position + 1 : stop]
     cut_before, cut_after = start * ["..."], (len(tokens) - stop) * ["..."]
@@ -229,10 +255,12 @@ def _in_context(tokens, position, width=3):
 
 
 def _charts(found, per_row=2):
+    # Streamlit's theme has a color for axes, but none for the text in charts.
+    color = "white" if st.context.theme.type == "dark" else "black"
     for i, chart in enumerate(found):
         if i % per_row == 0:
             columns = st.columns(per_row)  # stacked on a phone
-        columns[i % per_row].altair_chart(chart, theme=None)
+        columns[i % per_row].altair_chart(chart.configure_text(color=color))
 
 
 def _table(data):
@@ -241,12 +269,12 @@ def _table(data):
 
 
 VIEWS = {
-    "characters": ("Characters and filters", show_characters),
     "similarity": ("Similarity", show_similarity),
+    "characters": ("Characters and filters", show_characters),
     "uses": ("Uses of a word", show_uses),
     "language-model": ("Language model", show_language_model),
 }
-"""The title and the function of each view, by its address."""
+"""The title and the function of each view, by its address, in the order of the menu."""
 
 
 def show(address: str, model: str) -> None:
@@ -254,6 +282,7 @@ def show(address: str, model: str) -> None:
     title, view = VIEWS[address]
     st.header(title)
     try:
+        embedder(model)  # here, since Streamlit shows no message of loading from a cached function
         view(model)
         st.caption(_escape(f"Model: {model}, {embedder(model).dim} numbers per word and layer"))
     except (ConnectionError, ImportError, MemoryError, OSError, ValueError) as error:

@@ -156,17 +156,33 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
         Returns:
             `(N, F)`: the filters of each width of `filters`, one width after the other.
         """
-        table = ops.cast(self.char_embedding, self.compute_dtype)
-        x = gather(ops.pad(table, ((1, 0), (0, 0))), characters)
+        x = self._embedded(characters)
         # Bias and activation are monotone: they commute with the maximum, which leaves less to do.
         # OpenVINO computes wrong sums if the bias comes directly after the maximum.
         x = ops.concatenate([self._largest(conv, x) for conv in self.convolutions], axis=-1)
         x += ops.cast(ops.concatenate([conv.bias for conv in self.convolutions]), x.dtype)
         return ops.relu(x) if self.activation == "relu" else ops.tanh(x)
 
+    def filter_starts(self, characters: Any) -> Any:
+        """Where each filter has its maximum: at the window that starts at this character.
+
+        Args:
+            characters: int32 `(N, C)`, the ids of words.
+
+        Returns:
+            int32 `(N, F)`, in the order of `filter_activations`. Of equal maxima it is the first.
+        """
+        x = self._embedded(characters)
+        starts = [ops.argmax(_convolved(conv, x), axis=1) for conv in self.convolutions]
+        return ops.cast(ops.concatenate(starts, axis=-1), "int32")
+
+    def _embedded(self, characters):
+        table = ops.cast(self.char_embedding, self.compute_dtype)
+        return gather(ops.pad(table, ((1, 0), (0, 0))), characters)
+
     def _largest(self, convolution, x):
         """The maximum of a convolution over its positions, `(N, F)`."""
-        x = ops.conv(x, ops.cast(convolution.kernel, x.dtype), data_format="channels_last")
+        x = _convolved(convolution, x)
         if self.uses_pool:
             x = ops.max_pool(x, _POOL_SIZE, padding="same", data_format="channels_last")
         return ops.max(x, axis=1)
@@ -176,6 +192,11 @@ class CharCNNEmbedding(Configured, keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.projection_dim)
+
+
+def _convolved(convolution, x):
+    """A convolution without its bias at each position, `(N, C - width + 1, F)`."""
+    return ops.conv(x, ops.cast(convolution.kernel, x.dtype), data_format="channels_last")
 
 
 def _at_least_one(words, num_words):

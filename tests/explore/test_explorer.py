@@ -96,6 +96,7 @@ def charts(app):
 
 def test_similarity_and_its_weights(page):
     app = typed(page("similarity"), first="The bank paid.", second="On the bank")
+    assert json.loads(app.get("vega_lite_chart")[0].proto.spec)["height"] <= 265
     table = app.dataframe[0].value
     first, second = layers("The bank paid ."), layers("On the bank")
     for layer, name in enumerate(["token vectors", "LSTM 1", "LSTM 2"]):
@@ -117,6 +118,8 @@ def test_similarity_and_its_weights(page):
     for text, message in (("  ", "at least one word, got none"), (61 * "a ", "at most 60 words")):
         app = typed(app, first=text)
         assert message in app.error[0].value.replace("\\", "")
+        assert app.text_input[1].value == "On the bank" and app.slider[2].value == 5.0
+    assert typed(app, first="The bank paid.").dataframe[0].value.equals(after)
 
 
 def test_characters_and_filters(page):
@@ -124,7 +127,8 @@ def test_characters_and_filters(page):
     app = typed(page("characters"), words=" ".join(words))
     fired = app.dataframe[0].value
     rows = encode_sentences([words])[0, 1:-1]
-    spelled = charts(app)["Characters and their ids"]
+    drawn = charts(app)["Characters and their ids"]
+    spelled = drawn[drawn["filter"] == ""]
     assert spelled.id.tolist() == rows[rows != 261].tolist()
     assert "".join(spelled.character) == f"\u25b8cafc3a9\u25c2\u25b8a\u25c2\u25b8{48 * 'b'}\u25c2"
     encoder = tiny_layer().token_encoder
@@ -136,6 +140,12 @@ def test_characters_and_filters(page):
         activations = np.maximum(outputs, 0).max(axis=1)
         found = fired[fired.width == str(width)].activation
         np.testing.assert_allclose(found, activations.mean(axis=1), atol=1e-5)
+        for number, word in enumerate(activations):
+            best = word.argmax()
+            start = outputs[number, :, best].argmax()
+            window = drawn[drawn.row == f"{number + 1}.{width} width {width}: {word[best]:.2f}"]
+            assert window.position.tolist() == list(range(start, start + width))
+            assert window.id.tolist() == rows[number, start : start + width].tolist()
     app = done(app.radio[0].set_value("UTF-8"))
     assert app.text_input[0].value == examples.CHARACTERS["UTF-8"]
 
@@ -150,26 +160,30 @@ def test_characters_of_a_model_with_a_lexicon(page, variant):
     rules = ElmoLayer(model).text_encoder
     rows = rules.encode_words(["the", "xyz"])[:, -rules.max_characters_per_token :]
     spelled = charts(app)["Characters and their ids"]
+    spelled = spelled[spelled["filter"] == ""]
     assert "".join(spelled.character) == "\u25b8the\u25c2\u25b8xyz\u25c2"
     assert spelled.id.tolist() == rows[:, :5].ravel().tolist()
 
 
 def test_uses_of_a_word(page):
-    text = "The bank paid. Nothing else.\nOn the Bank we sat .\nA bank"
-    sentences = ["The bank paid .", "On the Bank we sat .", "A bank"]
+    text = "The bank paid. Nothing else.\nOn the Bank we sat for an hour .\nA bank"
+    sentences = ["The bank paid .", "On the Bank we sat for an hour .", "A bank"]
     app = typed(page("uses"), word="bank", sentences=text)
     vectors = np.stack([layers(s)[-1, j] for s, j in zip(sentences, (1, 2, 1))])
     near = analysis.nearest(vectors, 1)
-    contexts = ["The [bank] paid .", "On the [Bank] we sat .", "A [bank]"]
+    contexts = ["The [bank] paid .", "On the [Bank] we sat for an hour .", "A [bank]"]
     table = app.dataframe[0].value
     assert table.use.tolist() == contexts
     assert table["nearest use"].tolist() == [contexts[j] for [(j, _)] in near]
     np.testing.assert_allclose(table.cosine, [cosine for [(_, cosine)] in near], atol=1e-5)
     (key,) = charts(app).values()
-    assert key.label.is_unique and len(key) == 3
+    assert key.label.is_unique and key.sentence.tolist() == contexts
+    assert key.context.tolist()[1] == "On the [Bank] we sat for ..."  # where space is short
+    app = done(app.selectbox[0].set_value("LSTM 1"))
     app = typed(app, word="![x](http://a.b/x.png)")  # typed text is not markup
     assert "![" not in (shown := app.error[0].value)
     assert "not occur in the 4 sentences" in shown.replace("\\", "")
+    assert app.selectbox[0].value == "LSTM 1" and app.text_area[0].value == text
     app = typed(app, word="bank", sentences="A bank .")
     assert "occurs only once" in app.info[0].value
     app = typed(app, sentences=201 * "A bank.\n")
@@ -203,7 +217,9 @@ def test_each_view_has_an_address(monkeypatch):
     app = done(AppTest.from_file(PAGE, default_timeout=120))
     assert app.header[0].value == "Similarity"
     links = [link.proto.page for link in app.get("page_link")]
-    assert links == ["characters", "similarity", "uses", "language-model"]
+    assert links == ["similarity", "characters", "uses", "language-model"]
+    guide = (Path(__file__).parents[2] / "docs/EXPLORE.md").read_text()
+    assert re.findall(r"^\| .* \| `/([\w-]+)` \|", guide, re.MULTILINE) == links
 
 
 def chosen(app, example):
@@ -352,7 +368,12 @@ def test_in_a_browser(server, tmp_path):
         page.keyboard.press("Enter")
         words = page.locator("[aria-label^='Y-axis'] text")
         words.get_by_text("there", exact=True).first.wait_for(timeout=30_000)
-        assert words.all_text_contents()[:3] == ["of", "banks", "there"]
+        labels = [text for text in words.all_text_contents() if not text.startswith("width")]
+        assert labels[:3] == ["of", "banks", "there"]
+        page.get_by_role("link", name="Similarity").click()
+        page.get_by_role("link", name="Characters and filters").click()
+        typed.wait_for(timeout=30_000)
+        assert typed.input_value() == "of banks there"
         page.get_by_role("link", name="Uses of a word").click()
         page.get_by_role("textbox", name="Sentences").wait_for(timeout=30_000)
         assert page.url == f"{address}/uses"
@@ -367,5 +388,12 @@ def test_in_a_browser(server, tmp_path):
                 ".flatMap(e => [e.left, e.right])"
             )
             assert len(edges) > 20 and min(edges) >= 0 and max(edges) <= 400
+        page.set_viewport_size({"width": 1400, "height": 1000})
+        page.goto(f"{address}/similarity")
+        drawn = page.locator("[data-testid='stVegaLiteChart']:has(svg)")
+        drawn.nth(3).wait_for(timeout=30_000)
+        page.locator("[data-test-script-state='notRunning']").wait_for(timeout=30_000)
+        bottoms = drawn.evaluate_all("all => all.map(e => e.getBoundingClientRect().bottom)")
+        assert len(bottoms) == 4 and max(bottoms) <= 1000
         browser.close()
     assert all(url.startswith((address, "data:", "blob:")) for url in requests)
