@@ -34,6 +34,7 @@ def similarity(
     *,
     model: ModelSource | ElmoLayer | Embedder | keras.Model = "default",
     weights: Sequence[float] | np.ndarray | None = None,
+    annotate: bool = False,
 ) -> Figure:
     """Draws the cosines between the words of two sentences, in each layer and in the mix.
 
@@ -46,6 +47,8 @@ def similarity(
         weights: The share of each layer in the mix to draw, instead of the model's: `L + 1` numbers
             of at least 0 with the sum 1, as `ElmoLayer(mix_weights=...)`, such as `(0, 0, 1)` for
             the top layer.
+        annotate: Whether to write the cosines into the cells, which become larger: for short
+            sentences.
 
     Returns:
         A matplotlib `Figure`: `figure.savefig("similarity.svg")`. The title of a mix has the share
@@ -69,7 +72,7 @@ def similarity(
     learned = [mix.normalized_weights for mix in found if not mix.layer_norm]
     mixes = learned if weights is None else [weights]
     pictures = analysis.layer_cosines(rows, columns, mixes)
-    cell, letter, smallest = 0.32, 0.09, 1.3  # inches
+    cell, letter, smallest = 0.45 if annotate else 0.32, 0.09, 1.3  # inches
     names = [[_shortened(word, 24) for word in sentence] for sentence in words]
     longest = [max(map(len, sentence)) for sentence in names]
     height, width = (max(cell * len(sentence), smallest) for sentence in words)
@@ -80,6 +83,10 @@ def similarity(
         image = axes.imshow(values, cmap=COLOR_MAP, vmin=0.0, vmax=1.0, aspect="auto")
         axes.set_title(title.replace(" (", "\n("))  # panels are narrow
         axes.set_xticks(range(len(names[1])), names[1], rotation=90, parse_math=False)
+        for (row, column), value in np.ndenumerate(values) if annotate else ():
+            color = "black" if value > 0.5 else "white"
+            style = {"color": color, "ha": "center", "va": "center", "size": 8}
+            axes.text(column, row, f"{value:.2f}", **style)
     all_axes[0].set_yticks(range(len(names[0])), names[0], parse_math=False)
     figure.colorbar(image, ax=all_axes, label="cosine", extend="min", pad=0.01)
     return figure

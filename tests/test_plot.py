@@ -49,6 +49,15 @@ def test_similarity_draws_the_cosines_of_each_layer(embedder):
     assert colorbar.get_ylabel() == "cosine"
 
 
+def test_annotated_cells_have_their_numbers(embedder):
+    figure = plot.similarity(FIRST, SECOND, model=embedder, annotate=True)
+    for axes in figure.axes[:-1]:
+        values = axes.images[0].get_array()
+        written = {text.get_position()[::-1]: text.get_text() for text in axes.texts}
+        assert written == {cell: f"{value:.2f}" for cell, value in np.ndenumerate(values)}
+    assert not plot.similarity(FIRST, SECOND, model=embedder).axes[0].texts
+
+
 def panels(model, **options):
     """The titles and numbers of a picture of `similarity`."""
     figure = plot.similarity(FIRST, SECOND, model=model, **options)
