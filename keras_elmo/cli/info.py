@@ -40,6 +40,8 @@ def _info(arguments):
         config = known.config
         names = ("options file", "weights file") if len(known.files) == 2 else ("archive",)
         details += zip(names, known.files)
+        if known.archive:
+            details.append(("archive", known.archive))
         if config is None:
             hint = f"known from its files: load it once with ElmoLayer({known.name!r})"
             details += LEXICON_ARCHITECTURE if known.has_lexicon else [("architecture", hint)]

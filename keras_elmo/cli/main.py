@@ -27,9 +27,9 @@ _COMMANDS = (embed, explore, dump_words, info, models, vocab, train, evaluate, e
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `keras-elmo` with the given arguments; by default, with `sys.argv[1:]`.
 
-    Returns the exit code: 0, or 1 after an error, reported in one line. Wrong usage exits with 2.
-    A command ends its work also if its standard output is full, which is an error, or nobody reads
-    it, which is none.
+    Returns the exit code: 0, or 1 after an error, reported in one line, a failed download in a few.
+    Wrong usage exits with 2. A command ends its work also if its standard output is full, which is
+    an error, or nobody reads it, which is none.
     """
     with lasting_streams() as output:
         code = _run(argv)
@@ -60,7 +60,10 @@ def _run(argv):
     except Exception as error:
         if debug:
             traceback.print_exc()
-        message = to_cli_names(" ".join(str(error).split()), arguments.names)
+        # Only a failed download is reported in several lines, with the URLs in lines of their own.
+        lines = str(error).splitlines() if isinstance(error, ConnectionError) else [str(error)]
+        message = "\n".join(" ".join(line.split()) for line in lines)
+        message = to_cli_names(message, arguments.names)
         nothing = "Not enough memory" if isinstance(error, MemoryError) else type(error).__name__
         return _fail(message or nothing)
 

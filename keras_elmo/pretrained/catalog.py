@@ -53,6 +53,8 @@ EMBEDDIA_MODELS = {
 SEQVEC = "http://data.bioembeddings.com/public/embeddings/embedding_models"
 """The folder of SeqVec, the protein model of Heinzinger et al. 2019."""
 
+SEQVEC_ARCHIVE = "https://rostlab.org/~deepppi/seqvec.zip"
+
 MIRRORS = {
     ALLENNLP: ("https://allennlp.s3.amazonaws.com/models/elmo",),
     f"{NLPL}/11": (),

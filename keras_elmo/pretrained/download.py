@@ -56,15 +56,21 @@ def download(model: PretrainedModel) -> Path:
             if not folder.is_dir():
                 raise
             return folder  # another process finished first
-    files = " and ".join(model.files)
-    remedy = f"fetch {files} elsewhere and unpack it into {folder}, or pass its path"
-    if len(model.files) > 1:
-        remedy = f"fetch {files} elsewhere and put both into {folder}"
-    mirror = f", or set {MIRROR_VARIABLE} to a mirror's base URL" if published_base(model) else ""
-    raise ConnectionError(
-        f"Could not download the model {model.name!r}: {'; '.join(problems)}. Without a network, "
-        f"{remedy}{mirror}."
-    )
+    raise ConnectionError("\n".join(_without_network(model, folder, problems)))
+
+
+def _without_network(model, folder, problems):
+    """The lines of the error message: what failed, and what to do."""
+    yield f"Could not download the model {model.name!r}:"
+    yield from (f"  {problem}" for problem in problems)
+    files = (model.archive,) if model.archive else model.files
+    yield "Without a network, fetch on another machine:"
+    yield from (f"  {url}" for url in files)
+    put = "Unpack it into" if len(files) == 1 else "Put both into"
+    yield f"{put} {folder}{', or pass its path.' if len(files) == 1 else '.'}"
+    if published_base(model):
+        yield f"Or set {MIRROR_VARIABLE} to a mirror's base URL."
+    yield f"See {model.guide}."
 
 
 def _mirrored(model):

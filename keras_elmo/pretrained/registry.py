@@ -19,6 +19,7 @@ from keras_elmo.pretrained.catalog import (
     NLPL,
     NLPL_MODELS,
     SEQVEC,
+    SEQVEC_ARCHIVE,
 )
 from keras_elmo.text.languages import (
     LANGUAGES,
@@ -45,6 +46,8 @@ class PretrainedModel:
         config: Its architecture, if that is known before the files are downloaded.
         has_lexicon: Whether it is known to look tokens up in a lexicon, as the models of
             ELMoForManyLangs do.
+        archive: The URL of an archive of the same files, if there is one to fetch by hand.
+        guide: The page of the documentation on the model.
     """
 
     name: str
@@ -57,6 +60,8 @@ class PretrainedModel:
     license: str = "not stated"
     language: str | None = None
     has_lexicon: bool = False
+    archive: str | None = None
+    guide: str = "docs/MODELS.md"
 
     def __post_init__(self) -> None:
         if not all(re.fullmatch(r"\w[\w.+-]*", part) for part in self.name.split("/", 1)):
@@ -310,9 +315,12 @@ def _catalog():
         "seqvec",
         "SeqVec for proteins, 93 M parameters, trained on UniRef50",
         (f"{SEQVEC}/seqvec/options.json", f"{SEQVEC}/seqvec/weights.hdf5"),
+        config=original,
         tokenization="residues as tokens, upper-case letters",
         license="none stated with the weights; SeqVec's code is MIT",
         language=PROTEINS,
+        archive=SEQVEC_ARCHIVE,
+        guide="docs/PROTEINS.md",
     )
     text = "Portuguese, contributed to AllenNLP"
     yield _allennlp("allennlp/pt", "contributed/pt", text, "pt", language="pt")

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from helpers import TINY, assert_close, to_numpy
-from keras_elmo import ElmoConfig, ElmoLayer, files, get_model, list_models, register_model
+from keras_elmo import ElmoConfig, ElmoLayer, cli, files, get_model, list_models, register_model
 from keras_elmo.pretrained import download, registry
 from keras_elmo.pretrained.locate import find_model_files
 from many_languages import MANY_LANGUAGES
@@ -123,7 +123,11 @@ def refused(model, *messages):
         find_model_files(model)
     for message in messages:
         assert message in str(error.value)
-    assert len(str(error.value).splitlines()) == 1
+    _, *lines = str(error.value).splitlines()  # each URL with its error in one line
+    remedies = [line for line in lines if not re.match("  https?://", line)]
+    ends = ("Without a network", "Unpack it", "Put both", "Or set KERAS_ELMO_MIRROR", "See docs/")
+    assert all(line.startswith(ends) for line in remedies) and len(remedies) <= 4
+    assert bool(lines) == (not model.startswith("hf://"))
 
 
 def test_the_bundled_model_needs_no_network(cache):
@@ -203,7 +207,7 @@ def test_wrong_files_are_refused(server, cache, place, known, message):
     (server.folder / "cut.tar.gz").write_bytes(content[: len(content) // 2])
     url = f"{server.address}/{place}"
     register_model("wrong", url, **known)
-    remedy = f"Without a network, fetch {url}", str(cached(cache, "wrong"))
+    remedy = "Without a network", str(cached(cache, "wrong"))
     refused("wrong", "Could not download the model 'wrong'", f"{url}", message, *remedy)
     assert os.listdir(cache) == []
 
@@ -268,13 +272,33 @@ def test_no_network(cache):
     stem = "2x1024_128_2048cnn_1xhighway"
     base = f"http://127.0.0.1:9/{stem}/elmo_{stem}"
     urls = [f"{base}_{name}" for name in MODEL]
-    remedy = f"fetch {urls[0]} and {urls[1]} elsewhere", str(cache / "small"), "KERAS_ELMO_MIRROR"
+    remedy = f"  {urls[0]}\n  {urls[1]}\nPut both into {cache / 'small'}.\n", "KERAS_ELMO_MIRROR"
     refused("small", "Could not download the model", urls[0].replace(":9", ":8"), *remedy)
     refused("nlpl/ru-195", "http://127.0.0.1:9/195.zip", "KERAS_ELMO_MIRROR")
     register_model("other", "http://127.0.0.1:7")
     with pytest.raises(ConnectionError) as error:
         ElmoLayer("other")
     assert "KERAS_ELMO_MIRROR" not in str(error.value)
+
+
+def test_a_model_to_fetch_by_hand_is_named_in_short_lines(cache, capsys, monkeypatch):
+    """Also by the command, with the archive, the folder and the page that tells more."""
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main(["embed", "M K V", "--model", "seqvec"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "keras-elmo: error: Could not download the model 'seqvec':"
+    assert "https://rostlab.org/~deepppi/seqvec.zip" in lines
+    assert f"Unpack it into {cache / 'seqvec'}, or pass its path." in lines
+    assert lines[-1] == "See docs/PROTEINS.md."
+    assert cli.main(["info", "seqvec"]) == 0  # downloads nothing
+    shown = capsys.readouterr().out
+    assert "93,600,848" in shown and "seqvec.zip" in shown
+    for number in (
+        "2 layers of 4096 units, projected to 512",
+        "1024 of width 7",
+        "highway layers: 2",
+    ):
+        assert number in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("place", ["tiny", "tiny.zip"])

@@ -24,7 +24,7 @@ def test_parameters_of_the_published_models():
     numbers = {"small": 13_593_296, "medium": 28_027_728, "original-5.5b": 93_600_848}
     for name, parameters in numbers.items():
         assert count_parameters(get_model(name).config) == parameters
-    for name in ("original", "pubmed"):
+    for name in ("original", "pubmed", "seqvec"):
         assert get_model(name).config == get_model("original-5.5b").config
 
 
