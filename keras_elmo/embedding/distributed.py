@@ -209,7 +209,7 @@ def _ray():
         import pyarrow  # noqa: F401 (needed for the output)
         import ray
     except ImportError:
-        raise ImportError("Embedding on a cluster needs: pip install ray pyarrow") from None
+        raise ImportError("A cluster needs Ray: pip install 'keras-elmo[ray]'") from None
     return ray
 
 

@@ -215,7 +215,7 @@ class ParquetFormat:
     def check_installed(self) -> None:
         """Raises ImportError if pyarrow is missing."""
         if importlib.util.find_spec("pyarrow") is None:
-            raise ImportError("Parquet files need pyarrow: pip install pyarrow")
+            raise ImportError("Parquet files need pyarrow: pip install 'keras-elmo[parquet]'")
 
     def write_part(
         self, path: str, rows: Sequence[Row], state: str, compression: str | None

@@ -48,7 +48,7 @@ def export_onnx(
     if not os.fspath(output).endswith(".onnx"):
         raise ValueError(f"The name of an ONNX model must end in .onnx; got {os.fspath(output)!r}.")
     if any(importlib.util.find_spec(name) is None for name in ("tf2onnx", "onnxruntime")):
-        raise ImportError("An ONNX model needs: pip install tf2onnx onnx onnxruntime")
+        raise ImportError("An ONNX model needs further packages: pip install 'keras-elmo[onnx]'")
     found = find_source(model)
     with atomic_write(output, overwrite, paths_of(found)) as partial:
         return write_onnx(layer_of(found), partial)

@@ -127,7 +127,7 @@ def train(
     if record:
         settings = settings.resumed(record)
     if settings.tensorboard and not all(map(find_spec, ("tensorboard", "tensorflow"))):
-        raise ValueError("tensorboard=True needs two packages: pip install tensorboard tensorflow")
+        raise ValueError("tensorboard=True needs: pip install 'keras-elmo[tensorboard]'")
     shard = join_processes(settings.process, settings.hosts)
     check_devices(settings.devices or 1, shard[1])
     folder.mkdir(parents=True, exist_ok=True)

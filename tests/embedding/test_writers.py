@@ -611,7 +611,12 @@ def test_killed_at_any_moment(tmp_path):
         ("none/v.h5", {}, FileNotFoundError, "none does not exist: create it"),
         ("v.h5", {"compression": "zip"}, ValueError, "must be None or 'gzip', got 'zip'"),
         ("v.h5", {"resume": True, "overwrite": True}, ValueError, "cannot be combined"),
-        ("v.parquet", {}, ImportError, "Parquet files need pyarrow: pip install pyarrow"),
+        (
+            "v.parquet",
+            {},
+            ImportError,
+            "Parquet files need pyarrow: pip install 'keras-elmo.parquet.'",
+        ),
     ],
 )
 def test_errors(tmp_path, monkeypatch, name, options, error, message):

@@ -54,5 +54,5 @@ def test_what_onnx_needs_is_named(elmo, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"must end in \.onnx; got 'elmo'"):
         export_onnx(elmo, "elmo")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="pip install tf2onnx onnx onnxruntime"):
+    with pytest.raises(ImportError, match="pip install 'keras-elmo.onnx.'"):
         export_onnx(elmo, tmp_path / "elmo.onnx")

@@ -537,7 +537,7 @@ def test_tensorboard_needs_tensorflow_too(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "keras_elmo.training.train.find_spec", lambda name: name != "tensorflow" and find("json")
     )
-    with pytest.raises(ValueError, match="pip install tensorboard tensorflow"):
+    with pytest.raises(ValueError, match="pip install 'keras-elmo.tensorboard.'"):
         train(settings(tmp_path, tensorboard=True))
 
 
