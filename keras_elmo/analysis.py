@@ -254,6 +254,43 @@ def nearest(vectors: np.ndarray, count: int = 3) -> list[list[tuple[int, float]]
     return found
 
 
+def whiten(vectors: np.ndarray, reference: np.ndarray | None = None) -> np.ndarray:
+    """Whitens vectors, so that they vary equally in all directions.
+
+    Args:
+        vectors: float `(N, D)`.
+        reference: float `(M, D)`, the vectors from which mean and directions are estimated; by
+            default `vectors`. Whiten a query with the vectors to be searched as the reference.
+
+    Returns:
+        float32 array `(N, D)`. The variance in each direction is 1 only where there is much of it:
+        a tenth of the mean variance is added to each, since few vectors say little about the rest.
+
+    Raises:
+        ValueError: if the sizes of the vectors differ, or there are fewer than two of reference.
+
+    Example:
+
+    >>> whiten(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 1.0], [4.0, 1.0]])).round(1)
+    array([[-0.8, -0.6],
+           [ 0.8, -0.6],
+           [-0.8,  0.6],
+           [ 0.8,  0.6]], dtype=float32)
+    """
+    vectors = np.asarray(vectors, np.float64)
+    reference = vectors if reference is None else np.asarray(reference, np.float64)
+    if reference.ndim != 2 or len(reference) < 2 or vectors.shape[1:] != reference.shape[1:]:
+        raise ValueError(
+            "whiten expects vectors (N, D), and at least two of reference (M, D); got shapes "
+            f"{vectors.shape} and {reference.shape}."
+        )
+    mean = reference.mean(axis=0)
+    variances, directions = np.linalg.eigh(np.cov(reference, rowvar=False).reshape(2 * mean.shape))
+    smallest = max(0.1 * variances.mean(), np.finfo(np.float64).tiny)
+    scales = np.sqrt(np.maximum(variances, 0) + smallest)
+    return ((vectors - mean) @ (directions / scales) @ directions.T).astype(np.float32)
+
+
 def strongest_filters(
     activations: np.ndarray, starts: np.ndarray, filters: Sequence[tuple[int, int]]
 ) -> list[list[FilterWindow]]:

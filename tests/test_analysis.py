@@ -128,6 +128,31 @@ def test_nearest_are_others_in_order(rng):
     assert [pairs[0][0] for pairs in found] == similarity.argmax(axis=1).tolist()
 
 
+def test_whitened_vectors_vary_equally_in_all_directions(rng):
+    reference = rng.standard_normal((500, 4)) @ rng.standard_normal((4, 4)) + 3
+    vectors = rng.standard_normal((5, 4))
+    variances, directions = np.linalg.eigh(np.cov(reference.T))
+    whitening = directions / np.sqrt(variances + 0.1 * variances.mean())
+    expected = analysis.cosines(
+        *((x - reference.mean(0)) @ whitening for x in (vectors, reference))
+    )
+    whitened = analysis.whiten(reference)
+    found = analysis.cosines(analysis.whiten(vectors, reference), whitened)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    spread, before = (np.linalg.eigvalsh(np.cov(x.T)) for x in (whitened, reference))
+    np.testing.assert_allclose(spread, before / (before + 0.1 * before.mean()), atol=1e-5)
+    np.testing.assert_allclose(whitened.mean(axis=0), 0, atol=1e-5)
+
+
+def test_few_or_equal_vectors_are_whitened_or_named(rng):
+    assert not analysis.whiten(np.ones((3, 2))).any()
+    assert np.isfinite(analysis.whiten(rng.standard_normal((2, 50)))).all()
+    assert analysis.whiten([[1.0], [3.0]]).shape == (2, 1)
+    for vectors, reference in (([[1, 2]], None), ([1, 2], None), ([[1, 2]], [[1], [2]])):
+        with pytest.raises(ValueError, match="at least two of reference"):
+            analysis.whiten(vectors, reference)
+
+
 def test_the_strongest_filter_of_each_width(rng):
     activations, starts = rng.random((4, 9)), rng.integers(0, 50, (4, 9))
     found = analysis.strongest_filters(activations, starts, [(1, 2), (3, 4), (7, 3)])
