@@ -3,7 +3,8 @@
 Every block of a page is run, in order, in one empty folder: Python in one namespace, bash with
 `keras-elmo` from this checkout. `pip` and `pytest` do nothing there (.ci/run runs these commands of
 README.md), and the bundled model stands in for "original". A block that cannot run here says so in
-the page, in the line above it: <!-- not run: reason -->.
+the page, in the line above it: <!-- not run: reason -->. The recipes are programs: each is run by
+itself, where its libraries are installed.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,7 @@ NOT_RUN = {  # how many blocks of a page are marked
     "docs/MIGRATION.md": 4,
     "docs/MODELS.md": 4,
     "docs/PROTEINS.md": 1,
+    "docs/RECIPES.md": 1,
     "docs/SERVING.md": 1,
     "docs/TRAINING.md": 1,
     "examples/README.md": 7,
@@ -78,6 +81,7 @@ RESULTS = {  # what is true in the end, beside the results that the comments in 
         "vectors.shape == (1, 2, 512)",
     ],
 }
+RECIPES = "docs/RECIPES.md"
 STAND_INS = {
     "keras-elmo": f'exec "{sys.executable}" -m keras_elmo "$@"',
     "python": f'exec "{sys.executable}" "$@"',
@@ -106,6 +110,10 @@ def code_blocks(page):
     return [block for block in blocks_of(page) if block.language in ("bash", "python")]
 
 
+def run_blocks(page):
+    return [block for block in code_blocks(page) if not block.not_run]
+
+
 def test_every_block_is_run_or_marked():
     for page in PAGES:
         assert PAGES[page].count("\n```") == 2 * len(list(blocks_of(page))), page
@@ -117,17 +125,13 @@ def test_every_block_is_run_or_marked():
 
 @tensorflow_only
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(not block.not_run for block in code_blocks(page))]
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != RECIPES and run_blocks(page)])
 def test_code_runs_in_order(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
     environment = stand_ins(tmp_path.parent / f"{tmp_path.name}-commands")
     names = {}
-    for block in code_blocks(page):
-        if block.not_run:
-            continue
+    for block in run_blocks(page):
         if block.language == "python":
             code = block.code.replace('"original"', '"default"')
             exec(compile(code, block.place, "exec"), names)
@@ -137,12 +141,35 @@ def test_code_runs_in_order(page, tmp_path, monkeypatch, capfd):
         else:
             command = ["bash", "-eu", "-c", block.code]
             assert subprocess.run(command, env=environment).returncode == 0, block.place
-        printed = capfd.readouterr().out
-        for said in re.findall(r"^ *print\(.*\)  # (.*?)(?::.*)?$", block.code, re.MULTILINE):
-            assert said in printed, block.place
-            printed = printed.split(said, 1)[1]
+        check_printed(block, capfd.readouterr().out)
     for result in RESULTS.get(page, []):
         assert eval(result, {**names, "exists": os.path.exists}), result
+
+
+@tensorflow_only
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", run_blocks(RECIPES), ids=lambda block: block.place)
+def test_recipes_run(recipe, tmp_path):
+    for package in re.findall(r"^(?:import|from) (\w+)", recipe.code, re.MULTILINE):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    (tmp_path / "recipe.py").write_text(recipe.code)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "HF_HOME": str(tmp_path / "hub"),  # where Datasets keeps what it has read
+    }
+    command, options = [sys.executable, "recipe.py"], dict(capture_output=True, encoding="utf-8")
+    run = subprocess.run(command, cwd=tmp_path, env=environment, **options)
+    assert run.returncode == 0, run.stderr
+    check_printed(recipe, run.stdout)
+
+
+def check_printed(block, printed):
+    """Fails unless each result that a comment beside a `print` names was printed, in order."""
+    for said in re.findall(r"^ *print\(.*\)  # (.*?)(?::.*)?$", block.code, re.MULTILINE):
+        assert said in printed, block.place
+        printed = printed.split(said, 1)[1]
 
 
 def commands_of(block):
