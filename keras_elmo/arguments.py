@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+VECTOR_KINDS = ("mix", "layers", "top", "average", "sum", "concat")
+"""What `vectors=` may be, beside the number of a layer."""
+
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None) -> int:
     """The value as an `int`, if it is an integer from `least` to `most`; a boolean is none."""
@@ -57,3 +60,17 @@ def check_mix_weights(name: str, value: Any, num_layers: int) -> np.ndarray:
             f"the softmax; got {value!r:.200}."
         )
     return shares
+
+
+def check_vectors(vectors: Any, num_layers: int) -> str | int:
+    """The kind of vectors, one of `VECTOR_KINDS`, or the number of a layer, 0 to `num_layers`."""
+    if isinstance(vectors, str) and vectors in VECTOR_KINDS:
+        return vectors
+    is_integer = isinstance(vectors, numbers.Integral) and not isinstance(vectors, bool)
+    if not (is_integer and 0 <= vectors <= num_layers):
+        kinds = ", ".join(map(repr, VECTOR_KINDS))
+        raise ValueError(
+            f"vectors must be {kinds} or the number of a layer, 0 to {num_layers}; "
+            f"got {vectors!r:.200}."
+        )
+    return int(vectors)

@@ -460,10 +460,8 @@ class Embedder:
         if output_layer not in range(-2, num_layers + 1):
             raise ValueError(f"output_layer must be from -2 to {num_layers}; got {output_layer}.")
         lists = _token_lists(sents)
-        if output_layer == -1:
-            return self.embedder.embed(lists, vectors="average")
-        layers = self.embedder.embed(lists, vectors="layers")
-        return layers if output_layer == -2 else [array[output_layer] for array in layers]
+        kinds: dict[int, str | int] = {-2: "layers", -1: "average"}
+        return self.embedder.embed(lists, kinds.get(output_layer, output_layer))
 
 
 class Batcher:

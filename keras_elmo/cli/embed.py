@@ -1,11 +1,13 @@
 """The command `keras-elmo embed`."""
 
+import argparse
 import io
 import itertools
 import os
 import re
 import sys
 
+from keras_elmo.arguments import VECTOR_KINDS
 from keras_elmo.cli.common import (
     EMBEDDER_HELP,
     add_number,
@@ -67,11 +69,11 @@ def add_command(commands, common):
     )
     add(
         "--vectors",
-        type=lambda kind: int(kind) if kind.isdecimal() else kind,
+        type=_vectors,
         default="mix",
         metavar="KIND",
         help="mix, the mean of all layers, as a new ElmoLayer returns it; layers, every layer, as "
-        "bilm-tf stores them; concat, every layer, behind each other; top, the top layer; average; "
+        "bilm-tf stores them; concat, every layer, concatenated; top, the top layer; average; "
         "sum, the sum of all layers, as SeqVec takes it; or the number of a layer, 0 for the token "
         "vectors (default: %(default)s)",
     )
@@ -120,6 +122,13 @@ def add_command(commands, common):
     actors_help = "with --ray: processes, each with a model (default: one for every two cores)"
     add_number(group, "--actors", None, actors_help)
     command.set_defaults(run=_embed, check=_check)
+
+
+def _vectors(text):
+    if text in VECTOR_KINDS or text.isdecimal():
+        return int(text) if text.isdecimal() else text
+    kinds = ", ".join(VECTOR_KINDS)
+    raise argparse.ArgumentTypeError(f"{text!r} is none of {kinds}, and not the number of a layer")
 
 
 def _check(arguments, parser):

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TypeVar, overload
 import keras
 import numpy as np
 
-from keras_elmo.arguments import check_boolean, check_integer
+from keras_elmo.arguments import check_integer, check_vectors
 from keras_elmo.config import ElmoConfig
 from keras_elmo.embedding.file_job import EmbeddedFile, run_file_job
 from keras_elmo.embedding.sentence_vectors import SentenceVectors, as_table, padded
@@ -22,7 +22,7 @@ from keras_elmo.hdf5_write import write_arrays
 from keras_elmo.layers.elmo_layer import ElmoLayer
 from keras_elmo.layers.inside import elmo_layer_of
 from keras_elmo.layers.process import check_process, unpickled
-from keras_elmo.layers.vector_kinds import check_vectors, shape_of_vectors
+from keras_elmo.layers.vector_kinds import shape_of_vectors
 from keras_elmo.ops.compiled import one_ahead
 from keras_elmo.pretrained.hdf5 import TOKEN_EMBEDDINGS_NAME
 from keras_elmo.pretrained.locate import ModelSource, is_keras_file
@@ -42,6 +42,7 @@ from keras_elmo.text.tokens import (
     checked_tokens,
     in_blocks,
     num_positions,
+    padded_length,
     without_padding,
 )
 from keras_elmo.text.vocabulary import BEGIN, END, read_words
@@ -201,7 +202,7 @@ class Embedder:
             vectors: `"mix"` for the `ElmoLayer`'s weighted sum, in a new one the mean of all
                 layers; `"average"` for the mean of all layers, `"sum"` for their sum, `"top"` for
                 the last layer; a number for that layer, 0 for the token vectors; `"layers"` for
-                all of them, `"concat"` for all of them behind each other.
+                all of them, `"concat"` for all of them, concatenated.
             pooling: `None` for a vector per word; `"mean"` or `"max"` over the words for one per
                 sentence, zeros for an empty one.
             tokenize: For strings of raw text: `True`, or the code of a language such as `"de"`,
@@ -250,18 +251,10 @@ class Embedder:
         return self._embed_padded(sentences, spec, tokenize, pad_to, truncate)
 
     def _embed_padded(self, sentences, spec, tokenize, pad_to, truncate):
-        if pad_to != "longest":
-            pad_to = check_integer("pad_to, unless it is 'longest',", pad_to, 1)
         read = make_tokenizer(tokenize)
         texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
         lengths = [num_positions(text, spec.boundaries) for text in texts]
-        longest = max(lengths, default=0)
-        num_tokens = longest if pad_to == "longest" else pad_to
-        if longest > num_tokens and not check_boolean("truncate", truncate):
-            raise ValueError(
-                f"sentences[{lengths.index(longest)}] has {longest:,} tokens, more than "
-                f"pad_to={pad_to}: pass a larger one, 'longest', or truncate=True."
-            )
+        num_tokens = padded_length(lengths, None if pad_to == "longest" else pad_to, truncate)
         shape = shape_of_vectors(spec.vectors, self.config, num_tokens)
         vectors = np.zeros((len(texts), *shape), spec.dtype)
         arrays = self._arrays(texts, lambda text: text, spec, len(texts))
@@ -512,9 +505,12 @@ class Embedder:
     def _spec(self, vectors, pooling, boundaries, dtype):
         """The checked arguments of a request."""
         check_process()
-        vectors = check_vectors(vectors, self.config)
+        vectors = check_vectors(vectors, self.config.num_layers)
         if vectors == "mix" and not self.layer.mixes:
-            raise ValueError("Expected an ElmoLayer with a mix: create it with vectors='mix'.")
+            raise ValueError(
+                f"This ElmoLayer has vectors={self.layer.vectors!r} and no mix: pass "
+                "vectors='average', 'top' or 'layers'."
+            )
         if vectors == "mix" and self.layer.layer_norm:
             raise ValueError(
                 "The ElmoLayer's mix has layer_norm, which depends on the batch: take "

@@ -286,4 +286,4 @@ def show(address: str, model: str) -> None:
         view(model)
         st.caption(_escape(f"Model: {model}, {embedder(model).dim} numbers per word and layer"))
     except (ConnectionError, ImportError, MemoryError, OSError, ValueError) as error:
-        st.error(_escape(str(error)))
+        st.error(_escape(str(error)).replace("\n", "  \n"))

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_elmo.arguments import check_boolean, check_integer, check_number
+from keras_elmo.arguments import check_boolean, check_integer, check_number, check_vectors
 from keras_elmo.config import ElmoConfig
 from keras_elmo.layers.backbone import Backbone
 from keras_elmo.layers.bilm_stack import BiLMStack, mask_of_layers
@@ -22,7 +22,7 @@ from keras_elmo.layers.process import check_process, unpickled
 from keras_elmo.layers.recurrent import CarriedState
 from keras_elmo.layers.token_mask import TokenMask, mask_of_tokens
 from keras_elmo.layers.unicode_char_encoder import UnicodeCharEncoder
-from keras_elmo.layers.vector_kinds import check_vectors, select_vectors, shape_of_vectors
+from keras_elmo.layers.vector_kinds import select_vectors, shape_of_vectors
 from keras_elmo.layers.weighted_layer_sum import WeightedLayerSum
 from keras_elmo.ops.compiled import without_autograph
 from keras_elmo.ops.gather import gather
@@ -66,7 +66,7 @@ class ElmoLayer(keras.layers.Layer):
             Hugging Face Hub; or `None` for random weights.
         config: With `model=None`, the architecture: an `ElmoConfig` or a dict of bilm-tf's options.
         vectors: `"mix"` for the learned weighted sum of the layers; `"layers"` for all of them,
-            `"concat"` for all of them behind each other; `"average"` for their mean, `"sum"` for
+            `"concat"` for all of them, concatenated; `"average"` for their mean, `"sum"` for
             their sum, `"top"` for the last one; or the number of a layer, 0 for the token vectors.
         num_mixes: With `vectors="mix"`, the number of mixes, each with its own weights; a list
             where more than one.
@@ -238,7 +238,7 @@ class ElmoLayer(keras.layers.Layer):
             token_embeddings = _stored_vectors(token_embeddings, config.projection_dim)
             config, lexicon = config.with_word_input(len(token_embeddings)), None
         self.config, self.lexicon = config, lexicon
-        self.vectors = check_vectors(self.vectors, config)
+        self.vectors = check_vectors(self.vectors, config.num_layers)
         self.char_encoder = _char_encoder(config, lexicon)
         self.backbone = Backbone(config, dtype=self.bilm_dtype_policy, name="backbone")
         self.mixes = [
@@ -453,7 +453,7 @@ class ElmoLayer(keras.layers.Layer):
             raise ValueError("This ElmoLayer carries no state; make it with stateful=True.")
         self.state.reset()
 
-    def export_hdf5(self, folder: str | os.PathLike, dtype: str = "float32") -> None:
+    def export_hdf5(self, output: str | os.PathLike, dtype: str = "float32") -> None:
         """Writes the biLM as options.json and weights.hdf5, which bilm-tf and AllenNLP read.
 
         The mixes belong to the layer and are not part of these files. A lexicon is written next to
@@ -463,7 +463,7 @@ class ElmoLayer(keras.layers.Layer):
         `keras_elmo.export_hdf5` also writes the softmax of a model in files.
 
         Args:
-            folder: The output folder, created if it does not exist. Existing files with these names
+            output: The output folder, created if it does not exist. Existing files with these names
                 are replaced, once all are written.
             dtype: `"float32"` or `"float16"`, of the stored weights.
 
@@ -472,7 +472,7 @@ class ElmoLayer(keras.layers.Layer):
         >>> elmo.export_hdf5("my_elmo")
         >>> ElmoLayer("my_elmo")
         """
-        with model_folder(folder) as partial:
+        with model_folder(output) as partial:
             write_model(
                 partial,
                 self.backbone,

@@ -4,22 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_elmo.arguments import check_integer
 from keras_elmo.config import ElmoConfig
-
-KINDS = ("mix", "layers", "top", "average", "sum", "concat")
-
-
-def check_vectors(vectors: str | int, config: ElmoConfig) -> str | int:
-    """Returns the kind: one of `KINDS`, or the number of a layer, 0 for the token vectors.
-
-    Raises:
-        ValueError: if it is neither.
-    """
-    if isinstance(vectors, str) and vectors in KINDS:
-        return vectors
-    expected = f"vectors, unless it is one of {', '.join(map(repr, KINDS))},"
-    return check_integer(expected, vectors, 0, config.num_layers)
 
 
 def select_vectors(layers: Any, vectors: str | int) -> Any:

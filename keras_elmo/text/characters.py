@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_elmo.arguments import check_boolean, check_integer
+from keras_elmo.arguments import check_integer
 from keras_elmo.config import MIN_CHARACTERS_PER_TOKEN
-from keras_elmo.text.tokens import Sentences, check_batch, token_bytes, tokens_of
+from keras_elmo.text.tokens import Sentences, check_batch, padded_length, token_bytes, tokens_of
 
 # Ids as the model sees them. 0 pads a sentence; bytes are shifted by one to leave it free.
 BYTE_OFFSET = 1
@@ -68,16 +68,8 @@ class TokenEncoder(abc.ABC):
         """The rows of sentences, int32 `(B, T + 2, width)`; arguments as of `encode_sentences`."""
         check_batch(sentences)
         lists = list(map(tokens_of, sentences))
-        longest = max(map(len, lists), default=0)
-        num_tokens = longest if pad_to is None else check_integer("pad_to", pad_to, 1)
-        if check_boolean("truncate", truncate):
-            lists = [tokens[:num_tokens] for tokens in lists]
-        elif longest > num_tokens:
-            raise ValueError(
-                f"A sentence has {longest:,} tokens, more than pad_to={pad_to}: pass a larger one, "
-                "or truncate=True."
-            )
-        rows, index = self.encode_distinct(lists)
+        num_tokens = padded_length(list(map(len, lists)), pad_to, truncate)
+        rows, index = self.encode_distinct([tokens[:num_tokens] for tokens in lists])
         return rows[np.pad(index, ((0, 0), (0, num_tokens + 2 - index.shape[1])))]
 
 

@@ -1,11 +1,12 @@
 """Sentences as users have them to lists of tokens."""
 
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from keras_elmo.arguments import check_boolean, check_integer
 from keras_elmo.warn import warn
 
 Item = TypeVar("Item")
@@ -210,6 +211,26 @@ def num_positions(text: list[list[Any]], boundaries: bool = True) -> int:
     A text without sentences counts as one empty sentence.
     """
     return sum(len(sentence) + 2 * boundaries for sentence in text or [[]])
+
+
+def padded_length(lengths: Sequence[int], pad_to: int | None, truncate: bool) -> int:
+    """The number of tokens of each row: `pad_to`, or that of the longest sentence.
+
+    Raises:
+        ValueError: if a sentence is longer and is not to be truncated, or an argument is invalid.
+    """
+    longest = max(lengths, default=0)
+    if check_boolean("truncate", truncate) and pad_to is None:
+        raise ValueError("truncate=True needs a number of tokens, pad_to.")
+    if pad_to is None:
+        return longest
+    pad_to = check_integer("pad_to", pad_to, 1)
+    if longest > pad_to and not truncate:
+        raise ValueError(
+            f"sentences[{lengths.index(longest)}] has {longest:,} tokens, more than "
+            f"pad_to={pad_to}: pass a larger one, or truncate=True."
+        )
+    return pad_to
 
 
 def in_blocks(

@@ -327,14 +327,14 @@ class BidirectionalLanguageModel(Configured, keras.Model):
 
     def export_hdf5(
         self,
-        folder: str | os.PathLike,
+        output: str | os.PathLike,
         vocabulary: Vocabulary | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes the files that `ElmoLayer`, bilm-tf and AllenNLP load, the softmax, and a card.
 
         Args:
-            folder: The output folder, created if it does not exist. Existing files options.json,
+            output: The output folder, created if it does not exist. Existing files options.json,
                 weights.hdf5 and softmax.hdf5 (`softmax/W` (V, P), `softmax/b` (V,)) are replaced.
             vocabulary: The model's `Vocabulary`, for a vocabulary.txt next to them, which
                 `load_language_model` and `keras-elmo evaluate` read.
@@ -346,7 +346,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
             FileExistsError: if the folder has a vocabulary.txt and `vocabulary` is not given.
             ValueError: if a weight is not finite, or the vocabulary has a different size.
         """
-        path = Path(folder) / "vocabulary.txt"
+        path = Path(output) / "vocabulary.txt"
         if vocabulary is None and path.exists():
             raise FileExistsError(
                 f"{path} may belong to a different model: pass the vocabulary of this one, or "
@@ -356,7 +356,7 @@ class BidirectionalLanguageModel(Configured, keras.Model):
         config = with_training_options(self.get_config())
         softmax = self.softmax_kernel, self.softmax.bias
         words = None if vocabulary is None else vocabulary.words
-        with model_folder(folder) as partial:
+        with model_folder(output) as partial:
             write_model(
                 partial,
                 self.backbone,

@@ -95,14 +95,17 @@ def test_a_kind_means_the_same_everywhere(way, kind, tmp_path):
     "way", [in_the_layer, embedded, padded, in_a_file], ids=lambda way: way.__name__
 )
 def test_other_kinds_are_refused(way, kind, tmp_path):
-    message = f"vectors, unless it is one of 'mix', .* an integer from 0 to 2; got {kind!r}"
+    message = f"vectors must be 'mix', .* or the number of a layer, 0 to 2; got {kind!r}"
     with pytest.raises(ValueError, match=message):
         way(kind, tmp_path)
 
 
 def test_the_command_line_refuses_other_kinds(capsys):
     assert cli.main(["embed", "--model", str(TINY), "--vectors", "7", "a b"]) == 1
-    assert "from 0 to 2; got 7" in capsys.readouterr().err
+    assert "the number of a layer, 0 to 2; got 7" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["embed", "--model", "original", "--vectors", "tpo", "a b"])
+    assert "--vectors: 'tpo' is none of mix, layers, " in capsys.readouterr().err
 
 
 def test_only_the_first_vectors():

@@ -639,7 +639,7 @@ def test_bad_inputs_of_word_models_are_named():
     [
         ({"model": None}, "needs a config"),
         ({"model": "default", "config": {}}, "and a config: leave it out, or pass model=None"),
-        ({"vectors": "first"}, "vectors, unless it is one of 'mix', .* got 'first'"),
+        ({"vectors": "first"}, "vectors must be 'mix', .* got 'first'"),
         ({"input_shape": [], "dtype": "string"}, "leave out dtype and input_shape"),
         ({"dtype": "int32"}, "dtype is that of the computation, such as 'float32'"),
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),

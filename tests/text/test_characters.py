@@ -96,6 +96,8 @@ def test_rows_of_a_given_length():
     with pytest.raises(ValueError, match="has 3 tokens, more than pad_to=2"):
         encode_sentences(sentences, pad_to=2)
     first = [tokens[:2] for tokens in sentences]
+    with pytest.raises(ValueError, match="truncate=True needs a number of tokens, pad_to"):
+        encode_sentences(sentences, truncate=True)
     cut = encode_sentences(sentences, 20, pad_to=2, truncate=True)
     np.testing.assert_array_equal(cut, encode_sentences(first, 20))
     with pytest.raises(ValueError, match="pad_to must be an integer of at least 1"):
