@@ -309,7 +309,7 @@ def test_bad_requests_leave_an_existing_file_alone(tmp_path, embedder, lines):
     source, target = write(tmp_path / "text.txt", lines), tmp_path / "v.h5"
     target.write_bytes(b"mine")
     for options in ({"overwrite": True}, {"resume": True}):
-        with pytest.raises(ValueError, match="output must be one of"):
+        with pytest.raises(ValueError, match="vectors must be .mix"):
             embedder.embed_file(source, target, "all", **options)
     with pytest.raises(FileNotFoundError):
         embedder.embed_file(tmp_path / "none.txt", target, overwrite=True)
