@@ -251,10 +251,14 @@ class Embedder:
         return self._embed_padded(sentences, spec, tokenize, pad_to, truncate)
 
     def _embed_padded(self, sentences, spec, tokenize, pad_to, truncate):
+        if pad_to == "longest":
+            pad_to = None
+        else:
+            pad_to = check_integer("pad_to, unless it is 'longest',", pad_to, 1)
         read = make_tokenizer(tokenize)
         texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
         lengths = [num_positions(text, spec.boundaries) for text in texts]
-        num_tokens = padded_length(lengths, None if pad_to == "longest" else pad_to, truncate)
+        num_tokens = padded_length(lengths, pad_to, truncate)
         shape = shape_of_vectors(spec.vectors, self.config, num_tokens)
         vectors = np.zeros((len(texts), *shape), spec.dtype)
         arrays = self._arrays(texts, lambda text: text, spec, len(texts))

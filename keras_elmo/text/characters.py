@@ -69,8 +69,9 @@ class TokenEncoder(abc.ABC):
         check_batch(sentences)
         lists = list(map(tokens_of, sentences))
         num_tokens = padded_length(list(map(len, lists)), pad_to, truncate)
-        rows, index = self.encode_distinct([tokens[:num_tokens] for tokens in lists])
-        return rows[np.pad(index, ((0, 0), (0, num_tokens + 2 - index.shape[1])))]
+        lists = [tokens[:num_tokens] for tokens in lists]
+        rows, index = self.encode_batch(Sentences(lists, num_tokens))
+        return rows[index]
 
 
 class ByteRules(TokenEncoder):

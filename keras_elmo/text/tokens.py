@@ -214,7 +214,7 @@ def num_positions(text: list[list[Any]], boundaries: bool = True) -> int:
 
 
 def padded_length(lengths: Sequence[int], pad_to: int | None, truncate: bool) -> int:
-    """The number of tokens of each row: `pad_to`, or that of the longest sentence.
+    """The number of tokens of each row: `pad_to`, or the length of the longest sentence.
 
     Raises:
         ValueError: if a sentence is longer and is not to be truncated, or an argument is invalid.
