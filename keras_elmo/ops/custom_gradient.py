@@ -34,7 +34,15 @@ def call_with_gradient(
 def _tensorflow_call(forward, backward, spec, args):
     import tensorflow as tf
 
-    present = [arg is not None for arg in args]
+    present = tuple(arg is not None for arg in args)
+    make = _tensorflow_function if tf.executing_eagerly() else _tensorflow_graph
+    # A variable would have to be named apart; its value is a tensor like any other.
+    tensors = map(tf.convert_to_tensor, itertools.compress(args, present))
+    return make(forward, backward, spec, present)(*tensors)
+
+
+def _tensorflow_function(forward, backward, spec, present):
+    import tensorflow as tf
 
     @tf.custom_gradient
     def call(*tensors):
@@ -46,8 +54,18 @@ def _tensorflow_call(forward, backward, spec, args):
 
         return outputs, gradient
 
-    # A variable would have to be named apart; its value is a tensor like any other.
-    return call(*map(tf.convert_to_tensor, itertools.compress(args, present)))
+    return call
+
+
+@functools.cache
+def _tensorflow_graph(forward, backward, spec, present):
+    """The function with a graph of its own, of which every model's graph has a call.
+
+    TensorFlow never frees a graph with a custom gradient, nor the weights that it reads.
+    """
+    import tensorflow as tf
+
+    return tf.function(_tensorflow_function(forward, backward, spec, present), autograph=False)
 
 
 @functools.cache
