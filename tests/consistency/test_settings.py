@@ -233,7 +233,7 @@ def test_the_page_has_the_settings_of_each_size():
         "dropout": "dropout (`--dropout`)",
     }.items():
         # The page says that the batches are the same in both cases.
-        started_row = row if name == "batch_size" else f"from a model: {row}"
+        started_row = row if name == "batch_size" else f"with `--start-from`: {row}"
         for label, started in ((row, False), (started_row, True)):
             values = [fitting(words, starts_from_model=started)[name] for words in sizes]
             assert f"| {label} | {' | '.join(f'{x:g}' for x in values)} |" in page
