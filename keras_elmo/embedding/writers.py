@@ -131,7 +131,7 @@ class _State:
 class VectorWriter:
     """Writes blocks of lines to parts, and makes one output of them in the end.
 
-    A part ends after about 64 MB or a minute, where a block ends, so that a run that resumes embeds
+    A part ends after at least 64 MB or a minute, where a block ends, so that a run that resumes embeds
     the same blocks. It gets its name when it is complete. Parts of an earlier run that this one
     does not continue are removed when its first part is written.
 

@@ -386,6 +386,8 @@ class TrainingSettings:
             del given["tokenize"]  # the hash of the text tells whether it is the same
         changed = [
             f"{name} was {record.get(name)!r:.80}, now {value!r:.80}"
+            if name != "config"
+            else "the architecture"
             for name, value in given.items()
             if value != record.get(name) and name not in _MAY_CHANGE
         ]
@@ -425,9 +427,9 @@ class TrainingSettings:
         steps_per_pass = words // (batch_size * unroll_steps)
         if not steps_per_pass:
             raise ValueError(
-                f"The corpus has {pluralize(words, 'word')} to predict, fewer than a step of "
-                f"batch_size={batch_size} rows of unroll_steps={unroll_steps} words: make one of "
-                "them smaller."
+                f"The text has {pluralize(words, 'word')} to predict, fewer than one step, "
+                f"batch_size={batch_size} rows of unroll_steps={unroll_steps} words: it is too "
+                "short, or one of them must be smaller."
             )
         if (epochs := values.pop("epochs", None)) is not None:
             values["steps"] = max(1, round(epochs * steps_per_pass))

@@ -270,6 +270,27 @@ def test_a_damaged_best_checkpoint_is_told(tmp_path, monkeypatch):
     assert result.report.perplexity == pytest.approx(result.history[-1]["val_perplexity"], rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    "text, hints",
+    [
+        ("We sat, then we walked. Why not? Because it rained.", ["raw", "English"]),
+        (
+            "We sat , then we walked to the house in which Mr. Smith lived with the dog .",
+            ["English"],
+        ),
+        ("Nous étions assis , puis nous avons marché .", []),
+    ],
+)
+def test_what_a_text_needs_is_told(tmp_path, caplog, text, hints):
+    caplog.set_level(logging.INFO, "keras_elmo")
+    (tmp_path / "text.txt").write_text(
+        9 * f"{text}\nAnother sentence of the text .\n", encoding="utf-8"
+    )
+    train(settings(tmp_path / "run", files=tmp_path / "text.txt", vocabulary=None, steps=1))
+    told = {"raw": "pass tokenize (--tokenize)", "English": "start_from='default'"}
+    assert [name for name, hint in told.items() if hint in caplog.text] == hints
+
+
 def test_the_end_of_the_text_is_set_aside(tmp_path, caplog):
     caplog.set_level(logging.INFO, "keras_elmo")
     alone, parts = {"held_out": None, "vocabulary": None}, (tmp_path / "train", tmp_path / "end")
@@ -342,7 +363,7 @@ def test_a_run_stopped_by_a_callback_or_made_longer_ends_as_one_that_was_not(tmp
 @pytest.mark.parametrize(
     "name, file, message",
     [
-        ("files", "text", "The corpus has 4 words to predict"),
+        ("files", "text", "The text has 4 words to predict"),
         ("files", "empty", "No sentence was found in .*empty"),
         ("vocabulary", "text", "has white space in 1 line"),
         ("held_out", "empty", "No sentence was found in .*empty"),
