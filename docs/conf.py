@@ -4,7 +4,6 @@ The sources are the Markdown files and notebooks of the repository; index.md lis
 """
 
 import inspect
-import os
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -27,12 +26,7 @@ include_patterns = [
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 highlight_language = "none"  # of blocks that name none: what a command prints
-nb_execution_mode = "off" if os.environ.get("RUN_NOTEBOOKS") == "0" else "force"
-nb_execution_in_temp = True
-nb_execution_timeout = 300
-nb_execution_raise_on_error = True
-nb_merge_streams = True  # lines that were printed in sequence are one output
-nb_output_stderr = "remove"  # what TensorFlow says when it starts
+nb_execution_mode = "off"  # their outputs are stored
 
 # Docstrings
 default_role = "py:obj"
