@@ -48,7 +48,6 @@ NOT_RUN = {  # how many blocks of a page are marked
     "docs/MODELS.md": 4,
     "docs/PROTEINS.md": 1,
     "docs/RECIPES.md": 1,
-    "docs/SEARCH.md": 1,
     "docs/SERVING.md": 1,
     "docs/TRAINING.md": 1,
     "examples/README.md": 7,

@@ -157,7 +157,7 @@ def _source(arguments, parser):
     sentences, source = arguments.sentences, arguments.input
     files = list(filter(os.path.isfile, sentences))
     if sentences and source:
-        parser.error("pass sentences or --input, which takes one file, not both")
+        parser.error("pass sentences or --input, not both; --input takes one file")
     if len(sentences) > 1 and files:
         parser.error(
             f"{files[0]} is a file: pass one file with --input {files[0]}, or {_MANY_FILES}"

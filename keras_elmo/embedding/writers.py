@@ -131,9 +131,9 @@ class _State:
 class VectorWriter:
     """Writes blocks of lines to parts, and makes one output of them in the end.
 
-    A part has at least 64 MB, or took a minute, and ends where a block ends, so that a run that
-    resumes embeds the same blocks. It gets its name when it is complete. Parts of an earlier run
-    that this one does not continue are removed when its first part is written.
+    A part ends with the first block after 64 MB or a minute, so that a run that resumes embeds the
+    same blocks. It gets its name when it is complete. Parts of an earlier run that this one does
+    not continue are removed when its first part is written.
 
     Attributes:
         name: The output, as the user named it, for messages.

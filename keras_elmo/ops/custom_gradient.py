@@ -59,9 +59,10 @@ def _tensorflow_function(forward, backward, spec, present):
 
 @functools.cache
 def _tensorflow_graph(forward, backward, spec, present):
-    """The function with a graph of its own, of which every model's graph has a call.
+    """The function with a graph of its own, which the graphs of models call.
 
-    TensorFlow never frees a graph with a custom gradient, nor the weights that it reads.
+    TensorFlow never frees a graph in which a custom gradient was defined, nor the weights that it
+    reads. Eager calls keep nothing, and here each new shape would be traced.
     """
     import tensorflow as tf
 

@@ -18,7 +18,8 @@ from keras_elmo.text.tokens import token_bytes, tokens_of
 Tokenize = bool | str | Callable[[str], list[list[str]]] | None
 """How raw text becomes tokens: `True` or the code of a language for `tokenize`, or a function."""
 
-_RAW_END = re.compile(rb"\w[.!?]$")
+_JOINED = re.compile(rb"\w[,;:!?]$")
+_JOINED_AT_END = re.compile(rb"\w[.]$")  # elsewhere it may be an abbreviation
 _ABBREVIATION = re.compile(r"[^\W\d_]{2,}\.")
 _NUMBER = re.compile(r"[\d.,:/-]*\d\.")
 _CLOSING = re.compile("[\"'\u2018\u2019\u201c\u201d\xab\xbb)\\]]+")
@@ -135,13 +136,14 @@ def _is_list(value):
 
 
 def hint_at_raw_text(sentences: Iterable[Sequence[Any]]) -> bool:
-    """Logs a hint if most sentences end in a token such as "rates."; returns whether they do."""
-    ends = [token_bytes(tokens[-1]) for tokens in sentences if tokens]
-    raw = list(filter(_RAW_END.search, ends))
-    if len(raw) <= len(ends) / 2:
+    """Logs a hint if many tokens end in punctuation, such as "rates."; returns whether they do."""
+    rows = [[token_bytes(token) for token in tokens] for tokens in sentences]
+    raw = [row[-1] for row in rows if row and _JOINED_AT_END.search(row[-1])]
+    raw += [token for row in rows for token in filter(_JOINED.search, row)]
+    if len(raw) <= sum(map(len, rows)) / 50:
         return False
     _log.warning(
-        "Most sentences end in a token such as %r, but the published models were trained on text "
+        "Many tokens end in punctuation, such as %r, but the published models were trained on text "
         "in which punctuation marks are tokens. If this is raw text, pass tokenize=True.",
         raw[0].decode(),
     )

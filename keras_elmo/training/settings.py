@@ -427,9 +427,9 @@ class TrainingSettings:
         steps_per_pass = words // (batch_size * unroll_steps)
         if not steps_per_pass:
             raise ValueError(
-                f"The text has {pluralize(words, 'word')} to predict, fewer than one step, "
-                f"batch_size={batch_size} rows of unroll_steps={unroll_steps} words: it is too "
-                "short, or one of them must be smaller."
+                f"The text has {pluralize(words, 'word')} to predict, fewer than one step of "
+                f"batch_size={batch_size} rows of unroll_steps={unroll_steps} words: pass more "
+                "text, or a smaller batch_size or unroll_steps."
             )
         if (epochs := values.pop("epochs", None)) is not None:
             values["steps"] = max(1, round(epochs * steps_per_pass))

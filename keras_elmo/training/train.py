@@ -314,19 +314,7 @@ def _vocabulary(settings, words):
         _log.warning(
             "            Most words of the text are not in the vocabulary: does it fit the text?"
         )
-    if not settings.tokenize and _is_raw(words):
-        _log.warning(
-            "            Many words end in a comma or a period. If the text is raw, pass tokenize "
-            "(--tokenize)."
-        )
     return vocabulary, counts
-
-
-def _is_raw(words):
-    """Whether punctuation is often part of a word, which a tokenizer would have separated."""
-    text = ((word.decode(), count) for word, count in words.counts.items())
-    joined = sum(count for word, count in text if word[-1:] in ",.;:!?" and word[:-1].isalpha())
-    return joined > 0.05 * sum(words.counts.values())
 
 
 def _is_english(words):

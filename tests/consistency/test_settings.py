@@ -228,7 +228,7 @@ def test_the_page_has_the_settings_of_each_size():
     sizes = 10**6, 10**7, 10**8, 10**9  # the largest ones of the table's columns
     for name, row in {
         "epochs": "passes (`--epochs`)",
-        "batch_size": "sequences of a batch (`--batch-size`), each of 20 words",
+        "batch_size": "rows of a batch (`--batch-size`), each of 20 words",
         "learning_rate": "highest learning rate of Adam, which falls to zero as a cosine",
         "dropout": "dropout (`--dropout`)",
     }.items():

@@ -278,7 +278,7 @@ def test_raw_text_is_hinted_at_once(embedder, monkeypatch, caplog):
     for _ in range(2):
         embedder.embed(["It rained.", "Who knows?", "Nobody ."])
     (record,) = caplog.records
-    assert "end in a token such as 'rained.'" in record.message
+    assert "end in punctuation, such as 'rained.'" in record.message
 
 
 LONG = [SENTENCES[0] * 6, SENTENCES[0] * 5, ["a"] * 20, SENTENCES[4] * 3, ["the"], []]

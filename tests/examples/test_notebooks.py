@@ -12,7 +12,7 @@ nbclient = pytest.importorskip("nbclient")
 
 
 pytestmark = pytest.mark.needs("nbclient")
-RUN = "run examples/notebooks/run.py"
+RUN = "run docs/run_notebooks.py"
 
 
 def read(path):

@@ -12,8 +12,15 @@ def test_a_graph_is_freed():
     import tensorflow as tf
 
     def graph():
-        function = tf.function(lambda ids: gather(tf.ones((4, 3)), ids))
-        return weakref.ref(function.get_concrete_function(tf.TensorSpec([None], "int32")).graph)
+        table = tf.Variable(tf.ones((4, 3)))
+
+        @tf.function
+        def gradient(ids):
+            with tf.GradientTape() as tape:
+                rows = gather(table, ids)
+            return tape.gradient(rows, table)
+
+        return weakref.ref(gradient.get_concrete_function(tf.TensorSpec([None], "int32")).graph)
 
     deleted = graph()
     gc.collect()

@@ -7,7 +7,7 @@ import pytest
 
 from keras_elmo import CorpusIndex, count_words, tokenize
 from keras_elmo.text.reader import read_sentences
-from keras_elmo.text.tokenize import make_tokenizer, tokenizer_name
+from keras_elmo.text.tokenize import hint_at_raw_text, make_tokenizer, tokenizer_name
 
 pytestmark = pytest.mark.needs("spacy", "syntok")
 
@@ -237,7 +237,19 @@ def test_raw_text_is_hinted_at(tmp_path, caplog):
     assert not caplog.records
     count_words(tmp_path / "raw.txt")
     (record,) = caplog.records
-    assert "end in a token such as 'left.'" in record.message
+    assert "end in punctuation, such as 'left.'" in record.message
+
+
+@pytest.mark.parametrize(
+    "text, is_raw",
+    [
+        ("We sat, then we walked. A title\nAnother title", True),
+        ("We saw Mr. and Mrs. Hill , who live in the U.S. .\nWhy ?", False),
+        (20 * "They came to see the Hills of Acme Inc .\n" + "A title of Acme Inc.", False),
+    ],
+)
+def test_what_counts_as_raw(text, is_raw):
+    assert hint_at_raw_text(map(str.split, text.split("\n"))) == is_raw
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Runs notebooks, each in an empty folder, and stores their outputs in them.
 
-    python examples/notebooks/run.py examples/notebooks/*.ipynb
+    python docs/run_notebooks.py examples/notebooks/*.ipynb
 
 Needs `pip install -e ".[notebooks]"`. What libraries write to stderr is not stored.
 """
