@@ -57,12 +57,12 @@ def _tensorflow_function(forward, backward, spec, present):
     return call
 
 
-@functools.cache
 def _tensorflow_graph(forward, backward, spec, present):
-    """The function with a graph of its own, which the graphs of models call.
+    """The function with a graph of its own, which the graph of a model calls.
 
-    TensorFlow never frees a graph in which a custom gradient was defined, nor the weights that it
-    reads. Eager calls keep nothing, and here each new shape would be traced.
+    TensorFlow never frees a graph in which a custom gradient was defined, nor what it reads: here
+    that is a few operations and no weight. Eager calls keep nothing, and here each new shape would
+    be traced. Each call has a new graph, since tf2onnx cannot convert a loop that is used twice.
     """
     import tensorflow as tf
 
