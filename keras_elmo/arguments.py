@@ -62,15 +62,19 @@ def check_mix_weights(name: str, value: Any, num_layers: int) -> np.ndarray:
     return shares
 
 
-def check_vectors(vectors: Any, num_layers: int) -> str | int:
-    """The kind of vectors, one of `VECTOR_KINDS`, or the number of a layer, 0 to `num_layers`."""
+def check_vectors(vectors: Any, num_layers: int | None = None) -> str | int:
+    """The kind of vectors, one of `VECTOR_KINDS`, or the number of a layer, 0 to `num_layers`.
+
+    `None` is for a model that is not loaded yet.
+    """
     if isinstance(vectors, str) and vectors in VECTOR_KINDS:
         return vectors
     is_integer = isinstance(vectors, numbers.Integral) and not isinstance(vectors, bool)
-    if not (is_integer and 0 <= vectors <= num_layers):
+    largest = math.inf if num_layers is None else num_layers
+    if not (is_integer and 0 <= vectors <= largest):
         kinds = ", ".join(map(repr, VECTOR_KINDS))
+        layers = "from 0" if num_layers is None else f"0 to {num_layers}"
         raise ValueError(
-            f"vectors must be {kinds} or the number of a layer, 0 to {num_layers}; "
-            f"got {vectors!r:.200}."
+            f"vectors must be {kinds} or the number of a layer, {layers}; got {vectors!r:.200}."
         )
     return int(vectors)

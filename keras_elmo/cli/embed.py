@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from keras_elmo.arguments import VECTOR_KINDS
+from keras_elmo.arguments import check_vectors
 from keras_elmo.cli.common import (
     EMBEDDER_HELP,
     add_number,
@@ -125,10 +125,10 @@ def add_command(commands, common):
 
 
 def _vectors(text):
-    if text in VECTOR_KINDS or text.isdecimal():
-        return int(text) if text.isdecimal() else text
-    kinds = ", ".join(VECTOR_KINDS)
-    raise argparse.ArgumentTypeError(f"{text!r} is none of {kinds}, and not the number of a layer")
+    try:
+        return check_vectors(int(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(error) from error
 
 
 def _check(arguments, parser):

@@ -184,7 +184,7 @@ class ElmoLayer(keras.layers.Layer):
         self.model_paths: tuple[Path, ...] = ()
         self.language: str | None = None
         self.vocabulary: list[str] | None = None
-        self.vectors = vectors
+        self.vectors = check_vectors(vectors)
         self.num_mixes = check_integer("num_mixes", num_mixes, 1, _MAX_COUNT)
         self.use_top_only = use_top_only
         self.layer_norm = check_boolean("layer_norm", layer_norm)
