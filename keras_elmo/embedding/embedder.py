@@ -241,21 +241,21 @@ class Embedder:
         """
         check_batch(sentences)
         spec = self._spec(vectors, pooling, boundaries, dtype)
-        check_language(self.layer.language, language_of(tokenize))
+        read = self._reader(tokenize)
         if pad_to is None:
-            return list(self._stream(sentences, spec, tokenize))
+            padded_length([], None, truncate)  # which needs pad_to
+            return list(self._stream(sentences, spec, read))
         if pooling is not None:
             raise ValueError(
                 "pad_to and pooling cannot be combined: np.stack makes one array of pooled vectors."
             )
-        return self._embed_padded(sentences, spec, tokenize, pad_to, truncate)
+        return self._embed_padded(sentences, spec, read, pad_to, truncate)
 
-    def _embed_padded(self, sentences, spec, tokenize, pad_to, truncate):
+    def _embed_padded(self, sentences, spec, read, pad_to, truncate):
         if pad_to == "longest":
             pad_to = None
         else:
             pad_to = check_integer("pad_to, unless it is 'longest',", pad_to, 1)
-        read = make_tokenizer(tokenize)
         texts = [[without_padding(tokens) for tokens in read(text)] for text in sentences]
         lengths = [num_positions(text, spec.boundaries) for text in texts]
         num_tokens = padded_length(lengths, pad_to, truncate)
@@ -285,12 +285,17 @@ class Embedder:
         """
         check_batch(sentences)
         spec = self._spec(vectors, pooling, boundaries, dtype)
-        check_language(self.layer.language, language_of(tokenize))
-        return self._stream(sentences, spec, tokenize, num_sentences)
+        return self._stream(sentences, spec, self._reader(tokenize), num_sentences)
 
-    def _stream(self, sentences, spec, tokenize, num_sentences=None):
+    def _reader(self, tokenize):
+        """The function from a text to its sentences. Warns if the text is in another language."""
+        read = make_tokenizer(tokenize)
+        check_language(self.layer.language, language_of(tokenize))
+        return read
+
+    def _stream(self, sentences, spec, read, num_sentences=None):
         total = num_sentences or operator.length_hint(sentences) or None
-        return self._arrays(sentences, make_tokenizer(tokenize), spec, total)
+        return self._arrays(sentences, read, spec, total)
 
     def _arrays(self, items, sentences_of, spec, total):
         with progress_bar("embedding", total, unit="sentences", shown=self.progress) as bar:

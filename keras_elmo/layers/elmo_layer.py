@@ -36,6 +36,10 @@ from keras_elmo.text.tokens import Sentences, as_batch, is_string_tensor
 from keras_elmo.text.vocabulary import read_words
 
 _MAX_COUNT = 10_000  # of mixes, and of sentences with a state
+_FIXED = {
+    *("vectors", "num_mixes", "use_top_only", "layer_norm", "l2", "dropout"),
+    *("boundaries", "stateful", "max_batch_size"),
+}  # what the parts of a layer are made with
 _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictionary()
 """The layers of this process by the id in their configs, for clones to copy the biLM from."""
 
@@ -195,6 +199,8 @@ class ElmoLayer(keras.layers.Layer):
         if mix_weights is not None:
             self._initial_mix_weights = tuple(check_number("mix_weights", x) for x in mix_weights)
         self._initial_gamma = check_number("gamma", gamma)
+        if self.vectors != "mix":
+            self._check_no_mix()
         self.stateful = check_boolean("stateful", stateful)
         self.max_batch_size = check_integer("max_batch_size", max_batch_size, 1, _MAX_COUNT)
         self.supports_masking = True
@@ -217,6 +223,30 @@ class ElmoLayer(keras.layers.Layer):
         self.trainable_bilm = trainable_bilm
         self._instance_id = uuid.uuid4().hex
         _layers[self._instance_id] = self
+
+    def _check_no_mix(self):
+        """Raises ValueError if a setting of the mix is given."""
+        settings = {
+            "num_mixes": self.num_mixes != 1,
+            "use_top_only": self.use_top_only,
+            "layer_norm": self.layer_norm,
+            "l2": self.l2,
+            "dropout": self.dropout,
+            "mix_weights": self._initial_mix_weights,
+            "gamma": self._initial_gamma != 1,
+        }
+        if given := [name for name, value in settings.items() if value]:
+            raise ValueError(
+                f"{', '.join(given)} would have no effect with vectors={self.vectors!r}, which has "
+                "no mix: leave them out, or pass vectors='mix'."
+            )
+
+    def __setattr__(self, name, value):
+        if name in _FIXED and getattr(self, "built", False):
+            raise AttributeError(
+                f"{name} cannot change after the ElmoLayer was made: make a new one with it."
+            )
+        super().__setattr__(name, value)
 
     @classmethod
     def from_preset(cls, preset: ModelSource, **arguments: Any) -> "ElmoLayer":

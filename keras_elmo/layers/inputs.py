@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_elmo.config import ElmoConfig
 from keras_elmo.text.characters import BEGIN_SENTENCE, boundary_row
-from keras_elmo.text.tokens import as_batch, is_string_tensor, warn_if_column
+from keras_elmo.text.tokens import Sentences, as_batch, is_string_tensor, warn_if_column
 from keras_elmo.warn import warn
 
 
@@ -68,6 +68,8 @@ def check_ids(ids: Any, config: ElmoConfig) -> None:
     """
     if _is_placeholder(ids):
         return
+    if isinstance(ids, Sentences):
+        raise ValueError(f"This model cannot read strings: ElmoLayer expects {_expected(config)}.")
     row = (config.row_width,) if config.reads_text else ()
     shape, max_ids = tuple(getattr(ids, "shape", ())), _max_ids(config)
     if problem := _wrong_dtype(ids, max_ids.max()) or _wrong_shape(ids, shape, row):

@@ -79,6 +79,15 @@ OF_TEXTS = (embedded, padded, streamed)
 OF_FILES = (embedded_file, embedded_copy, shown_by_the_command, written_by_the_command)
 
 
+@pytest.mark.parametrize("way", OF_TEXTS + OF_FILES[:2])
+def test_an_unknown_language_is_refused_without_a_warning(way, tmp_path, caplog):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    with pytest.raises(ValueError, match="English"):
+        way(model_of("en"), text, "English")
+    assert not logged(caplog)
+
+
 @pytest.mark.parametrize("own, number", [("en", 1), ("de", 0), (None, 0)])
 @pytest.mark.parametrize("way", OF_TEXTS + OF_FILES)
 def test_a_text_in_another_language(way, own, number, tmp_path, caplog):

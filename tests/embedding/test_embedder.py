@@ -448,6 +448,7 @@ def test_bad_requests(embedder):
             "boundaries and pooling cannot be combined: pooling never includes boundaries",
         ),
         ([["a"]], {"pooling": "mean", "pad_to": 3}, "pad_to and pooling cannot be combined"),
+        ([["a"]], {"truncate": True}, "truncate=True needs a number of tokens, pad_to"),
         ([["a"]], {"pad_to": "long"}, "pad_to, unless it is 'longest', must be .* got 'long'"),
         ([["a"]], {"pad_to": 0}, "must be an integer of at least 1; got 0"),
         (["a b", "a b c"], {"pad_to": 2}, r"sentences\[1\] has 3 tokens, more than pad_to=2"),

@@ -630,6 +630,8 @@ def test_bad_inputs_of_word_models_are_named():
     for wrong in (["a sentence"], np.zeros((2, 5, 50), "int32")):
         with pytest.raises(ValueError, match=r"expects integer token ids \(B, T \+ 2\), from"):
             elmo(wrong)
+    with pytest.raises(ValueError, match="^This model cannot read strings: "):
+        elmo([["a"]])
     with pytest.raises(ValueError, match=r"array \(num_words, 12\); got shape \(5, 3\)"):
         ElmoLayer(TINY, token_embeddings=np.zeros((5, 3)))
 
@@ -640,6 +642,10 @@ def test_bad_inputs_of_word_models_are_named():
         ({"model": None}, "needs a config"),
         ({"model": "default", "config": {}}, "and a config: leave it out, or pass model=None"),
         ({"vectors": "first"}, "vectors must be 'mix', .* got 'first'"),
+        (
+            {"vectors": "top", "dropout": 0.5, "mix_weights": np.ones(3) / 3},
+            "^dropout, mix_weights would have no effect with vectors='top', which has no mix",
+        ),
         ({"input_shape": [], "dtype": "string"}, "leave out dtype and input_shape"),
         ({"dtype": "int32"}, "dtype is that of the computation, such as 'float32'"),
         ({"num_mixes": 0}, "num_mixes must be an integer from 1 to 10,000; got 0"),
@@ -660,6 +666,15 @@ def test_bad_inputs_of_word_models_are_named():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         ElmoLayer(**arguments)
+
+
+def test_what_a_layer_was_made_with_cannot_change():
+    elmo = ElmoLayer(TINY)
+    config = elmo.get_config()
+    for name, value in {"dropout": 0.5, "num_mixes": 2, "stateful": True, "vectors": "top"}.items():
+        with pytest.raises(AttributeError, match=f"{name} cannot change after the ElmoLayer was"):
+            setattr(elmo, name, value)
+    assert elmo.get_config() == config
 
 
 def test_tensors_of_strings_on_every_backend():
