@@ -95,6 +95,12 @@ def log_to_console(options: Mapping[str, str], *, complete: bool) -> Iterator[No
         log.setLevel(level)
 
 
+def add_field(command) -> None:
+    """Adds the option for the field of JSON."""
+    text = "the field of JSON that holds the text (default: text)"
+    command.add_argument("--field", metavar="NAME", help=text)
+
+
 def add_tokenize(command) -> None:
     """Adds the options for raw text, of which `main` makes the library's argument `tokenize`."""
     text = "split raw text into sentences and tokens"

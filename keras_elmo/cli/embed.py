@@ -10,6 +10,7 @@ import sys
 from keras_elmo.arguments import check_vectors
 from keras_elmo.cli.common import (
     EMBEDDER_HELP,
+    add_field,
     add_number,
     add_tokenize,
     print_table,
@@ -58,7 +59,7 @@ def add_command(commands, common):
         "also read if no sentence is passed",
     )
     add_tokenize(command)
-    add("--field", help="the field of JSON that holds the sentence (default: text)")
+    add_field(command)
     format_help = "the format of the text, whatever the name of its file"
     add("--format", choices=tuple(FORMATS), help=format_help)
     add("--model", default="default", help=EMBEDDER_HELP)

@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 
-from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
+from keras_elmo.cli.common import add_field, add_number, add_overwrite, add_tokenize
 from keras_elmo.files import atomic_write, check_output
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.pretrained.locate import ModelFiles
@@ -30,6 +30,7 @@ def add_command(commands, common):
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     add_tokenize(command)
+    add_field(command)
     command.add_argument(
         "--vocab", metavar="FILE", help="the vocabulary file, if it is not in the folder"
     )
@@ -89,7 +90,7 @@ def _evaluate(arguments):
     tokenize = arguments.tokenize
     if tokenize is None:
         tokenize = recorded_tokenizer(saved.record)
-    text = CorpusIndex.build(arguments.files, tokenize=tokenize)
+    text = CorpusIndex.build(arguments.files, tokenize=tokenize, field=arguments.field)
     model, vocabulary = load_language_model(saved, arguments.vocab)
     if arguments.bilm_tf:
         batch_size = arguments.batch_size or 256

@@ -22,6 +22,7 @@ _METAVARS = {
     "process": "I/N",
     "hosts": "HOST:PORT,...",
     "held_out": "FILES",
+    "field": "NAME",
 }
 
 

@@ -1,6 +1,6 @@
 """The command `keras-elmo vocab`."""
 
-from keras_elmo.cli.common import add_number, add_overwrite, add_tokenize
+from keras_elmo.cli.common import add_field, add_number, add_overwrite, add_tokenize
 from keras_elmo.files import check_output
 from keras_elmo.text.reader import find_files, pluralize
 from keras_elmo.text.vocabulary import VOCABULARY_LIMITS, Vocabulary, count_words
@@ -18,6 +18,7 @@ def add_command(commands, common):
     )
     command.add_argument("files", nargs="+", metavar="FILES", help="paths or quoted patterns")
     add_tokenize(command)
+    add_field(command)
     command.add_argument("--output", required=True, metavar="FILE", help="the vocabulary to write")
     add_overwrite(command, "FILE if it exists")
     add_number(
@@ -33,7 +34,8 @@ def add_command(commands, common):
 
 def _vocab(arguments):
     check_output(arguments.output, find_files(arguments.files), arguments.overwrite)
-    words = count_words(arguments.files, tokenize=arguments.tokenize, show_progress=None)
+    tokenize, field = arguments.tokenize, arguments.field
+    words = count_words(arguments.files, tokenize=tokenize, field=field, show_progress=None)
     vocabulary = Vocabulary.from_counts(
         words.counts, min_count=arguments.min_count, size=arguments.size
     )

@@ -42,12 +42,16 @@ def find_model(folder: Path) -> list[Path]:
     raise FileNotFoundError(unfinished_error(folder))
 
 
-def unfinished_error(folder: object) -> str:
+def unfinished_error(folder: Path) -> str:
     """The message for a training run in place of a model."""
-    return (
-        f"{folder} holds an unfinished training run: finish it, or export its last checkpoint with "
-        f"`keras-elmo export {folder} --output FOLDER` and pass that folder."
-    )
+    if last_state(folder) is None:
+        then = " without a checkpoint: repeat its `keras-elmo train` command to finish it."
+    else:
+        then = (
+            ": finish it, or export its last checkpoint with "
+            f"`keras-elmo export {folder} --output FOLDER` and pass that folder."
+        )
+    return f"{folder} holds an unfinished training run{then}"
 
 
 def choose_files(paths: Sequence[AnyPath], place: object) -> list[AnyPath]:

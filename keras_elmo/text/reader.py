@@ -97,6 +97,7 @@ def read_blocks(
     stats: TextStats,
     *,
     tokenize: Tokenize = None,
+    field: str | None = None,
     show_progress: bool | None = False,
 ) -> Iterator[list[list[bytes]]]:
     """Streams the sentences of files, in blocks of about two megabytes of text.
@@ -108,12 +109,13 @@ def read_blocks(
         files: Paths, as for `read_records`.
         stats: A new `TextStats`, which counts what is read.
         tokenize: For raw text, in which a line holds any number of sentences.
+        field: As for `read_records`.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
     Raises:
         ValueError: as for `read_records`, or if a record cannot be read.
     """
-    texts = [_Text(path, tokenize=tokenize) for path in files]
+    texts = [_Text(path, field, tokenize=tokenize) for path in files]
     stats.language = texts[0].language
     total, has_begun = sum(map(os.path.getsize, files)), False
     with progress_bar("reading", total=total, unit="bytes", shown=show_progress) as bar:
@@ -306,7 +308,10 @@ class _Text:
                 sentences, error, name, _ = self.read(record)
                 if error is not None and record.strip():
                     place = f"{self._format.record} {number if name is None else repr(name)}"
-                    raise ValueError(f"{self.source}: {place}: {error}. Correct or remove it.")
+                    remedy = "Correct or remove it"
+                    if error.startswith("no field"):
+                        remedy += ", or name the field that holds the text with field='NAME'"
+                    raise ValueError(f"{self.source}: {place}: {error}. {remedy}.")
                 stats.invalid_lines += not is_utf8(record)
                 found += [_encoded(without_padding(x)) for x in sentences or [[]]]
         kept = list(filter(None, found))
@@ -378,6 +383,9 @@ def find_files(files: Files) -> list[str]:
         matches = [pattern]
         if not os.path.isfile(pattern):
             matches = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+        if os.path.isdir(pattern):
+            inside = os.path.join(pattern, "*")
+            raise FileNotFoundError(f"{pattern} is a folder: pass its files, {inside!r}.")
         if not matches:
             raise FileNotFoundError(
                 f"No text file matches {pattern!r}. Pass a file or a pattern such as 'shards/*.gz'."

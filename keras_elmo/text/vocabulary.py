@@ -99,6 +99,9 @@ class Vocabulary:
     ) -> "Vocabulary":
         """Builds a vocabulary from counted words.
 
+        Words with white space are left out: a vocabulary file has one word per line. Like all
+        others outside the vocabulary, they are predicted as `<UNK>`.
+
         Args:
             counts: Mapping from words (`str` or UTF-8 `bytes`) to their counts. Words of the same
                 count are sorted by their bytes.
@@ -122,7 +125,8 @@ class Vocabulary:
             for word, count in counts.items()
             if count >= min_count
         )
-        words = [word for word in (key.decode() for _, key in ranked) if word not in SPECIALS]
+        words = [key.decode() for _, key in ranked if not key or key.split() == [key]]
+        words = [word for word in words if word not in SPECIALS]
         if not words:
             raise ValueError(
                 f"No word occurs {min_count} times or more: pass a smaller min_count."
@@ -201,13 +205,17 @@ class WordCounts:
 
 
 def count_words(
-    files: Files, *, tokenize: Tokenize = None, show_progress: bool | None = False
+    files: Files,
+    *,
+    tokenize: Tokenize = None,
+    field: str | None = None,
+    show_progress: bool | None = False,
 ) -> WordCounts:
     """Counts the words of a corpus, which is read as a stream.
 
     Args:
         files: As for `CorpusIndex.build`.
-        tokenize: For raw text, as for `CorpusIndex.build`.
+        tokenize, field: How the text is read, as for `CorpusIndex.build`.
         show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
     Returns:
@@ -224,7 +232,9 @@ def count_words(
     """
     counts: collections.Counter[bytes] = collections.Counter()
     stats = TextStats()
-    blocks = read_blocks(find_files(files), stats, tokenize=tokenize, show_progress=show_progress)
+    blocks = read_blocks(
+        find_files(files), stats, tokenize=tokenize, field=field, show_progress=show_progress
+    )
     for sentences in blocks:
         counts.update(itertools.chain.from_iterable(sentences))
     return WordCounts(counts, stats)

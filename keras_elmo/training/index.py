@@ -69,6 +69,7 @@ class CorpusIndex:
         folder: str | os.PathLike | None = None,
         *,
         tokenize: Tokenize = None,
+        field: str | None = None,
         show_progress: bool | None = False,
     ) -> "CorpusIndex":
         """Indexes a text, or opens the existing index of the same text in a folder.
@@ -84,6 +85,8 @@ class CorpusIndex:
                 code of a language such as `"de"`, to split it by `keras_elmo.tokenize`; or a
                 function that does so, recognized by its module, name and code: rename it when
                 the data that it uses change.
+            field: The field of JSON with the text, by default `"text"`; with it, every file is read
+                as JSON.
             show_progress: Whether to show a progress bar; `None` if standard error is a terminal.
 
         Raises:
@@ -100,8 +103,8 @@ class CorpusIndex:
         stats = map(os.stat, paths)
         names = map(os.path.basename, paths)
         text = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in zip(names, stats)]
-        options = {"tokenize": tokenize, "show_progress": show_progress}
-        key = repr((_FORMAT, text, tokenizer_name(tokenize))).encode()
+        options = {"tokenize": tokenize, "field": field, "show_progress": show_progress}
+        key = repr((_FORMAT, text, tokenizer_name(tokenize), field)).encode()
         # Each text has its own folder in it, since an index that is open keeps its files.
         index._folder = root / f"index-{hashlib.blake2b(key, digest_size=8).hexdigest()}"
         with filelock.FileLock(root / "lock"):

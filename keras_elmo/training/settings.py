@@ -173,6 +173,10 @@ class TrainingSettings:
         "For raw text: the code of its language, such as en, to split each line of `files` and "
         "`held_out` into sentences and tokens by `keras_elmo.tokenize`; or a function that does so."
     )
+    field: str | None = _setting(
+        "The field of JSON that holds the text (default: text); with it, every text is read as JSON, "
+        "whatever its name."
+    )
     vocabulary: str | os.PathLike | None = _setting(
         "The vocabulary file (default: made of the 49,997 most frequent words and `<S>`, "
         "`</S>` and `<UNK>`).",

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import functools
 import logging
 import os
 import time
@@ -137,19 +138,15 @@ def train(
             stack.enter_context(lock)
             remove_partials(folder)
             remove_partials(folder / "model")
-        index = CorpusIndex.build(
-            settings.files,
-            folder / "index",
-            tokenize=settings.tokenize,
-            show_progress=show_progress,
+        read = functools.partial(
+            CorpusIndex.build, tokenize=settings.tokenize, field=settings.field
         )
+        index = read(settings.files, folder / "index", show_progress=show_progress)
         for line in index.stats.lines():
             _log.info(line)
         held_out = None
         if settings.held_out:
-            held_out = CorpusIndex.build(
-                settings.held_out, folder / "index" / "held_out", tokenize=settings.tokenize
-            )
+            held_out = read(settings.held_out, folder / "index" / "held_out")
         is_chosen = settings.set_aside is not None or settings.held_out or settings.recipe
         settings = settings.with_set_aside(len(index))
         if settings.set_aside:
@@ -241,7 +238,9 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
                 "model reaches a lower perplexity: start_from='default'"
             )
     callbacks = list(callbacks)
-    is_exported = run.has_ended and last_state(folder) == folder / "model"
+    # Patience decides whether the best or the last weights are the model.
+    is_same_step = bool(read_record(folder).get("patience")) == bool(settings.patience)
+    is_exported = run.has_ended and last_state(folder) == folder / "model" and is_same_step
     if is_first_process():
         if not is_exported:
             (folder / EXPORTED).unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import pytest
 
 from helpers import to_numpy
 from keras_elmo import ElmoLayer, Embedder, cli, export_hdf5, load_language_model
+from keras_elmo.pretrained.folder import last_state
 from keras_elmo.training.checkpoint import save_checkpoint
 from keras_elmo.training.loading import saved_model, start_from
 from training_models import CONFIG, tiny_model, vocabulary
@@ -78,7 +79,8 @@ def by_start_from(run):
 def check(use, run, step):
     """Whether a use takes the weights of a step, or says that there are none."""
     if step is None:
-        with pytest.raises(FileNotFoundError, match="holds an unfinished training run"):
+        remedy = "repeat its" if last_state(run) is None else "export its last checkpoint"
+        with pytest.raises(FileNotFoundError, match=f"holds an unfinished training run.* {remedy}"):
             use(run)
         return
     expected = tiny_model(CONFIG, seed=step).backbone.weights

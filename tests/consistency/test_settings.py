@@ -16,6 +16,7 @@ WORDS_OF_TEXT = 100_000
 FITTED = fitting(WORDS_OF_TEXT)
 VALUES = {
     "tokenize": "de",
+    "field": "body",
     "recipe": "bilm-tf",
     "start_from": "default",
     "min_count": 4,

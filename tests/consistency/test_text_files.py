@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers import TINY
-from keras_elmo import CorpusIndex, Embedder, cli, count_words
+from keras_elmo import CorpusIndex, Embedder, Vocabulary, cli, count_words
 from keras_elmo.training.evaluation import Scorer
 from training_models import tiny_model, vocabulary
 
@@ -97,6 +97,21 @@ def test_evaluation(file, scorer):
     index, scores = CorpusIndex.build(path, tokenize=tokenize), []
     scorer.perplexity(index, vocabulary(), on_sentence=scores.append)
     assert [score.tokens for score in scores] == sentences
+
+
+def test_another_field_of_json(embedder, tmp_path):
+    path, sentences = tmp_path / "a.txt", [["a", "b"], ["c"]]
+    rows = ({"text": "d", "body": " ".join(tokens)} for tokens in sentences)
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert embedder.embed_file(path, tmp_path / "v.h5", field="body").tokens == 3
+    for field, words in (("body", [b"a", b"b", b"c"]), ("text", [b"d"])):
+        index = CorpusIndex.build(path, tmp_path / "index", field=field)
+        assert index.words == words
+        assert count_words(path, field=field).counts == index.word_counts.counts
+    vocab = ["vocab", str(path), "--field", "body", "--min-count", "1"]
+    assert cli.main([*vocab, "--output", str(tmp_path / "words.txt")]) == 0
+    assert Vocabulary.from_file(tmp_path / "words.txt").words[3:] == ["a", "b", "c"]
+    assert cli.main(["evaluate", "default", str(path), "--field", "body"]) == 0
 
 
 def commands(text, output):

@@ -15,6 +15,8 @@ from keras_elmo.text.reader import check_text, find_files, read_records, read_se
 
 
 def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"is a folder: pass its files, '.*\*'"):
+        find_files(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"No text file matches '.*missing\*'"):
         find_files(f"{tmp_path}/missing*")
     with pytest.raises(FileNotFoundError, match="at least one text file, got an empty list"):

@@ -259,6 +259,31 @@ def test_a_run_ends_when_the_held_out_perplexity_rises(tmp_path, caplog):
     assert longer.history[len(values)]["step"] == last + 2
 
 
+def test_patience_chooses_the_model_of_a_run_that_has_ended(tmp_path):
+    options = {**OVERFITS, "steps": 20, "patience": 20}
+    best = train(settings(tmp_path, **options))
+    last = train(settings(tmp_path, **{**options, "patience": 0}))
+    again = train(settings(tmp_path, **options))
+    values = [row["val_perplexity"] for row in best.history]
+    assert min(values) < values[-1]
+    for result, value in ((best, min(values)), (last, values[-1]), (again, min(values))):
+        assert result.report.perplexity == pytest.approx(value, rel=1e-5)
+    exported = load_language_model(again.folder)[0]
+    for one, other in zip(exported.backbone.weights, best.model.backbone.weights):
+        np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
+
+
+def test_text_in_another_field_of_json(tmp_path):
+    lines, paths = (DATA / "train.txt").read_text().splitlines(), []
+    for name, part in (("train", lines[:-9]), ("held_out", lines[-9:])):
+        paths.append(tmp_path / f"{name}.jsonl")
+        paths[-1].write_text("".join(json.dumps({"body": line}) + "\n" for line in part))
+    options = {"files": paths[0], "held_out": paths[1], "field": "body", "steps": 1}
+    assert train(settings(tmp_path / "run", **options)).report.sentences == 9
+    with pytest.raises(ValueError, match="field was 'body', now 'text'"):
+        train(settings(tmp_path / "run", **{**options, "field": "text"}))
+
+
 def test_a_damaged_best_checkpoint_is_told(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:  # killed before the export
         patch.setattr("keras_elmo.training.train.perplexity", lambda *_, **__: 1 / 0)
