@@ -174,8 +174,8 @@ class TrainingSettings:
         "`held_out` into sentences and tokens by `keras_elmo.tokenize`; or a function that does so."
     )
     field: str | None = _setting(
-        "The field of JSON that holds the text (default: text); with it, every text is read as JSON, "
-        "whatever its name."
+        "The field of JSON that holds the text (default: text); with it, every text is read as "
+        "JSON, whatever its name."
     )
     vocabulary: str | os.PathLike | None = _setting(
         "The vocabulary file (default: made of the 49,997 most frequent words and `<S>`, "
