@@ -73,7 +73,7 @@ def check_vectors(vectors: Any, num_layers: int | None = None) -> str | int:
     largest = math.inf if num_layers is None else num_layers
     if not (is_integer and 0 <= vectors <= largest):
         kinds = ", ".join(map(repr, VECTOR_KINDS))
-        layers = "from 0" if num_layers is None else f"0 to {num_layers}"
+        layers = "0 or more" if num_layers is None else f"0 to {num_layers}"
         raise ValueError(
             f"vectors must be {kinds} or the number of a layer, {layers}; got {vectors!r:.200}."
         )

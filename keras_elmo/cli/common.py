@@ -97,7 +97,10 @@ def log_to_console(options: Mapping[str, str], *, complete: bool) -> Iterator[No
 
 def add_field(command) -> None:
     """Adds the option for the field of JSON."""
-    text = "the field of JSON that holds the text (default: text)"
+    text = (
+        "the field of JSON that holds the text (default: text); with it, every text is read as "
+        "JSON, whatever its name"
+    )
     command.add_argument("--field", metavar="NAME", help=text)
 
 

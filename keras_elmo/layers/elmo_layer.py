@@ -36,10 +36,19 @@ from keras_elmo.text.tokens import Sentences, as_batch, is_string_tensor
 from keras_elmo.text.vocabulary import read_words
 
 _MAX_COUNT = 10_000  # of mixes, and of sentences with a state
-_FIXED = {
-    *("vectors", "num_mixes", "use_top_only", "layer_norm", "l2", "dropout"),
-    *("boundaries", "stateful", "max_batch_size"),
-}  # what the parts of a layer are made with
+_FIXED = (
+    "vectors",
+    "num_mixes",
+    "use_top_only",
+    "layer_norm",
+    "l2",
+    "dropout",
+    "boundaries",
+    "stateful",
+    "max_batch_size",
+)
+"""The options that the parts of a layer are made with."""
+
 _layers: weakref.WeakValueDictionary[str, "ElmoLayer"] = weakref.WeakValueDictionary()
 """The layers of this process by the id in their configs, for clones to copy the biLM from."""
 
@@ -130,10 +139,12 @@ class ElmoLayer(keras.layers.Layer):
         `"layers"` `(B, L + 1, T)`.
 
     Raises:
+        AttributeError: if an option other than `trainable_mix` and `trainable_bilm` is set later.
         FileNotFoundError: if a file is missing.
         ConnectionError: if a download failed.
         RuntimeError: if the process was forked from one that has a layer.
-        ValueError: if an argument or input is invalid, or the weights do not match the config.
+        ValueError: if an argument or input is invalid, an option of the mix is passed with other
+            `vectors` than `"mix"`, or the weights do not match the config.
 
     Warns:
         UserWarning: if strings `(B, T)` look like sentences, since each is read as one token.
@@ -244,7 +255,8 @@ class ElmoLayer(keras.layers.Layer):
     def __setattr__(self, name, value):
         if name in _FIXED and getattr(self, "built", False):
             raise AttributeError(
-                f"{name} cannot change after the ElmoLayer was made: make a new one with it."
+                f"{name} of an ElmoLayer cannot change: make a new layer with it, or use another "
+                "name in a subclass."
             )
         super().__setattr__(name, value)
 

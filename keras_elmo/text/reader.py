@@ -309,8 +309,8 @@ class _Text:
                 if error is not None and record.strip():
                     place = f"{self._format.record} {number if name is None else repr(name)}"
                     remedy = "Correct or remove it"
-                    if error.startswith("no field"):
-                        remedy += ", or name the field that holds the text with field='NAME'"
+                    if self._format is FORMATS["json"]:
+                        remedy += ", or choose another field with field='NAME'"
                     raise ValueError(f"{self.source}: {place}: {error}. {remedy}.")
                 stats.invalid_lines += not is_utf8(record)
                 found += [_encoded(without_padding(x)) for x in sentences or [[]]]
@@ -374,18 +374,18 @@ def find_files(files: Files) -> list[str]:
 
     In a pattern, `**` stands for any folders.
 
-    Raises FileNotFoundError if a pattern matches none.
+    Raises FileNotFoundError if a pattern matches none, or is a folder.
     """
     patterns = [files] if isinstance(files, (str, os.PathLike)) else files
     found: dict[str, None] = {}
     for pattern in [os.fspath(pattern) for pattern in patterns]:
         # A file's name may have brackets.
         matches = [pattern]
-        if not os.path.isfile(pattern):
-            matches = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if os.path.isdir(pattern):
             inside = os.path.join(pattern, "*")
             raise FileNotFoundError(f"{pattern} is a folder: pass its files, {inside!r}.")
+        if not os.path.isfile(pattern):
+            matches = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not matches:
             raise FileNotFoundError(
                 f"No text file matches {pattern!r}. Pass a file or a pattern such as 'shards/*.gz'."

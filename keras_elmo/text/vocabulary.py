@@ -125,7 +125,7 @@ class Vocabulary:
             for word, count in counts.items()
             if count >= min_count
         )
-        words = [key.decode() for _, key in ranked if not key or key.split() == [key]]
+        words = [key.decode() for _, key in ranked if not _has_space(key)]
         words = [word for word in words if word not in SPECIALS]
         if not words:
             raise ValueError(
@@ -345,11 +345,16 @@ def read_words(vocabulary: str | os.PathLike | Iterable[str]) -> list[str]:
     return words
 
 
+def _has_space(key):
+    """Whether a word in UTF-8 cannot stand on a line of a vocabulary file."""
+    return bool(key) and key.split() != [key]
+
+
 def _check_lines(words, name):
     if not any(words):
         raise ValueError(f"{name} is empty: expected a word on each line.")
     keys = map(str.encode, words)
-    if spaced := [i for i, key in enumerate(keys, start=1) if key and key.split() != [key]]:
+    if spaced := [i for i, key in enumerate(keys, start=1) if _has_space(key)]:
         raise ValueError(
             f"{name} has white space in {pluralize(len(spaced), 'line')}, of which the first is "
             f"line {spaced[0]}, {words[spaced[0] - 1]!r:.60}: expected one word per line, without "

@@ -164,7 +164,9 @@ def train(
         config = dataclasses.replace(config or PRESETS[settings.preset], training_options={})
         stack.enter_context(split_batches(settings.batch_size, settings.devices, shard[1]))
         texts = index, held_out
-        return _train(folder, settings, config, start, texts, shard, callbacks, show_progress)
+        return _train(
+            folder, settings, config, start, texts, shard, callbacks, show_progress, record
+        )
 
 
 def _architecture(settings, start, record):
@@ -179,7 +181,7 @@ def _architecture(settings, start, record):
     return config
 
 
-def _train(folder, settings, config, start, texts, shard, callbacks, show_progress):
+def _train(folder, settings, config, start, texts, shard, callbacks, show_progress, record):
     index, held_out_index = texts
     vocabulary, counts = _vocabulary(settings, index.word_counts)
     num_steps = settings.steps
@@ -238,9 +240,9 @@ def _train(folder, settings, config, start, texts, shard, callbacks, show_progre
                 "model reaches a lower perplexity: start_from='default'"
             )
     callbacks = list(callbacks)
-    # Patience decides whether the best or the last weights are the model.
-    is_same_step = bool(read_record(folder).get("patience")) == bool(settings.patience)
-    is_exported = run.has_ended and last_state(folder) == folder / "model" and is_same_step
+    is_exported = run.has_ended and last_state(folder) == folder / "model"
+    if bool(record.get("patience")) != bool(settings.patience):
+        is_exported = False  # the other one of the best and the last weights
     if is_first_process():
         if not is_exported:
             (folder / EXPORTED).unlink(missing_ok=True)

@@ -25,3 +25,15 @@ def test_a_graph_is_freed():
     deleted = graph()
     gc.collect()
     assert deleted() is None
+
+
+@tensorflow_only
+def test_each_call_has_a_graph_of_its_own():
+    """Since tf2onnx changes a graph as it converts it, no other call may use it."""
+    import tensorflow as tf
+
+    graph = tf.function(lambda table, ids: gather(table, ids) + gather(table, ids))
+    specs = tf.TensorSpec([4, 3]), tf.TensorSpec([None], "int32")
+    operations = graph.get_concrete_function(*specs).graph.get_operations()
+    called = [operation.get_attr("f").name for operation in operations if "Call" in operation.type]
+    assert len(called) == len(set(called)) == 2
