@@ -8,7 +8,7 @@ import sys
 import typing
 from pathlib import Path
 
-from keras_elmo.cli.common import add_tokenize
+from keras_elmo.cli.common import add_field, add_tokenize
 from keras_elmo.cli.evaluate import print_report
 from keras_elmo.pretrained.language_models import find_language_model
 from keras_elmo.training.settings import SETTINGS, TrainingSettings, description, read_record
@@ -22,7 +22,6 @@ _METAVARS = {
     "process": "I/N",
     "hosts": "HOST:PORT,...",
     "held_out": "FILES",
-    "field": "NAME",
 }
 
 
@@ -40,6 +39,8 @@ def add_command(commands, common):
     for name, field in SETTINGS.items():
         if name == "tokenize":
             add_tokenize(command)
+        elif name == "field":
+            add_field(command)
         else:
             _add_argument(architecture if name in ("preset", "options") else command, field)
     renamed = {name: _option(name) for name in SETTINGS}

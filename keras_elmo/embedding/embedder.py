@@ -243,7 +243,7 @@ class Embedder:
         spec = self._spec(vectors, pooling, boundaries, dtype)
         read = self._reader(tokenize)
         if pad_to is None:
-            padded_length([], None, truncate)  # refuses truncate alone
+            padded_length([], None, truncate)  # truncate needs pad_to
             return list(self._stream(sentences, spec, read))
         if pooling is not None:
             raise ValueError(

@@ -35,14 +35,6 @@ def _tensorflow_call(forward, backward, spec, args):
     import tensorflow as tf
 
     present = tuple(arg is not None for arg in args)
-    make = _tensorflow_function if tf.executing_eagerly() else _tensorflow_graph
-    # A variable would have to be named apart; its value is a tensor like any other.
-    tensors = map(tf.convert_to_tensor, itertools.compress(args, present))
-    return make(forward, backward, spec, present)(*tensors)
-
-
-def _tensorflow_function(forward, backward, spec, present):
-    import tensorflow as tf
 
     @tf.custom_gradient
     def call(*tensors):
@@ -54,19 +46,13 @@ def _tensorflow_function(forward, backward, spec, present):
 
         return outputs, gradient
 
-    return call
-
-
-def _tensorflow_graph(forward, backward, spec, present):
-    """The function with a graph of its own, which the graph of a model calls.
-
-    TensorFlow never frees a graph in which a custom gradient was defined, nor what it reads: here
-    that is a few operations and no weight. Eager calls keep nothing, and here each new shape would
-    be traced. Each call has a new graph, since tf2onnx cannot convert a loop that is used twice.
-    """
-    import tensorflow as tf
-
-    return tf.function(_tensorflow_function(forward, backward, spec, present), autograph=False)
+    if not tf.executing_eagerly():
+        # TensorFlow never frees a graph in which a custom gradient was defined, nor what it reads.
+        # In a graph of its own that is a few operations and no weight. Each call has a new one,
+        # since tf2onnx cannot convert a loop that is used twice.
+        call = tf.function(call, autograph=False)
+    # A variable would have to be named apart; its value is a tensor like any other.
+    return call(*map(tf.convert_to_tensor, itertools.compress(args, present)))
 
 
 @functools.cache

@@ -95,9 +95,9 @@ def test_a_kind_means_the_same_everywhere(way, kind, tmp_path):
     "way", [in_the_layer, embedded, padded, in_a_file], ids=lambda way: way.__name__
 )
 def test_other_kinds_are_refused(way, kind, tmp_path):
-    message = (
-        f"vectors must be 'mix', .* or the number of a layer, (0 to 2|0 or more); got {kind!r}"
-    )
+    # Before the model is loaded, the number of its layers is not known.
+    numbers = "0 or more" if way is in_the_layer and kind != 3 else "0 to 2"
+    message = f"vectors must be 'mix', .* or the number of a layer, {numbers}; got {kind!r}"
     with pytest.raises(ValueError, match=message):
         way(kind, tmp_path)
 
